@@ -1,0 +1,6 @@
+//! Playgate: the partner interface of a video-streaming platform in one binary.
+
+#![forbid(unsafe_code)]
+
+pub mod ports;
+pub mod types;

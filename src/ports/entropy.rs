@@ -1,0 +1,76 @@
+//! Randomness.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ring::digest;
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// A source of random bytes that nobody can guess.
+pub trait Entropy: Send + Sync {
+    /// Fills the buffer.
+    fn fill(&self, buffer: &mut [u8]);
+}
+
+impl dyn Entropy {
+    /// `N` random bytes.
+    pub fn array<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+}
+
+/// The operating system's generator.
+pub struct SystemEntropy(SystemRandom);
+
+impl Default for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "the port that the ban points to")]
+    fn default() -> Self {
+        Self(SystemRandom::new())
+    }
+}
+
+impl Entropy for SystemEntropy {
+    fn fill(&self, buffer: &mut [u8]) {
+        // Linux answers getrandom once it is seeded, before any service runs. A machine where it
+        // fails must not hand out tokens that can be guessed.
+        #[expect(
+            clippy::expect_used,
+            reason = "without randomness there is nothing safe to do"
+        )]
+        self.0
+            .fill(buffer)
+            .expect("the operating system gives random bytes");
+    }
+}
+
+/// Bytes that a seed determines, for tests.
+pub struct SeededEntropy {
+    seed: u64,
+    drawn: AtomicU64,
+}
+
+impl SeededEntropy {
+    /// The sequence of `seed`.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            drawn: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Entropy for SeededEntropy {
+    fn fill(&self, buffer: &mut [u8]) {
+        for chunk in buffer.chunks_mut(32) {
+            let number = self.drawn.fetch_add(1, Ordering::Relaxed);
+            let mut context = digest::Context::new(&digest::SHA256);
+            context.update(&self.seed.to_be_bytes());
+            context.update(&number.to_be_bytes());
+            for (to, from) in chunk.iter_mut().zip(context.finish().as_ref()) {
+                *to = *from;
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What the service needs of the world: traits, each with a real and a test implementation.
+
+pub mod clock;
+pub mod entropy;
+
+pub use clock::{Clock, LabClock, SystemClock};
+pub use entropy::{Entropy, SystemEntropy};

@@ -1,0 +1,27 @@
+//! The vocabulary that every other module speaks: ids, instants, tokens, addresses, playback values.
+//!
+//! A value of one of these types has been checked: whoever holds a [`LiveOffset`] need not ask
+//! whether it is in range. Nothing here reads a clock, a file or the network.
+
+pub mod email;
+pub mod ids;
+pub mod playback;
+pub mod secret;
+pub mod time;
+pub mod token;
+
+pub use email::Email;
+pub use ids::{
+    AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
+    OperatorId, PartnerId, SessionId, UserId,
+};
+pub use playback::{Drm, Protocol};
+pub use secret::{Password, Pin};
+pub use time::{LiveOffset, TvDay, UnixSeconds};
+pub use token::{Token, TokenHash, TokenKind};
+
+/// Why a text is not a value of the type it was parsed as: a sentence for the partner's developer,
+/// without the offending text itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub &'static str);

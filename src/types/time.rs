@@ -1,0 +1,228 @@
+//! Instants, the live offset and the tv day.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+use chrono::{Datelike, NaiveDate};
+use serde::{Deserialize, Serialize};
+
+use super::Malformed;
+
+/// Seconds in an hour.
+pub const HOUR: i64 = 3_600;
+/// Seconds in a day that has no clock change.
+pub const DAY: i64 = 86_400;
+
+/// An instant in whole Unix seconds, as bodies carry it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct UnixSeconds(pub i64);
+
+impl UnixSeconds {
+    /// The seconds from `earlier` to this instant; negative if it is the later one.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The number of the UTC day that the instant lies in, counted from 1970-01-01.
+    #[must_use]
+    pub const fn utc_day(self) -> i64 {
+        self.0.div_euclid(DAY)
+    }
+}
+
+impl Add<i64> for UnixSeconds {
+    type Output = Self;
+
+    fn add(self, seconds: i64) -> Self {
+        Self(self.0.saturating_add(seconds))
+    }
+}
+
+impl Sub<i64> for UnixSeconds {
+    type Output = Self;
+
+    fn sub(self, seconds: i64) -> Self {
+        Self(self.0.saturating_sub(seconds))
+    }
+}
+
+impl fmt::Display for UnixSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The distance back from the live point: −86400 to 0 seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LiveOffset(i32);
+
+impl LiveOffset {
+    /// The live point itself.
+    pub const LIVE: Self = Self(0);
+    /// The furthest that one may go back.
+    pub const MIN: i32 = -86_400;
+
+    /// Reads a decimal integer: an optional minus, digits, nothing else. `-0`, `+0`, leading zeros
+    /// and `1e2` are refused: each value has one spelling.
+    ///
+    /// # Errors
+    /// [`Malformed`] for another form or a value out of range.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let malformed = Malformed("must be an integer from -86400 to 0");
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let canonical = !digits.is_empty()
+            && digits.len() <= 5
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && (text == "0" || !digits.starts_with('0'));
+        if !canonical {
+            return Err(malformed);
+        }
+        match text.parse::<i32>() {
+            Ok(value @ Self::MIN..=0) => Ok(Self(value)),
+            _ => Err(malformed),
+        }
+    }
+
+    /// The instant that is this far back from `now`.
+    #[must_use]
+    pub fn before(self, now: UnixSeconds) -> UnixSeconds {
+        now + i64::from(self.0)
+    }
+
+    /// The offset in seconds.
+    #[must_use]
+    pub const fn seconds(self) -> i32 {
+        self.0
+    }
+}
+
+/// The date of a tv day: the local date on which it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TvDay(NaiveDate);
+
+impl TvDay {
+    /// The tv day of a calendar date.
+    #[must_use]
+    pub const fn of(date: NaiveDate) -> Self {
+        Self(date)
+    }
+
+    /// Reads `YYYY-MM-DD`, a date that exists.
+    ///
+    /// # Errors
+    /// [`Malformed`] for another form or an impossible date.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let malformed = Malformed("must be a date as YYYY-MM-DD");
+        let shape = text.len() == 10
+            && text.bytes().enumerate().all(|(at, byte)| match at {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            });
+        if !shape {
+            return Err(malformed);
+        }
+        let number =
+            |from: usize, to: usize| text.get(from..to).and_then(|t| t.parse::<u16>().ok());
+        let (Some(year), Some(month), Some(day)) = (number(0, 4), number(5, 7), number(8, 10))
+        else {
+            return Err(malformed);
+        };
+        // The year 0 exists for chrono, not for the partner.
+        if year == 0 {
+            return Err(malformed);
+        }
+        NaiveDate::from_ymd_opt(i32::from(year), u32::from(month), u32::from(day))
+            .map(Self)
+            .ok_or(malformed)
+    }
+
+    /// The calendar date.
+    #[must_use]
+    pub const fn date(self) -> NaiveDate {
+        self.0
+    }
+
+    /// Days from 0001-01-01, the form in which keys hold it.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self.0.num_days_from_ce()
+    }
+
+    /// The tv day that [`TvDay::number`] gave the number of.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        NaiveDate::from_num_days_from_ce_opt(number).map(Self)
+    }
+}
+
+impl fmt::Display for TvDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.format("%Y-%m-%d").fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_has_one_spelling() {
+        for (text, value) in [("0", 0), ("-1", -1), ("-1800", -1800), ("-86400", -86_400)] {
+            assert_eq!(LiveOffset::parse(text).map(LiveOffset::seconds), Ok(value));
+        }
+        for bad in [
+            "",
+            "-",
+            "1",
+            "-86401",
+            "+0",
+            "-0",
+            "1e2",
+            "00",
+            "-01",
+            " 0",
+            "0 ",
+            "0.0",
+            "−1",
+            "-99999999999999999999",
+        ] {
+            assert!(LiveOffset::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_tv_day_is_a_date_that_exists() {
+        assert_eq!(
+            TvDay::parse("2024-02-29").unwrap().to_string(),
+            "2024-02-29"
+        );
+        for bad in [
+            "2024-02-30",
+            "2023-02-29",
+            "0000-00-00",
+            "0000-01-01",
+            "10000-01-01",
+            "2024-1-1",
+            "2024-01-01 ",
+            "",
+            "today",
+            "2024/01/01",
+            "20２4-1-1",
+        ] {
+            assert!(TvDay::parse(bad).is_err(), "{bad:?}");
+        }
+        let day = TvDay::parse("2026-08-22").unwrap();
+        assert_eq!(TvDay::from_number(day.number()), Some(day));
+    }
+
+    #[test]
+    fn utc_days_before_1970_are_whole_too() {
+        assert_eq!(UnixSeconds(0).utc_day(), 0);
+        assert_eq!(UnixSeconds(86_399).utc_day(), 0);
+        assert_eq!(UnixSeconds(-1).utc_day(), -1);
+    }
+}

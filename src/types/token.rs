@@ -1,0 +1,176 @@
+//! Bearer secrets. The service keeps their SHA-256 and looks that up; it never compares a token.
+
+use std::fmt;
+
+use data_encoding::BASE64URL_NOPAD;
+use ring::digest;
+use serde::{Deserialize, Serialize};
+
+/// What a token is good for. The kind is its prefix, and part of what is hashed, so that a token
+/// of one kind is unknown in every other place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TokenKind {
+    /// The User Authorization Token.
+    User,
+    /// The Entitlement Token.
+    Entitlement,
+    /// The token of a reset mail.
+    Reset,
+    /// An operator's token for the administration interface.
+    Operator,
+}
+
+impl TokenKind {
+    /// The characters that a token of this kind begins with.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::User => "pgu_",
+            Self::Entitlement => "pge_",
+            Self::Reset => "pgr_",
+            Self::Operator => "pgo_",
+        }
+    }
+}
+
+/// The length of every token: a prefix of 4 and 256 bits in base64url.
+const TOKEN_LENGTH: usize = 4 + 43;
+
+/// The SHA-256 of a token: the only form in which one is stored.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    /// The hash that a presented token would be stored under, or `None` if it has not the form of
+    /// a token of this kind. Nothing of unbounded length is hashed.
+    #[must_use]
+    pub fn of_presented(kind: TokenKind, text: &str) -> Option<Self> {
+        let form = text.len() == TOKEN_LENGTH && text.starts_with(kind.prefix());
+        form.then(|| Self::of(text.as_bytes()))
+    }
+
+    /// The hash of a partner's access token, a UUID in its usual form, taken in either case.
+    #[must_use]
+    pub fn of_partner_token(text: &str) -> Option<Self> {
+        let bytes: &[u8; 36] = text.as_bytes().try_into().ok()?;
+        let mut lower = *bytes;
+        lower.make_ascii_lowercase();
+        let form = lower.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+        form.then(|| Self::of(&lower))
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+        Self(hash)
+    }
+
+    /// The bytes, as keys are made of.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A hash read back from a key.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenHash(…)")
+    }
+}
+
+/// A token on its way to its owner. It has no `Debug` and no `Display`.
+#[derive(Clone)]
+pub struct Token {
+    text: String,
+    hash: TokenHash,
+}
+
+impl Token {
+    /// A token of `kind` from 256 bits that the caller drew at random.
+    #[must_use]
+    pub fn new(kind: TokenKind, random: [u8; 32]) -> Self {
+        let text = format!("{}{}", kind.prefix(), BASE64URL_NOPAD.encode(&random));
+        let hash = TokenHash::of(text.as_bytes());
+        Self { text, hash }
+    }
+
+    /// A partner's access token from 128 bits that the caller drew at random: a UUID of version 4.
+    #[must_use]
+    pub fn new_partner(random: [u8; 16]) -> Self {
+        let bits = u128::from_be_bytes(random);
+        let versioned = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+        let hex = format!("{versioned:032x}");
+        let mut text = String::with_capacity(36);
+        for (at, digit) in hex.chars().enumerate() {
+            if matches!(at, 8 | 12 | 16 | 20) {
+                text.push('-');
+            }
+            text.push(digit);
+        }
+        let hash = TokenHash::of(text.as_bytes());
+        Self { text, hash }
+    }
+
+    /// The token itself, for the one reply or mail that carries it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.text
+    }
+
+    /// What is stored of it.
+    #[must_use]
+    pub const fn hash(&self) -> TokenHash {
+        self.hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_known_in_its_own_place_only() {
+        let token = Token::new(TokenKind::User, [9; 32]);
+        assert_eq!(
+            TokenHash::of_presented(TokenKind::User, token.reveal()),
+            Some(token.hash())
+        );
+        for other in [
+            TokenKind::Entitlement,
+            TokenKind::Reset,
+            TokenKind::Operator,
+        ] {
+            assert_eq!(TokenHash::of_presented(other, token.reveal()), None);
+        }
+        assert_eq!(TokenHash::of_partner_token(token.reveal()), None);
+        assert_eq!(
+            TokenHash::of_presented(TokenKind::User, &"pgu_".repeat(2000)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_partner_token_is_a_uuid() {
+        let token = Token::new_partner([0xff; 16]);
+        assert_eq!(token.reveal(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        let upper = token.reveal().to_uppercase();
+        assert_eq!(TokenHash::of_partner_token(&upper), Some(token.hash()));
+        for bad in [
+            "",
+            "x",
+            "ffffffff-ffff-4fff-bfff-fffffffffffg",
+            "ffffffffffff4fffbfffffffffffffffffff",
+        ] {
+            assert_eq!(TokenHash::of_partner_token(bad), None);
+        }
+    }
+}
