@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod ports;
+pub mod store;
 pub mod types;
