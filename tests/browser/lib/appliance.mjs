@@ -20,9 +20,10 @@ function binary() {
 
 /** Starts the demo; resolves with the members of its one line of JSON as `demo`, and `stop`. */
 export async function startAppliance() {
+  const program = binary();
   const folder = await mkdtemp(path.join(tmpdir(), 'playgate-browser-'));
   const child = spawn(
-    binary(),
+    program,
     ['demo', '--json', '--listen', '127.0.0.1:0', '--data-dir', path.join(folder, 'data')],
     { stdio: ['ignore', 'pipe', 'pipe'] },
   );
