@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod config;
 pub mod ports;
 pub mod store;
