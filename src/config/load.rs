@@ -117,7 +117,9 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
     }
     found.environment(&inputs.environment);
     found.flags(&inputs.flags);
-    let given = found.given;
+    let Found {
+        given, warnings, ..
+    } = found;
 
     let credentials = inputs.variable("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let data_dir = given
@@ -144,8 +146,10 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
     }
     check::check(&config, &effective, inputs.demo, &mut problems);
     if problems.0.is_empty() {
+        let mut warnings = warnings;
+        warnings.extend(check::warnings(&effective, unsafe_no_sync));
         Ok(Loaded {
-            warnings: check::warnings(&effective, unsafe_no_sync),
+            warnings,
             config,
             effective,
             unsafe_no_sync,

@@ -17,8 +17,8 @@ use super::{Origin, Problems};
 const PREFIX: &str = "PLAYGATE_";
 /// Variables of ours that are no keys.
 pub(super) const UNSAFE_NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
-/// The repository's tests look for sample data there; whatever they start inherits it.
-const OF_TESTS: &str = "PLAYGATE_SHARED";
+/// How many letters may differ for a variable to count as a mistyped one of ours.
+const TYPO: usize = 2;
 
 /// The largest file that is read as a configuration.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -27,6 +27,7 @@ const FILE_MAX: u64 = 1024 * 1024;
 pub(super) struct Found<'a> {
     pub(super) given: BTreeMap<String, Given>,
     pub(super) problems: &'a mut Problems,
+    pub(super) warnings: Vec<String>,
     names: Names,
 }
 
@@ -88,6 +89,7 @@ impl<'a> Found<'a> {
         Self {
             given: BTreeMap::new(),
             problems,
+            warnings: Vec::new(),
             names: Names::new(),
         }
     }
@@ -181,16 +183,40 @@ impl<'a> Found<'a> {
                 continue;
             };
             let Some(name) = by_variable.get(variable) else {
-                let nearest = by_variable
-                    .keys()
-                    .min_by_key(|known| strsim::osa_distance(variable, known))
-                    .map_or("", |known| known);
-                let message = format!("unknown variable; the nearest is {nearest}");
-                self.problems.add(Some(origin), message);
+                self.unknown_variable(variable, &by_variable);
                 continue;
             };
             let raw = Raw::Loose(value.to_owned());
             self.given.insert(name.clone(), Given { raw, origin });
+        }
+    }
+
+    /// A variable that is meant for us and mistyped is a mistake. One that only begins like ours may
+    /// be meant for something around us, a script or a test: it is told, and ignored.
+    fn unknown_variable(&mut self, variable: &str, known: &BTreeMap<String, String>) {
+        let distance = |known: &&String| strsim::osa_distance(variable, known);
+        let nearest = known.keys().min_by_key(distance);
+        let typo = nearest.is_some_and(|known| distance(&known) <= TYPO);
+        let of_section = self.names.sections.iter().any(|section| {
+            let prefix = variable_of(section);
+            variable
+                .strip_prefix(&prefix)
+                .is_some_and(|rest| rest.starts_with('_'))
+        });
+        // The section was forgotten.
+        let tail = variable.strip_prefix(PREFIX).unwrap_or_default();
+        let of_key = tail.contains('_')
+            && known
+                .keys()
+                .any(|known| known.ends_with(&format!("_{tail}")));
+        let nearest = nearest.map_or("", |name| name);
+        let message = format!("unknown variable; the nearest is {nearest}");
+        if typo || of_section || of_key {
+            let origin = Origin::Variable(variable.to_owned());
+            self.problems.add(Some(origin), message);
+        } else {
+            self.warnings
+                .push(format!("variable {variable}: {message}"));
         }
     }
 
@@ -214,10 +240,7 @@ fn is_ours(variable: &str) -> bool {
     let of_kubernetes = variable == "PLAYGATE_PORT"
         || variable.starts_with("PLAYGATE_PORT_")
         || variable.starts_with("PLAYGATE_SERVICE_");
-    variable.starts_with(PREFIX)
-        && !of_kubernetes
-        && variable != UNSAFE_NO_SYNC
-        && variable != OF_TESTS
+    variable.starts_with(PREFIX) && !of_kubernetes && variable != UNSAFE_NO_SYNC
 }
 
 fn read_file(path: &Path) -> std::io::Result<String> {

@@ -263,6 +263,19 @@ fn an_unknown_variable_is_a_mistake() {
 }
 
 #[test]
+fn a_variable_that_is_not_meant_for_us_is_told_and_ignored() {
+    let with = |name| Case::of("").variable(name, "x");
+    for mistyped in ["PLAYGATE_LISTN", "PLAYGATE_STREAMS_TOTAL", "PLAYGATE_LOG_X"] {
+        assert_eq!(with(mistyped).problems().len(), 1, "{mistyped}");
+    }
+    for other in ["PLAYGATE_BIN", "PLAYGATE_SHARED"] {
+        let warnings = with(other).good().warnings;
+        assert!(warnings[0].contains(other), "{warnings:?}");
+    }
+    assert!(with("PLAYGATE_SERVICE_HOST").good().warnings.is_empty());
+}
+
+#[test]
 fn a_named_file_must_exist() {
     let mut case = Case::of("");
     case.inputs.file = Some(case.path("other.toml"));
