@@ -60,6 +60,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod domain;
 pub mod ports;
 pub mod store;
 pub mod types;
