@@ -2,5 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod domain;
 pub mod ports;
 pub mod types;
