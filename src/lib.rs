@@ -4,4 +4,5 @@
 
 pub mod domain;
 pub mod ports;
+pub mod store;
 pub mod types;
