@@ -6,6 +6,7 @@ pub mod accounts;
 pub mod mail;
 pub mod operators;
 pub mod partners;
+pub mod schedule;
 
 use crate::store::Schema;
 
@@ -15,5 +16,6 @@ pub fn schema() -> Schema {
     let schema = partners::schema(Schema::default());
     let schema = operators::schema(schema);
     let schema = accounts::schema(schema);
-    mail::schema(schema)
+    let schema = mail::schema(schema);
+    schedule::schema(schema)
 }
