@@ -2,5 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod app;
+pub mod config;
+pub mod http;
+pub mod observe;
 pub mod ports;
 pub mod types;
