@@ -7,4 +7,5 @@ pub mod config;
 pub mod http;
 pub mod observe;
 pub mod ports;
+pub mod store;
 pub mod types;

@@ -1,0 +1,294 @@
+//! Keys of tables and indexes: encoded by hand so that byte order is logical order and that each
+//! part tells where it ends, which lets a prefix be scanned.
+
+use crate::types::{AssetId, DeviceId};
+use crate::types::{
+    BroadcastId, Email, EntitlementId, LivestreamId, LoginId, MailId, OfferId, OperatorId,
+    PartnerId, SessionId, TokenHash, TvDay, UnixSeconds, UserId,
+};
+
+/// A value that is, or is part of, a key.
+///
+/// Invariants, held by property tests: `read(write(k)) == k`, and `a < b` exactly when the bytes of
+/// `a` sort before those of `b`.
+pub trait Key: Clone + Ord + Send + Sync + Sized + 'static {
+    /// Appends the encoding.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Reads one value off the front, or nothing if the bytes are not an encoding.
+    fn read(input: &mut &[u8]) -> Option<Self>;
+
+    /// The whole encoding.
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32);
+        self.write(&mut out);
+        out
+    }
+
+    /// Reads a value that takes up all of the bytes.
+    #[must_use]
+    fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let key = Self::read(&mut bytes)?;
+        bytes.is_empty().then_some(key)
+    }
+}
+
+/// The leading part of a key `K`: [`All`], its first component, its first two, …
+pub trait PrefixOf<K> {
+    /// What the encodings of all such keys begin with.
+    fn prefix_bytes(&self) -> Vec<u8>;
+}
+
+/// The prefix of every key.
+#[derive(Clone, Copy, Debug)]
+pub struct All;
+
+impl<K> PrefixOf<K> for All {
+    fn prefix_bytes(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = input.split_first_chunk::<N>()?;
+    *input = tail;
+    Some(*head)
+}
+
+macro_rules! unsigned_key {
+    ($($int:ty),+) => {$(
+        impl Key for $int {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_be_bytes());
+            }
+
+            fn read(input: &mut &[u8]) -> Option<Self> {
+                take(input).map(Self::from_be_bytes)
+            }
+        }
+    )+};
+}
+
+// The sign bit is flipped so that negative numbers sort first.
+macro_rules! signed_key {
+    ($($int:ty),+) => {$(
+        impl Key for $int {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&(*self ^ Self::MIN).to_be_bytes());
+            }
+
+            fn read(input: &mut &[u8]) -> Option<Self> {
+                take(input).map(|bytes| Self::from_be_bytes(bytes) ^ Self::MIN)
+            }
+        }
+    )+};
+}
+
+unsigned_key!(u8, u16, u32, u64);
+signed_key!(i32, i64);
+
+impl<const N: usize> Key for [u8; N] {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        take(input)
+    }
+}
+
+/// Text ends with two zero bytes; a zero inside is written `00 ff`, which sorts after the end.
+impl Key for String {
+    fn write(&self, out: &mut Vec<u8>) {
+        write_text(self, out);
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        let mut text = Vec::new();
+        loop {
+            match take::<1>(input)? {
+                [0] => match take::<1>(input)? {
+                    [0] => return Self::from_utf8(text).ok(),
+                    [0xff] => text.push(0),
+                    _ => return None,
+                },
+                [byte] => text.push(byte),
+            }
+        }
+    }
+}
+
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        out.push(byte);
+        if byte == 0 {
+            out.push(0xff);
+        }
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
+macro_rules! text_key {
+    ($($name:ty),+) => {$(
+        impl Key for $name {
+            fn write(&self, out: &mut Vec<u8>) {
+                write_text(self.as_str(), out);
+            }
+
+            fn read(input: &mut &[u8]) -> Option<Self> {
+                Self::parse(&String::read(input)?).ok()
+            }
+        }
+    )+};
+}
+
+text_key!(LivestreamId, AssetId, BroadcastId, OfferId, DeviceId, Email);
+
+macro_rules! bytes_key {
+    ($($name:ty),+) => {$(
+        impl Key for $name {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(self.as_bytes());
+            }
+
+            fn read(input: &mut &[u8]) -> Option<Self> {
+                take(input).map(Self::from_bytes)
+            }
+        }
+    )+};
+}
+
+bytes_key!(
+    PartnerId,
+    UserId,
+    LoginId,
+    SessionId,
+    EntitlementId,
+    MailId,
+    OperatorId,
+    TokenHash
+);
+
+impl Key for UnixSeconds {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0.write(out);
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        i64::read(input).map(Self)
+    }
+}
+
+impl Key for TvDay {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.number().write(out);
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        Self::from_number(i32::read(input)?)
+    }
+}
+
+macro_rules! tuple_key {
+    ($($part:ident . $at:tt),+) => {
+        impl<$($part: Key),+> Key for ($($part,)+) {
+            fn write(&self, out: &mut Vec<u8>) {
+                $(self.$at.write(out);)+
+            }
+
+            fn read(input: &mut &[u8]) -> Option<Self> {
+                Some(($($part::read(input)?,)+))
+            }
+        }
+    };
+}
+
+tuple_key!(A.0, B.1);
+tuple_key!(A.0, B.1, C.2);
+tuple_key!(A.0, B.1, C.2, D.3);
+
+macro_rules! prefixes {
+    ($(($($part:ident),+): $prefix:ty),+ $(,)?) => {$(
+        impl<$($part: Key),+> PrefixOf<($($part,)+)> for $prefix {
+            fn prefix_bytes(&self) -> Vec<u8> {
+                self.to_bytes()
+            }
+        }
+    )+};
+}
+
+prefixes! {
+    (A, B): A,
+    (A, B, C): A,
+    (A, B, C): (A, B),
+    (A, B, C, D): A,
+    (A, B, C, D): (A, B),
+    (A, B, C, D): (A, B, C),
+}
+
+/// The first bytes that sort after everything that begins with `prefix`, or `None` if nothing does.
+pub(super) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut end = prefix.get(..=last)?.to_vec();
+    if let Some(byte) = end.last_mut() {
+        *byte += 1;
+    }
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check<K: Key + std::fmt::Debug>(a: &K, b: &K) {
+        assert_eq!(K::from_bytes(&a.to_bytes()).as_ref(), Some(a));
+        assert_eq!(a.cmp(b), a.to_bytes().cmp(&b.to_bytes()), "{a:?} {b:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_keep_their_order(a: i64, b: i64, c: u32, d: u32, e: i32, f: i32) {
+            check(&a, &b);
+            check(&c, &d);
+            check(&e, &f);
+            check(&UnixSeconds(a), &UnixSeconds(b));
+        }
+
+        #[test]
+        fn texts_keep_their_order(a in "[\0\u{1}a-c\u{ff}]{0,6}", b in "[\0\u{1}a-c\u{ff}]{0,6}") {
+            check(&a, &b);
+        }
+
+        #[test]
+        fn tuples_keep_their_order(
+            a in ("[\0a]{0,3}", any::<i8>(), "[\0a]{0,3}"),
+            b in ("[\0a]{0,3}", any::<i8>(), "[\0a]{0,3}"),
+        ) {
+            let key = |(x, y, z): (String, i8, String)| (x, i64::from(y), z);
+            check(&key(a), &key(b));
+        }
+
+        #[test]
+        fn a_prefix_ends_where_the_next_begins(prefix: Vec<u8>, rest: Vec<u8>, other: Vec<u8>) {
+            let inside = [prefix.clone(), rest].concat();
+            if let Some(end) = after_prefix(&prefix) {
+                prop_assert!(inside < end);
+                let within = other >= prefix && other < end;
+                prop_assert_eq!(within, other.starts_with(&prefix));
+            } else {
+                prop_assert!(prefix.iter().all(|byte| *byte == 0xff));
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_key_are_refused() {
+        assert_eq!(String::from_bytes(b"abc"), None);
+        assert_eq!(String::from_bytes(b"a\0\x01"), None);
+        assert_eq!(LivestreamId::from_bytes(b"a,b\0\0"), None);
+        assert_eq!(u32::from_bytes(&[1, 2, 3]), None);
+        assert_eq!(u32::from_bytes(&[1, 2, 3, 4, 5]), None);
+    }
+}

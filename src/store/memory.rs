@@ -1,0 +1,68 @@
+//! An engine in memory: what the tables promise must not depend on sled.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use parking_lot::RwLock;
+
+use super::StoreError;
+use super::engine::{Engine, Pair, Scan};
+use super::plan::Plan;
+use super::table::TreeName;
+
+/// Trees of sorted maps.
+#[derive(Default)]
+pub(super) struct MemoryEngine(RwLock<State>);
+
+#[derive(Default)]
+struct State {
+    trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, Vec<u8>>>,
+    applied: u64,
+}
+
+impl Engine for MemoryEngine {
+    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let state = self.0.read();
+        Ok(state
+            .trees
+            .get(tree)
+            .and_then(|tree| tree.get(key))
+            .cloned())
+    }
+
+    fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
+        let state = self.0.read();
+        let Some(tree) = state.trees.get(tree) else {
+            return Box::new(std::iter::empty());
+        };
+        let pairs: Vec<Pair> = tree
+            .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
+            .take_while(|(key, _)| to.is_none_or(|to| key.as_slice() < to))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        Box::new(pairs.into_iter().map(Ok))
+    }
+
+    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
+        let mut state = self.0.write();
+        for (name, changes) in plan.trees() {
+            let tree = state.trees.entry(name).or_default();
+            for (key, change) in changes {
+                match change {
+                    Some(value) => tree.insert(key.clone(), value.clone()),
+                    None => tree.remove(key),
+                };
+            }
+        }
+        state.applied = number;
+        Ok(())
+    }
+
+    fn applied(&self) -> Result<u64, StoreError> {
+        Ok(self.0.read().applied)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

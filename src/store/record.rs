@@ -1,0 +1,175 @@
+//! Records as they lie in a table: checksum, version, bincode.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::StoreError;
+
+/// The largest stored value. sled leaks the space of values over 128 KiB when they are overwritten,
+/// and a record of this size is already a design mistake.
+pub const VALUE_MAX: usize = 16 * 1024;
+
+/// A value of a table. Its fields are stored by bincode, in their order: a changed field is a new
+/// version, and the old structure is frozen in a `mod v1` that [`Record::upgrade`] reads.
+///
+/// bincode cannot read back `serde_json::Value`, `flatten`, `untagged` or `skip_serializing_if`.
+pub trait Record: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The version that is written.
+    const VERSION: u8 = 1;
+
+    /// Reads a record of an older version.
+    #[must_use]
+    fn upgrade(_version: u8, _bytes: &[u8]) -> Option<Self> {
+        None
+    }
+}
+
+const HEAD: usize = 5;
+
+/// The options are explicit: what is on disk must not change with a default.
+const fn options() -> impl bincode::config::Config {
+    bincode::config::standard()
+        .with_little_endian()
+        .with_variable_int_encoding()
+        .with_limit::<VALUE_MAX>()
+}
+
+/// The checksum covers where the value lies, so that one found under another key is damage too.
+fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(tree.as_bytes());
+    hasher.update(&[0]);
+    hasher.update(key);
+    hasher.update(body);
+    hasher.finalize().to_be_bytes()
+}
+
+/// The stored form of a record.
+pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<u8>, StoreError> {
+    let mut value = vec![0; HEAD - 1];
+    value.push(R::VERSION);
+    bincode::serde::encode_into_std_write(record, &mut value, options()).map_err(|_| {
+        StoreError::TooLarge {
+            table: tree_name(tree),
+        }
+    })?;
+    if value.len() > VALUE_MAX {
+        return Err(StoreError::TooLarge {
+            table: tree_name(tree),
+        });
+    }
+    let (head, body) = value.split_at_mut(HEAD - 1);
+    head.copy_from_slice(&checksum(tree, key, body));
+    Ok(value)
+}
+
+/// The record of a stored value, or nothing if it is damaged.
+pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Option<R> {
+    let body = sound_body(tree, key, value)?;
+    let (version, bytes) = body.split_first()?;
+    if *version == R::VERSION {
+        read(bytes)
+    } else {
+        R::upgrade(*version, bytes)
+    }
+}
+
+fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
+    let (sum, body) = value.split_first_chunk::<{ HEAD - 1 }>()?;
+    (*sum == checksum(tree, key, body)).then_some(body)
+}
+
+/// Reads the bincode of one value that takes up all of the bytes; for [`Record::upgrade`] too.
+#[must_use]
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    match bincode::serde::decode_from_slice(bytes, options()) {
+        Ok((value, used)) if used == bytes.len() => Some(value),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn tree_name(tree: &str) -> String {
+    tree.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Sample {
+        name: String,
+        count: u32,
+    }
+
+    impl Record for Sample {
+        const VERSION: u8 = 2;
+
+        fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+            match version {
+                1 => read(bytes).map(|name| Self { name, count: 0 }),
+                _ => None,
+            }
+        }
+    }
+
+    fn sample() -> Sample {
+        Sample {
+            name: "a".to_owned(),
+            count: 7,
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_golden() {
+        let value = seal("samples", b"k", &sample()).unwrap();
+        assert_eq!(value.get(4..).unwrap(), [2, 1, b'a', 7]);
+        assert_eq!(open::<Sample>("samples", b"k", &value), Some(sample()));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let value = seal("samples", b"k", &sample()).unwrap();
+        for bit in 0..value.len() * 8 {
+            let mut damaged = value.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(open::<Sample>("samples", b"k", &damaged), None, "bit {bit}");
+        }
+        for length in 0..value.len() {
+            assert_eq!(open::<Sample>("samples", b"k", &value[..length]), None);
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_place_is_damage() {
+        let value = seal("samples", b"k", &sample()).unwrap();
+        assert_eq!(open::<Sample>("samples", b"l", &value), None);
+        assert_eq!(open::<Sample>("others", b"k", &value), None);
+    }
+
+    #[test]
+    fn an_older_version_is_read() {
+        let mut body = vec![1];
+        bincode::serde::encode_into_std_write("old", &mut body, options()).unwrap();
+        let value = [&checksum("samples", b"k", &body)[..], &body].concat();
+        let old = Sample {
+            name: "old".to_owned(),
+            count: 0,
+        };
+        assert_eq!(open::<Sample>("samples", b"k", &value), Some(old));
+    }
+
+    #[test]
+    fn a_record_over_the_bound_is_refused() {
+        let large = Sample {
+            name: "x".repeat(VALUE_MAX),
+            count: 0,
+        };
+        assert!(matches!(
+            seal("samples", b"k", &large),
+            Err(StoreError::TooLarge { table }) if table == "samples"
+        ));
+    }
+}

@@ -1,0 +1,334 @@
+//! The promises of the store, on both engines.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::*;
+
+struct People;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Person {
+    town: String,
+    age: u8,
+}
+
+impl Record for Person {}
+
+impl Table for People {
+    const NAME: TreeName = "people";
+    type Key = u32;
+    type Record = Person;
+    const INDEXES: &'static [TreeName] = &[ByTown::NAME];
+
+    fn index(key: &u32, record: &Person, entries: &mut Entries) {
+        let Person { town, age } = record;
+        entries.add::<ByTown>(&(town.clone(), *age), key);
+    }
+}
+
+struct ByTown;
+
+impl Index for ByTown {
+    const NAME: TreeName = "people.by_town";
+    type Table = People;
+    type Key = (String, u8);
+}
+
+fn schema() -> Schema {
+    Schema::default().with::<People>()
+}
+
+fn person(town: &str, age: u8) -> Person {
+    Person {
+        town: town.to_owned(),
+        age,
+    }
+}
+
+fn put(store: &Store, key: u32, person: Person) -> Result<(), StoreError> {
+    store
+        .write(Durability::Durable, move |txn| {
+            txn.put::<People>(&key, &person)
+        })
+        .wait()
+}
+
+fn all(store: &Store) -> BTreeMap<u32, Person> {
+    store
+        .read(|txn| txn.scan::<People>(&All, usize::MAX))
+        .unwrap()
+        .into_iter()
+        .collect()
+}
+
+fn assert_sound(store: &Store) {
+    for report in store.verify().unwrap() {
+        assert!(report.is_sound(), "{report:?}");
+    }
+}
+
+#[test]
+fn a_plan_that_fails_leaves_nothing() {
+    let store = Store::in_memory(schema());
+    put(&store, 1, person("Lund", 30)).unwrap();
+    let failed: Result<(), StoreError> = store
+        .write(Durability::Durable, |txn| {
+            txn.put::<People>(&1, &person("Ystad", 31))?;
+            txn.put::<People>(&2, &person("Ystad", 32))?;
+            Err(StoreError::Closed)
+        })
+        .wait();
+    assert_eq!(failed, Err(StoreError::Closed));
+    assert_eq!(all(&store), BTreeMap::from([(1, person("Lund", 30))]));
+    assert_sound(&store);
+}
+
+#[test]
+fn a_plan_that_panics_leaves_nothing_and_the_writer_goes_on() {
+    let store = Store::in_memory(schema());
+    let panicked: Result<(), StoreError> = store
+        .write(Durability::Durable, |txn| {
+            txn.put::<People>(&1, &person("Lund", 30))?;
+            panic!("a mistake in a plan");
+        })
+        .wait();
+    assert_eq!(panicked, Err(StoreError::Closed));
+    put(&store, 2, person("Lund", 31)).unwrap();
+    assert_eq!(all(&store).into_keys().collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn indexes_follow_their_records() {
+    let store = Store::in_memory(schema());
+    put(&store, 1, person("Lund", 30)).unwrap();
+    put(&store, 2, person("Lund", 20)).unwrap();
+    put(&store, 1, person("Ystad", 30)).unwrap();
+    let found = store.read(|txn| {
+        (
+            txn.scan_index::<ByTown>(&"Lund".to_owned(), 9).unwrap(),
+            txn.find::<ByTown>(&("Ystad".to_owned(), 30)).unwrap(),
+            txn.find::<ByTown>(&("Lund".to_owned(), 30)).unwrap(),
+        )
+    });
+    assert_eq!(found, (vec![(("Lund".to_owned(), 20), 2)], Some(1), None));
+}
+
+#[test]
+fn a_mirror_is_the_table_from_the_start_and_after_each_commit() {
+    let store = Store::in_memory(schema());
+    put(&store, 1, person("Lund", 30)).unwrap();
+    let mirror = Arc::new(MemoryTable::<People>::default());
+    store.attach::<People>(mirror.clone()).unwrap();
+    assert_eq!(mirror.get(&1).as_deref(), Some(&person("Lund", 30)));
+    put(&store, 2, person("Ystad", 31)).unwrap();
+    assert_eq!(mirror.get(&2).as_deref(), Some(&person("Ystad", 31)));
+    store
+        .write(Durability::Logged, |txn| txn.delete::<People>(&1))
+        .wait()
+        .unwrap();
+    assert_eq!((mirror.get(&1), mirror.len()), (None, 1));
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Store::open(directory.path(), schema(), Options::default());
+    let store = open().unwrap();
+    put(&store, 1, person("Lund", 30)).unwrap();
+    assert!(matches!(open(), Err(StoreError::InUse)));
+    drop(store);
+    let store = open().unwrap();
+    assert_eq!(all(&store), BTreeMap::from([(1, person("Lund", 30))]));
+    put(&store, 2, person("Ystad", 31)).unwrap();
+    drop(store);
+    assert_eq!(all(&open().unwrap()).len(), 2);
+}
+
+/// The engine may lose everything since its last sync; the log brings it back.
+#[test]
+fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path(), schema(), Options::default()).unwrap();
+    for key in 0..100 {
+        put(&store, key, person("Lund", 30)).unwrap();
+    }
+    // As a power cut leaves it: the log was synced, the engine was not.
+    fs::create_dir(copy.path().join("log")).unwrap();
+    for entry in fs::read_dir(directory.path().join("log")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(
+            &path,
+            copy.path().join("log").join(path.file_name().unwrap()),
+        )
+        .unwrap();
+    }
+    let recovered = Store::open(copy.path(), schema(), Options::default()).unwrap();
+    assert_eq!(all(&recovered), all(&store));
+    assert_sound(&recovered);
+}
+
+#[test]
+fn a_newer_store_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("format"), "2\n").unwrap();
+    let refused = Store::open(directory.path(), schema(), Options::default());
+    assert!(matches!(
+        refused,
+        Err(StoreError::Newer {
+            found: 2,
+            known: FORMAT
+        })
+    ));
+}
+
+#[test]
+fn damage_is_reported_with_its_place_and_never_served() {
+    let store = Store::in_memory(schema());
+    put(&store, 1, person("Lund", 30)).unwrap();
+    let mut plan = Plan::default();
+    plan.set("people", 1_u32.to_bytes(), Some(b"nonsense".to_vec()));
+    plan.set("people.by_town", b"stale".to_vec(), Some(Vec::new()));
+    store.0.engine.apply(2, &plan).unwrap();
+    let read = store.read(|txn| txn.get::<People>(&1));
+    assert!(
+        matches!(&read, Err(StoreError::Damaged { place, .. }) if place == "table people, key 00000001"),
+        "{read:?}"
+    );
+    let report = store.verify().unwrap().remove(0);
+    // The entry of the damaged record is stale too: nothing can be said for it.
+    assert_eq!(
+        (
+            report.damaged.count,
+            report.missing.count,
+            report.stale.count
+        ),
+        (1, 0, 2)
+    );
+    store.rebuild().unwrap();
+    let report = store.verify().unwrap().remove(0);
+    assert_eq!(
+        (
+            report.damaged.count,
+            report.missing.count,
+            report.stale.count
+        ),
+        (1, 0, 0)
+    );
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Put(u32, u8, u8),
+    Delete(u32),
+    /// A plan of several changes that fails at its end.
+    Fail(u32, u8),
+    Reopen,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        6 => (0..20_u32, 0..3_u8, any::<u8>()).prop_map(|(k, t, a)| Operation::Put(k, t, a)),
+        3 => (0..20_u32).prop_map(Operation::Delete),
+        1 => (0..20_u32, 0..3_u8).prop_map(|(k, t)| Operation::Fail(k, t)),
+        1 => Just(Operation::Reopen),
+    ]
+}
+
+/// Runs the operations against a sorted map and compares tables, indexes and mirror with it.
+fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> Store) {
+    let mut store = open(None);
+    let mut mirror = Arc::new(MemoryTable::<People>::default());
+    store.attach::<People>(mirror.clone()).unwrap();
+    let mut model = BTreeMap::new();
+    for operation in operations.iter().cloned() {
+        match operation {
+            Operation::Put(key, town, age) => {
+                let record = person(&"abc"[..usize::from(town)], age);
+                model.insert(key, record.clone());
+                put(&store, key, record).unwrap();
+            }
+            Operation::Delete(key) => {
+                model.remove(&key);
+                store
+                    .write(Durability::Logged, move |txn| txn.delete::<People>(&key))
+                    .wait()
+                    .unwrap();
+            }
+            Operation::Fail(key, town) => {
+                let failed: Result<(), StoreError> = store
+                    .write(Durability::Durable, move |txn| {
+                        txn.put::<People>(&key, &person(&"abc"[..usize::from(town)], 1))?;
+                        txn.delete::<People>(&(key + 1))?;
+                        Err(StoreError::Closed)
+                    })
+                    .wait();
+                failed.unwrap_err();
+            }
+            Operation::Reopen => {
+                store = open(Some(store));
+                mirror = Arc::new(MemoryTable::default());
+                store.attach::<People>(mirror.clone()).unwrap();
+            }
+        }
+    }
+    assert_eq!(all(&store), model);
+    let mut mirrored = BTreeMap::new();
+    mirror.for_each(|key, record| {
+        mirrored.insert(*key, Person::clone(record));
+    });
+    assert_eq!(mirrored, model);
+    assert_sound(&store);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn memory_equals_the_model(operations in prop::collection::vec(operation(), 0..60)) {
+        check_model(&operations, |old| old.unwrap_or_else(|| Store::in_memory(schema())));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
+    fn sled_equals_the_model(operations in prop::collection::vec(operation(), 0..60)) {
+        let directory = tempfile::tempdir().unwrap();
+        check_model(&operations, |old| {
+            drop(old);
+            Store::open(directory.path(), schema(), Options::default()).unwrap()
+        });
+    }
+}
+
+/// Reads within a transaction see its own changes over its group's over the engine's.
+#[test]
+fn a_transaction_sees_its_own_changes_in_order() {
+    let store = Store::in_memory(schema());
+    for key in [1, 3, 5] {
+        put(&store, key, person("Lund", 30)).unwrap();
+    }
+    let seen: Result<_, StoreError> = store
+        .write(Durability::Durable, |txn| {
+            txn.put::<People>(&2, &person("Lund", 2))?;
+            txn.delete::<People>(&3)?;
+            txn.put::<People>(&5, &person("Ystad", 5))?;
+            let keys: Vec<_> = txn
+                .scan::<People>(&All, 9)?
+                .into_iter()
+                .map(|(key, _)| key)
+                .collect();
+            let towns = txn.scan_index::<ByTown>(&"Lund".to_owned(), 9)?;
+            Ok((
+                keys,
+                towns.into_iter().map(|(_, key)| key).collect::<Vec<_>>(),
+            ))
+        })
+        .wait();
+    assert_eq!(seen, Ok((vec![1, 2, 5], vec![2, 1])));
+}

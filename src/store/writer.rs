@@ -1,0 +1,232 @@
+//! The writer: one thread that plans, logs, applies, publishes and answers, a group at a time.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::StoreError;
+use super::engine::Engine;
+use super::log::CommitLog;
+use super::mirror::Publish;
+use super::plan::Plan;
+use super::table::TreeName;
+use super::txn::Txn;
+
+/// When a commit is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// After it has been synced: neither a kill nor a power cut loses it.
+    Durable,
+    /// After it has been written to the log, which is synced within [`SYNC_WITHIN`]: a kill loses
+    /// nothing, a power cut at most that much.
+    Logged,
+}
+
+/// How long a logged commit may wait for its sync.
+pub const SYNC_WITHIN: Duration = Duration::from_millis(500);
+
+/// Bounds on one group, so that no commit waits for a sync without end.
+const GROUP_JOBS: usize = 1_024;
+const GROUP_BYTES: usize = 2 * 1024 * 1024;
+
+/// A commit on its way: await it, or wait for it on a thread that may block.
+#[must_use = "a commit that nobody waits for may have failed"]
+pub struct Commit<T, E>(oneshot::AsyncReceiver<Result<T, E>>);
+
+impl<T, E: From<StoreError>> Commit<T, E> {
+    pub(super) fn channel() -> (oneshot::Sender<Result<T, E>>, Self) {
+        let (sender, receiver) = oneshot::async_channel();
+        (sender, Self(receiver))
+    }
+
+    /// Blocks until the commit has been answered; never on a thread of the runtime.
+    ///
+    /// # Errors
+    /// What the plan returned, or why it could not be committed.
+    pub fn wait(self) -> Result<T, E> {
+        pollster::block_on(self)
+    }
+}
+
+impl<T, E: From<StoreError>> Future for Commit<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0)
+            .poll(context)
+            .map(|answer| answer.unwrap_or_else(|_| Err(StoreError::Closed.into())))
+    }
+}
+
+/// Tells the caller of a job how its group ended.
+type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// What a plan left behind: its changes, none if it failed, and who is to be told.
+pub(super) struct Outcome {
+    pub(super) plan: Plan,
+    pub(super) answer: Answer,
+}
+
+pub(super) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
+
+pub(super) enum Message {
+    Write(Durability, Job),
+    /// Runs between two groups: mirrors are attached and indexes verified so.
+    Between(Box<dyn FnOnce(&mut Writer) + Send>),
+    Stop,
+}
+
+/// The state of the writer thread.
+pub(super) struct Writer {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) log: Box<dyn CommitLog>,
+    pub(super) mirrors: HashMap<TreeName, Vec<Publish>>,
+    /// The number of the last commit.
+    pub(super) number: u64,
+    /// Since when something is logged but not synced.
+    pub(super) unsynced: Option<Instant>,
+    /// Once set, every write is answered with it: a failed sync is never retried.
+    pub(super) failed: Option<StoreError>,
+    pub(super) on_failure: Box<dyn Fn(&StoreError) + Send>,
+}
+
+impl Writer {
+    /// Serves until everyone who could send is gone, or [`Message::Stop`].
+    pub(super) fn run(mut self, inbox: &Receiver<Message>) {
+        let mut held = None;
+        loop {
+            let first = match held.take() {
+                Some(message) => Ok(message),
+                None => inbox.recv_timeout(self.patience()),
+            };
+            match first {
+                Ok(Message::Write(class, job)) => held = self.group(class, job, inbox),
+                Ok(Message::Between(work)) => work(&mut self),
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => self.sync_or_fail(),
+            }
+        }
+        self.sync_or_fail();
+    }
+
+    fn patience(&self) -> Duration {
+        self.unsynced.map_or(Duration::from_secs(3_600), |since| {
+            SYNC_WITHIN.saturating_sub(since.elapsed())
+        })
+    }
+
+    /// Runs the first job and all that wait behind it, and commits them together. Returns a
+    /// message that is not a job, for its turn.
+    fn group(
+        &mut self,
+        mut class: Durability,
+        mut job: Job,
+        inbox: &Receiver<Message>,
+    ) -> Option<Message> {
+        let mut group = Plan::default();
+        let mut answers = Vec::new();
+        let mut durable = false;
+        let mut next = None;
+        loop {
+            if let Some(outcome) = self.plan(job, &group) {
+                durable |= class == Durability::Durable && !outcome.plan.is_empty();
+                group.merge(outcome.plan);
+                answers.push(outcome.answer);
+            }
+            if answers.len() >= GROUP_JOBS || group.bytes() >= GROUP_BYTES {
+                break;
+            }
+            match inbox.try_recv() {
+                Ok(Message::Write(c, j)) => (class, job) = (c, j),
+                Ok(other) => {
+                    next = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        let result = self.commit(&group, durable);
+        for answer in answers {
+            answer(result.clone());
+        }
+        next
+    }
+
+    /// Runs a plan. One that panics is dropped with its changes; its caller finds the line closed.
+    fn plan(&self, job: Job, group: &Plan) -> Option<Outcome> {
+        let txn = Txn {
+            engine: self.engine.as_ref(),
+            group,
+            plan: Plan::default(),
+        };
+        catch_unwind(AssertUnwindSafe(|| job(txn)))
+            .inspect_err(|_| tracing::error!("a plan panicked; nothing of it was committed"))
+            .ok()
+    }
+
+    /// The order is the promise: log, sync, engine, memory; the caller answers after.
+    fn commit(&mut self, group: &Plan, durable: bool) -> Result<(), StoreError> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        if !group.is_empty() {
+            let number = self.number + 1;
+            match self.log.append(number, &group.encode()) {
+                // Nothing has changed, and space may come back.
+                Err(StoreError::Full) => return Err(StoreError::Full),
+                other => self.or_fail(other)?,
+            }
+            self.number = number;
+            self.unsynced.get_or_insert_with(Instant::now);
+        }
+        if durable || self.patience().is_zero() {
+            self.sync()?;
+        }
+        if !group.is_empty() {
+            // The log has it: a failure here is mended by the replay of the next start.
+            let applied = self.engine.apply(self.number, group);
+            self.or_fail(applied)?;
+            self.publish(group);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let synced = self.log.sync();
+        self.or_fail(synced)?;
+        self.unsynced = None;
+        Ok(())
+    }
+
+    fn sync_or_fail(&mut self) {
+        if self.unsynced.is_some() && self.failed.is_none() {
+            // The failure has been told; there is nobody to answer here.
+            let _ = self.sync();
+        }
+    }
+
+    fn or_fail(&mut self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        result.map_err(|error| {
+            let failed = StoreError::Failed(error.to_string());
+            (self.on_failure)(&failed);
+            self.failed = Some(failed.clone());
+            failed
+        })
+    }
+
+    fn publish(&self, group: &Plan) {
+        for (tree, changes) in group.trees() {
+            for mirror in self.mirrors.get(tree).into_iter().flatten() {
+                mirror(
+                    &mut changes
+                        .iter()
+                        .map(|(key, change)| (key.as_slice(), change.as_deref())),
+                );
+            }
+        }
+    }
+}
