@@ -58,9 +58,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod http;
+pub mod observe;
 pub mod ports;
 pub mod store;
 pub mod types;

@@ -17,5 +17,5 @@ pub fn schema() -> Schema {
     let schema = operators::schema(schema);
     let schema = accounts::schema(schema);
     let schema = mail::schema(schema);
-    schedule::schema(schema)
+    schedule::tables::schema(schema)
 }
