@@ -59,6 +59,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod catalog_file;
 pub mod cli;
 pub mod config;
 pub mod domain;

@@ -1,5 +1,7 @@
 //! `playgate catalog`: livestreams, assets, offers, keys and rights from one file.
 
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -7,8 +9,9 @@ use serde_json::Value;
 
 use super::admin::upload::{self, Sent};
 use super::admin::{path, with_query};
-use super::exit::Outcome;
-use super::{Global, keyfiles, output};
+use super::exit::{Failure, Outcome};
+use super::{Global, output};
+use crate::catalog_file::{FILE_MAX, inline_key_files};
 
 /// The catalogue: livestreams, assets, offers, keys and rights.
 #[derive(Subcommand)]
@@ -60,8 +63,8 @@ async fn import(
     file: &Path,
     merge: bool,
     dry_run: bool,
-) -> Result<Value, super::exit::Failure> {
-    let text = keyfiles::read_catalog(file)?;
+) -> Result<Value, Failure> {
+    let text = read(file)?;
     let flag = |set: bool| set.then_some("true");
     let target = with_query(
         path(&["catalog", "import"]),
@@ -78,4 +81,24 @@ async fn import(
         )
         .await?;
     Ok(answer?)
+}
+
+/// Reads a catalogue file, or standard input for `-`, with the keys that it names: the server may
+/// not be allowed to see their files.
+fn read(file: &Path) -> Result<String, Failure> {
+    let limit = u64::try_from(FILE_MAX)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1);
+    let mut text = String::new();
+    let read = if file.as_os_str() == "-" {
+        io::stdin().take(limit).read_to_string(&mut text)
+    } else {
+        File::open(file).and_then(|file| file.take(limit).read_to_string(&mut text))
+    };
+    read.map_err(|error| Failure::file(file, &error))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    inline_key_files(&text, &|name| fs::read(folder.join(name))).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Failure::failed(lines.join("\n  "))
+    })
 }

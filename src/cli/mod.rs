@@ -8,7 +8,6 @@ mod config;
 mod demo;
 mod epg;
 mod exit;
-mod keyfiles;
 mod mail;
 mod operator;
 mod output;

@@ -3,6 +3,7 @@
 //! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
 
 pub mod accounts;
+pub mod catalog;
 pub mod mail;
 pub mod operators;
 pub mod partners;
@@ -17,5 +18,6 @@ pub fn schema() -> Schema {
     let schema = operators::schema(schema);
     let schema = accounts::schema(schema);
     let schema = mail::schema(schema);
+    let schema = catalog::schema(schema);
     schedule::tables::schema(schema)
 }

@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ports", &["types"]),
     ("store", &["types"]),
     ("domain", &["store", "ports", "types"]),
+    ("catalog_file", &["domain", "types"]),
     ("config", &["domain", "ports", "types"]),
     ("observe", &["config", "ports", "types"]),
     (
