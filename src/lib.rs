@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod domain;
 pub mod ports;
 pub mod store;
 pub mod types;

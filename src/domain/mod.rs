@@ -1,0 +1,3 @@
+//! The rules of the service, apart from transport and storage.
+
+pub mod playback;
