@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod mail;
 pub mod operators;
 pub mod partners;
+pub mod playback;
 pub mod schedule;
 
 use crate::store::Schema;
@@ -19,5 +20,6 @@ pub fn schema() -> Schema {
     let schema = accounts::schema(schema);
     let schema = mail::schema(schema);
     let schema = catalog::schema(schema);
-    schedule::tables::schema(schema)
+    let schema = schedule::tables::schema(schema);
+    playback::schema(schema)
 }
