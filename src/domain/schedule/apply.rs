@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::brake::{self, Doubt, Extent};
-use super::import::draft::{Draft, DraftChannel};
+use super::channel::{Channel, Slab};
+use super::import::draft::{Draft, Packed};
 use super::import::{Problem, Skip, Skipped};
 use super::normalise::{Kept, normalise};
 use super::plan::{Difference, NewRow, plan};
@@ -80,7 +81,6 @@ pub struct ImportReport {
 /// A channel of the guide, in order, before it is compared.
 struct Ready {
     livestream: LivestreamId,
-    channel: DraftChannel,
     kept: Vec<Kept<u32>>,
 }
 
@@ -125,12 +125,14 @@ impl Schedule {
             doubts: Vec::new(),
         };
         let before = self.snapshot.load_full();
+        let packed = std::mem::take(&mut draft.packed);
         let ready = put_in_order(draft, rights, options, &mut report.skipped);
         report.doubts = doubts(&before, &ready);
         let change = Change {
             schedule: self,
             rights,
             before: &before,
+            packed: &packed,
         };
         report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
             (true, _) => Outcome::DryRun,
@@ -156,8 +158,8 @@ fn put_in_order(
     let first = first_day(options.now, options.retention_days);
     let last = options.now + AHEAD_MAX;
     let mut ready = Vec::new();
-    for (livestream, mut channel) in draft.channels {
-        let rows = std::mem::take(&mut channel.rows);
+    for (livestream, channel) in draft.channels {
+        let rows = channel.rows;
         if rights.channel(&livestream).is_none() {
             for row in rows {
                 skipped.add(Problem {
@@ -182,11 +184,7 @@ fn put_in_order(
             });
             false
         });
-        ready.push(Ready {
-            livestream,
-            channel,
-            kept,
-        });
+        ready.push(Ready { livestream, kept });
     }
     ready
 }
@@ -194,10 +192,7 @@ fn put_in_order(
 /// What the brake has against these channels.
 fn doubts(before: &Snapshot, ready: &[Ready]) -> Vec<Doubt> {
     let (mut now, mut new) = (Extent::default(), Extent::default());
-    for Ready {
-        livestream, kept, ..
-    } in ready
-    {
+    for Ready { livestream, kept } in ready {
         let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
             continue;
         };
@@ -217,6 +212,7 @@ struct Change<'a> {
     schedule: &'a Schedule,
     rights: &'a dyn Rights,
     before: &'a Arc<Snapshot>,
+    packed: &'a Packed,
 }
 
 impl Change<'_> {
@@ -241,8 +237,8 @@ impl Change<'_> {
         report: &mut ImportReport,
     ) -> Result<(), ScheduleError> {
         let mut writing = shelf.begin(&self.schedule.store)?;
-        let channels = match self.write(shelf, ready, report, &mut writing) {
-            Ok(channels) => channels,
+        let (channels, slab) = match self.write(shelf, ready, report, &mut writing) {
+            Ok(written) => written,
             Err(error) => {
                 shelf.abandon(writing);
                 return Err(error);
@@ -252,9 +248,7 @@ impl Change<'_> {
             return Ok(());
         }
         shelf.switch(writing)?;
-        // Of two with one name the later counts.
-        let all: Vec<_> = self.before.channels().cloned().chain(channels).collect();
-        self.schedule.publish(Snapshot::of(all));
+        self.schedule.replace(shelf, channels, slab);
         if let Err(error) = shelf.sweep(&self.schedule.store) {
             // It is noted; the next import or retention tries again.
             tracing::warn!(%error, "what the import replaced could not be deleted yet");
@@ -269,8 +263,9 @@ impl Change<'_> {
         ready: Vec<Ready>,
         report: &mut ImportReport,
         writing: &mut Writing<'_>,
-    ) -> Result<Vec<Arc<super::channel::Channel>>, ScheduleError> {
+    ) -> Result<(Vec<Arc<Channel>>, Slab), ScheduleError> {
         let mut given = HashSet::new();
+        let mut slab = Slab::default();
         let mut channels = Vec::new();
         for one in ready {
             let livestream = one.livestream.clone();
@@ -278,10 +273,10 @@ impl Change<'_> {
             if old != new {
                 writing.replace(&livestream, &old, &new)?;
                 drop(old);
-                channels.extend(render(&livestream, &new, self.rights));
+                channels.extend(render(&livestream, &new, self.rights, &mut slab));
             }
         }
-        Ok(channels)
+        Ok((channels, slab))
     }
 
     /// Compares one channel: all broadcasts before and after. `given` are the ids that sources gave
@@ -293,9 +288,9 @@ impl Change<'_> {
         given: &mut HashSet<BroadcastId>,
         report: &mut ImportReport,
     ) -> Result<(Vec<super::Broadcast>, Vec<super::Broadcast>), ScheduleError> {
-        let rows = new_rows(&one, &mut report.skipped);
+        let Ready { livestream, kept } = one;
+        let rows = new_rows(self.packed, &kept, &mut report.skipped);
         let ids: Vec<_> = rows.iter().filter_map(|row| row.id.clone()).collect();
-        let Ready { livestream, .. } = one;
         let old = shelf.read(&self.schedule.store, &livestream)?;
         if old.is_empty() && !rows.is_empty() {
             report.newly_seen.push(livestream.clone());
@@ -314,25 +309,25 @@ impl Change<'_> {
 }
 
 /// Unpacks the rows of a channel.
-fn new_rows(ready: &Ready, skipped: &mut Skipped) -> Vec<NewRow> {
-    let mut rows = Vec::with_capacity(ready.kept.len());
-    for kept in &ready.kept {
+fn new_rows(packed: &Packed, kept: &[Kept<u32>], skipped: &mut Skipped) -> Vec<NewRow> {
+    let mut rows = Vec::with_capacity(kept.len());
+    for row in kept {
         // The draft packed it: it can be unpacked.
-        let Ok((id, facts)) = ready.channel.row(kept.payload) else {
+        let Some((id, facts)) = packed.row(row.payload) else {
             continue;
         };
         let Ok(id) = id.map(|id| BroadcastId::parse(&id)).transpose() else {
             skipped.add(Problem {
-                line: kept.line,
+                line: row.line,
                 kind: Skip::BadId,
             });
             continue;
         };
         rows.push(NewRow {
-            line: kept.line,
+            line: row.line,
             id,
-            start: kept.start,
-            stop: kept.stop,
+            start: row.start,
+            stop: row.stop,
             facts,
         });
     }

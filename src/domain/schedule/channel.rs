@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use chrono_tz::Tz;
 
 use super::brake::Extent;
@@ -206,10 +206,9 @@ impl Channel {
         }
     }
 
-    /// The same without the broadcasts that start before an instant.
-    pub(super) fn since(&self, instant: UnixSeconds) -> Self {
+    /// The same without the broadcasts that start before an instant, in another slab.
+    pub(super) fn since(&self, instant: UnixSeconds, slab: &mut Slab) -> Self {
         let gone = self.starts.partition_point(|start| *start < instant);
-        let json = self.objects(gone..self.entries.len());
         let mut entries = self.entries.get(gone..).unwrap_or_default().to_vec();
         let base = entries.first().map_or(0, |entry| entry.at);
         for entry in &mut entries {
@@ -222,8 +221,7 @@ impl Channel {
             tag: self.tag,
             starts: self.starts.get(gone..).unwrap_or_default().into(),
             entries: entries.into(),
-            // Copied, so that what is gone does not stay in memory.
-            json: Bytes::copy_from_slice(&json),
+            json: slab.put(&self.objects(gone..self.entries.len())),
             present: ArcSwapOption::empty(),
         }
     }
@@ -262,8 +260,32 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Prepares a channel, broadcast by broadcast.
-pub struct Builder {
+/// How much one block of a slab takes. The system's allocator keeps smaller pieces that are freed;
+/// over 32 MiB are mapped by themselves and go back. What is not filled is never touched.
+const BLOCK: usize = 40 * 1024 * 1024;
+
+/// Where prepared JSON is put, channel behind channel. A block lives as long as any channel in it.
+#[derive(Default)]
+pub struct Slab {
+    block: BytesMut,
+    /// How many bytes were put into it.
+    pub(super) filled: usize,
+}
+
+impl Slab {
+    fn put(&mut self, json: &[u8]) -> Bytes {
+        if self.block.capacity() < json.len() {
+            self.block = BytesMut::with_capacity(json.len().max(BLOCK));
+        }
+        self.filled += json.len();
+        self.block.extend_from_slice(json);
+        self.block.split().freeze()
+    }
+}
+
+/// Prepares channels, broadcast by broadcast.
+pub struct Builder<'a> {
+    slab: &'a mut Slab,
     livestream: LivestreamId,
     zone: Tz,
     starts: Vec<UnixSeconds>,
@@ -271,11 +293,12 @@ pub struct Builder {
     json: Vec<u8>,
 }
 
-impl Builder {
-    /// Begins without broadcasts.
+impl<'a> Builder<'a> {
+    /// Begins a channel without broadcasts.
     #[must_use]
-    pub fn new(livestream: LivestreamId, zone: Tz) -> Self {
+    pub fn new(livestream: LivestreamId, zone: Tz, slab: &'a mut Slab) -> Self {
         Self {
+            slab,
             livestream,
             zone,
             starts: Vec::new(),
@@ -314,9 +337,8 @@ impl Builder {
 
     /// The channel, with no more memory than it needs.
     #[must_use]
-    pub fn finish(mut self) -> Channel {
+    pub fn finish(self) -> Channel {
         debug_assert!(self.starts.is_sorted());
-        self.json.shrink_to_fit();
         let mut member = Vec::new();
         json::text(self.livestream.as_str(), &mut member);
         member.push(b':');
@@ -327,7 +349,7 @@ impl Builder {
             member: member.into(),
             starts: self.starts.into(),
             entries: self.entries.into(),
-            json: self.json.into(),
+            json: self.slab.put(&self.json),
             present: ArcSwapOption::empty(),
         }
     }

@@ -24,9 +24,10 @@ pub const PIECE_MAX: usize = 1024 * 1024;
 pub const DEPTH_MAX: usize = 64;
 /// How many channels a guide may have; the largest public ones have some 10,000.
 pub const CHANNELS_MAX: usize = 20_000;
-/// How much of a guide is held while it is put in order: the texts that are kept, three times those
-/// of a usual one.
-pub const DRAFT_MAX: usize = 384 * 1024 * 1024;
+/// How many programmes a guide may have: eight times a usual one.
+pub const PROGRAMMES_MAX: u64 = 2_000_000;
+/// How much of a guide's texts is held while it is put in order: five times those of a usual one.
+pub const DRAFT_MAX: usize = 400 * 1024 * 1024;
 /// How many line numbers are kept of each kind of skipped row.
 pub const LINES_MAX: usize = 20;
 
