@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalog_file;
 pub mod domain;
 pub mod ports;
 pub mod store;

@@ -2,4 +2,5 @@
 //!
 //! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
 
+pub mod catalog;
 pub mod schedule;

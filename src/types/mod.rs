@@ -5,6 +5,7 @@
 
 pub mod email;
 pub mod ids;
+pub mod person;
 pub mod playback;
 pub mod secret;
 pub mod time;
@@ -15,6 +16,7 @@ pub use ids::{
     AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
     OperatorId, PartnerId, SessionId, UserId,
 };
+pub use person::{BirthDate, Country, Locale, PersonName};
 pub use playback::{Drm, Protocol};
 pub use secret::{Password, Pin};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
