@@ -2,8 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod catalog_file;
+pub mod config;
 pub mod domain;
+pub mod http;
+pub mod observe;
 pub mod ports;
 pub mod store;
 pub mod types;

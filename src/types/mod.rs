@@ -7,6 +7,7 @@ pub mod email;
 pub mod ids;
 pub mod person;
 pub mod playback;
+pub mod role;
 pub mod secret;
 pub mod time;
 pub mod token;
@@ -18,6 +19,7 @@ pub use ids::{
 };
 pub use person::{BirthDate, Country, Locale, PersonName};
 pub use playback::{Drm, Protocol};
+pub use role::Role;
 pub use secret::{Password, Pin};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
 pub use token::{Token, TokenHash, TokenKind};
