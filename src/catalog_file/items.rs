@@ -9,7 +9,8 @@ use super::tree::{Member, Node, Value};
 use crate::domain::catalog::{
     Asset, CATCHUP_DAYS_MAX, CatalogImport, Condition, ContentKey, DURATION_DAYS_MAX, Effects,
     ExtendedRights, Glob, Hours, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX,
-    Offer, OfferKind, PG_AGE_MAX, Pack, Placed, Playlists, Reference, Rule, STREAMS_MAX, When,
+    Offer, OfferKind, PG_AGE_MAX, Pack, Placed, Playlists, RULE_IDS_MAX, Reference, Rule,
+    STREAMS_MAX, When,
 };
 use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
@@ -216,6 +217,10 @@ fn rule(import: &mut CatalogImport, table: Table<'_>) {
         if nodes.is_empty() {
             table.wrong("livestream", node, "must name a livestream");
         }
+        let bytes: usize = livestreams.iter().map(|id| id.as_str().len()).sum();
+        if bytes > RULE_IDS_MAX {
+            table.wrong("livestream", node, "names too many; make it two rules");
+        }
     }
     livestreams.sort_unstable();
     livestreams.dedup();
@@ -242,7 +247,7 @@ fn when(table: &Table<'_>) -> Option<When> {
         matches!(member.map(|member| &member.node.value), Some(Value::Text(text)) if text.len() == 5)
     };
     if !(of_day("from") && of_day("to")) {
-        return Some(When::Window(window.as_window()));
+        return Some(When::Window(window.into_window()));
     }
     let (from, to) = (window.text("from")?, window.text("to")?);
     window.finish();
@@ -275,6 +280,15 @@ fn broadcast(import: &mut CatalogImport, table: Table<'_>) {
     }
 }
 
+/// The members that say something about rights.
+const EFFECTS: [&str; 5] = [
+    "live",
+    "catchup",
+    "catchup_days",
+    "start_over",
+    "extended_rights",
+];
+
 fn effects(table: &Table<'_>) -> Effects {
     let mut effects = Effects {
         live: table.boolean("live"),
@@ -284,7 +298,7 @@ fn effects(table: &Table<'_>) -> Effects {
         ..Effects::default()
     };
     extended_rights(table, &mut effects);
-    if effects == Effects::default() {
+    if !table.has_any(&EFFECTS) {
         table.report("says nothing about rights");
     }
     effects

@@ -140,8 +140,18 @@ impl<'r> Table<'r> {
 
     /// Reports something about a member.
     pub(super) fn wrong(&self, name: &str, node: &Node, why: &str) {
-        let message = format!("{}: `{name}` {why}", self.what);
+        self.report_at(node, &format!("`{name}` {why}"));
+    }
+
+    fn report_at(&self, node: &Node, message: &str) {
+        let message = format!("{}: {message}", self.what);
         self.reader.report(node.span.start, message);
+    }
+
+    /// Whether there is a member of one of these names.
+    pub(super) fn has_any(&self, names: &[&str]) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| names.contains(&member.name.as_str()))
     }
 
     fn mismatch(&self, name: &str, node: &Node, wanted: &str) {
@@ -217,7 +227,7 @@ impl<'r> Table<'r> {
     ) -> Option<T> {
         let text = self.as_text(name, node)?;
         parse(text)
-            .map_err(|Malformed(why)| self.wrong(name, node, why))
+            .map_err(|Malformed(why)| self.report_at(node, &format!("`{name}`: {why}")))
             .ok()
     }
 
@@ -314,11 +324,11 @@ impl<'r> Table<'r> {
     /// A table of `from` and `to`.
     pub(super) fn window(&self, name: &'static str) -> Window {
         self.table(name)
-            .map(|table| table.as_window())
+            .map(|table| table.into_window())
             .unwrap_or_default()
     }
 
-    pub(super) fn as_window(self) -> Window {
+    pub(super) fn into_window(self) -> Window {
         let window = Window {
             from: self.time("from"),
             to: self.time("to"),

@@ -19,7 +19,7 @@ impl Glob {
     /// [`Malformed`] for an empty or an overlong one.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         if text.is_empty() || text.len() > PATTERN_MAX {
-            return Err(Malformed("has 1 to 200 bytes"));
+            return Err(Malformed("must have 1 to 200 bytes"));
         }
         Ok(Self(text.into()))
     }

@@ -32,7 +32,7 @@ pub use import::{CatalogImport, Mode, Placed, Problem, Reference};
 pub use model::{
     Asset, CATCHUP_DAYS_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights, IMAGES_MAX, KEYS_MAX,
     KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
-    STREAMS_MAX, Window,
+    RULE_IDS_MAX, STREAMS_MAX, Window,
 };
 pub use rules::{BroadcastRights, Condition, Effects, Rule, When};
 pub use snapshot::Snapshot;

@@ -19,6 +19,8 @@ pub const IMAGES_MAX: usize = 8;
 pub const LOCATION_MAX: usize = 1_500;
 /// How many content keys a livestream or an asset has: one for each track and quality is plenty.
 pub const KEYS_MAX: usize = 64;
+/// The most bytes in the ids of the livestreams of one rule.
+pub const RULE_IDS_MAX: usize = 12 * 1024;
 /// The longest catch-up window, in days.
 pub const CATCHUP_DAYS_MAX: u16 = 366;
 /// The longest duration of an offer, in days.

@@ -35,7 +35,10 @@ fn livestreams() {
         filename: "f".into(),
         embedded_text: false,
     }];
-    golden(&livestream, "");
+    golden(
+        &livestream,
+        "016e014e01016b0101660001035554430107000001000001020103086f726967696e3a61010109090909090909090909090909090909",
+    );
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn assets() {
         playlist: playlist(),
         streams: None,
     };
-    golden(&asset, "");
+    golden(&asset, "0166014600010f010a0001000103086f726967696e3a6100");
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn offers() {
         sale: Window::default(),
         duration_days: Some(30),
     };
-    golden(&offer, "");
+    golden(&offer, "05000153450000011e");
     golden(&tables::PackRecord::Livestream, "00");
     golden(&tables::PackRecord::Asset, "01");
 }
@@ -79,7 +82,7 @@ fn rules_and_effects() {
         fast_forward: Some(true),
         ..Effects::default()
     };
-    golden(&effects, "");
+    golden(&effects, "01000001030000000101");
     let rule = Rule {
         condition: Condition {
             livestreams: vec![LivestreamId::parse("n").unwrap()],
@@ -90,7 +93,10 @@ fn rules_and_effects() {
         },
         effects,
     };
-    golden(&rule, "");
+    golden(
+        &rule,
+        "01016e0101fb2805fb680101022a6100010c1201000001030000000101",
+    );
     let window = When::Window(Window::default());
-    golden(&window, "");
+    golden(&window, "000000");
 }
