@@ -1,0 +1,111 @@
+//! The row "heartbeat": everything checked (partner, user, entitlement, session, device, live
+//! rights), with all of a player's headers, against a bare server answering a GET.
+//!
+//! `cargo bench --bench heartbeat`
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing
+)]
+#![allow(clippy::cast_possible_truncation, clippy::disallowed_methods)]
+
+mod yardstick;
+
+use yardstick::client::{Answer, member, request, send};
+use yardstick::server::Server;
+use yardstick::{Contestant, compare};
+
+/// One session for each connection of the load.
+const SESSIONS: usize = 64;
+
+fn main() {
+    yardstick::enter();
+    let playgate = Server::start(
+        env!("CARGO_BIN_EXE_playgate"),
+        &["demo", "--json", "--listen", "127.0.0.1:0"],
+        // Measured is a heartbeat that is accepted, not the refusal of one too many.
+        &[
+            ("PLAYGATE_LOG_LEVEL", "warn"),
+            ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000000"),
+            ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000000"),
+        ],
+    );
+    let token = member(&playgate.greeting, "partnerToken").expect("the demo prints it");
+    let greeting: serde_json::Value = serde_json::from_str(&playgate.greeting).expect("JSON");
+    let livestream = greeting["livestreams"]["open"]
+        .as_str()
+        .expect("the demo has one");
+    let beats = (0..SESSIONS)
+        .map(|number| beat(&playgate, &token, livestream, number))
+        .collect();
+    println!("heartbeat on a livestream, {SESSIONS} sessions");
+    let bare = Server::bare(1_500);
+    let contestants = [
+        Contestant {
+            name: "bare hyper, GET of 1500 bytes".to_owned(),
+            server: &bare,
+            requests: [request("GET", "/x", &[], "")].into(),
+            status: 200,
+            goal: None,
+        },
+        Contestant {
+            name: "heartbeat".to_owned(),
+            server: &playgate,
+            requests: beats,
+            status: 200,
+            goal: Some(2.0),
+        },
+    ];
+    compare(&contestants);
+}
+
+/// Signs a user up, prepares playback, and returns the heartbeat of the session.
+fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> Vec<u8> {
+    let sign_up = format!(
+        r#"{{"identity":"viewer{number}@bench.example","accessKey":"a long enough secret {number}"}}"#
+    );
+    let partner_only = [("service-accesstoken", partner)];
+    let user = send(
+        server,
+        &request("PUT", "/api/login/v2/auth/email", &partner_only, &sign_up),
+    );
+    let bearer = format!("Bearer {}", wanted(&user, "token"));
+    let both = [
+        ("service-accesstoken", partner),
+        ("authorization", bearer.as_str()),
+    ];
+    let path = format!("/api/entitlement/v2/asset/{livestream}");
+    let entitlement = wanted(&send(server, &request("POST", &path, &both, "")), "token");
+    let device = format!("bench-device-{number}");
+    let mut headers = vec![
+        ("Service-AccessToken", partner),
+        ("Authorization", bearer.as_str()),
+        ("Service-Play-DRM", "clearkey"),
+        ("Service-Play-Protocol", "dash"),
+        ("Service-Play-EntitlementId", entitlement.as_str()),
+        ("Service-Play-DevicePlatform", "linux"),
+        ("Service-Play-DeviceType", "desktop"),
+        ("Service-Play-DeviceModel", "bench"),
+        ("Service-Play-DeviceId", device.as_str()),
+    ];
+    let path = format!("/api/playback/v2/preflight/asset/{livestream}");
+    let session = wanted(
+        &send(server, &request("POST", &path, &headers, "")),
+        "Service-Play-Session",
+    );
+    headers.extend([
+        ("Service-Play-Session", session.as_str()),
+        ("Service-Play-Timestamp", "0"),
+        ("Service-Play-Bitrate", "2500000"),
+        ("Service-Play-ResolutionWidth", "1280"),
+        ("Service-Play-ResolutionHeight", "720"),
+    ]);
+    request("POST", "/api/playback/v1/heartbeat", &headers, "")
+}
+
+fn wanted(answer: &Answer, name: &str) -> String {
+    member(&answer.body, name)
+        .unwrap_or_else(|| panic!("{name} expected in {} {}", answer.status, answer.body))
+}

@@ -1,0 +1,82 @@
+//! A client that is just enough to set the scene and to tell where an answer ends.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use super::server::Server;
+
+/// A whole answer.
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The bytes after the head.
+    pub body: String,
+}
+
+/// The answer that `bytes` begin with, once it is whole.
+pub fn parse(bytes: &[u8]) -> Option<Answer> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&bytes[..end]).expect("a head is text");
+    let status = head.get(9..12)?.parse().expect("a status is a number");
+    let length: usize = head
+        .split("\r\n")
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |length| length.parse().expect("a length is a number"));
+    let body = bytes.get(end..end + length)?;
+    Some(Answer {
+        status,
+        body: String::from_utf8_lossy(body).into_owned(),
+    })
+}
+
+/// `host:port` of a server, whichever greeting it has.
+pub fn address_of(server: &Server) -> String {
+    member(&server.greeting, "baseUrl").map_or_else(
+        || server.address(),
+        |url| url.trim_start_matches("http://").to_owned(),
+    )
+}
+
+/// A request as bytes.
+pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if method != "GET" {
+        head.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    format!("{head}\r\n{body}").into_bytes()
+}
+
+/// Sends one request on a connection of its own.
+pub fn send(server: &Server, request: &[u8]) -> Answer {
+    let mut socket = TcpStream::connect(address_of(server)).expect("the server accepts");
+    socket.write_all(request).expect("the server reads");
+    let mut bytes = Vec::new();
+    let mut part = [0; 64 * 1024];
+    loop {
+        let read = socket.read(&mut part).expect("the server answers");
+        assert!(read > 0, "the server closed the connection");
+        bytes.extend_from_slice(&part[..read]);
+        if let Some(answer) = parse(&bytes) {
+            return answer;
+        }
+    }
+}
+
+/// The text of a member anywhere in a JSON text.
+pub fn member(json: &str, name: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    find(&value, name)
+}
+
+fn find(value: &serde_json::Value, name: &str) -> Option<String> {
+    let serde_json::Value::Object(members) = value else {
+        return None;
+    };
+    if let Some(serde_json::Value::String(text)) = members.get(name) {
+        return Some(text.clone());
+    }
+    members.values().find_map(|member| find(member, name))
+}

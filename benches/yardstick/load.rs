@@ -1,0 +1,78 @@
+//! The load: 64 keep-alive connections, each with one request in flight.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::Contestant;
+use super::client;
+
+const CONNECTIONS: usize = 64;
+
+/// Sends requests for `time` and returns how many were answered. An answer with another status ends
+/// the benchmark: a refused request is cheap and would flatter.
+pub fn run(contestant: &Contestant<'_>, time: Duration) -> u64 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let until = Instant::now() + time;
+        let mut connections = JoinSet::new();
+        for number in 0..CONNECTIONS {
+            let address = client::address_of(contestant.server);
+            let requests = Arc::clone(&contestant.requests);
+            connections.spawn(connection(
+                address,
+                requests,
+                contestant.status,
+                number,
+                until,
+            ));
+        }
+        connections.join_all().await.into_iter().sum()
+    })
+}
+
+async fn connection(
+    address: String,
+    requests: Arc<[Vec<u8>]>,
+    status: u16,
+    number: usize,
+    until: Instant,
+) -> u64 {
+    let mut socket = TcpStream::connect(&address)
+        .await
+        .expect("the server accepts");
+    socket.set_nodelay(true).expect("an open socket");
+    let mut buffer = Vec::with_capacity(64 * 1024);
+    let mut done = 0;
+    let mut next = number;
+    while Instant::now() < until {
+        let request = &requests[next % requests.len()];
+        next += CONNECTIONS;
+        socket.write_all(request).await.expect("the server reads");
+        buffer.clear();
+        loop {
+            let read = socket
+                .read_buf(&mut buffer)
+                .await
+                .expect("the server answers");
+            assert!(read > 0, "the server closed a connection");
+            if let Some(answer) = client::parse(&buffer) {
+                assert_eq!(
+                    answer.status,
+                    status,
+                    "{}",
+                    String::from_utf8_lossy(&buffer)
+                );
+                break;
+            }
+        }
+        done += 1;
+    }
+    done
+}

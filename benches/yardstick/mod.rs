@@ -1,0 +1,121 @@
+//! What the benchmarks share: a bare hyper server as the yardstick, a load from the other core, and
+//! rounds in which the contestants take turns.
+//!
+//! The figure is processor time per request, user and system, of the server process. It stays honest
+//! on a noisy machine, where requests per second do not; and only its ratio to the yardstick of the
+//! same run is worth quoting. `taskset` keeps servers on core 0 and the load on core 1.
+
+pub mod bare;
+pub mod client;
+pub mod load;
+pub mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use server::Server;
+
+/// Rounds that are counted, and the length of each contestant's turn in them.
+const ROUNDS: usize = 8;
+const TURN: Duration = Duration::from_secs(2);
+
+/// One contestant: a server and the requests that are sent to it.
+pub struct Contestant<'a> {
+    /// What the row is called.
+    pub name: String,
+    /// Who answers.
+    pub server: &'a Server,
+    /// Whole requests; connection `n` sends the `n`-th, wrapping round, and then the following ones.
+    pub requests: Arc<[Vec<u8>]>,
+    /// The answer's status that counts as right.
+    pub status: u16,
+    /// The goal: at most this many times the first contestant.
+    pub goal: Option<f64>,
+}
+
+/// Lets the contestants take turns and prints, per contestant, the medians and the ratio to the
+/// first one, which is the yardstick.
+pub fn compare(contestants: &[Contestant<'_>]) {
+    let mut figures = vec![Vec::new(); contestants.len()];
+    for round in 0..=ROUNDS {
+        for (contestant, figures) in contestants.iter().zip(&mut figures) {
+            let before = contestant.server.cpu();
+            let done = load::run(contestant, TURN);
+            let spent = contestant.server.cpu() - before;
+            // The first round warms up.
+            if round > 0 {
+                figures.push(Figure {
+                    micros: spent.as_secs_f64() * 1e6 / done as f64,
+                    per_second: done as f64 / TURN.as_secs_f64(),
+                });
+            }
+        }
+    }
+    println!("| contestant | CPU us/request | req/s | ratio [min..max] | goal |");
+    println!("|---|---|---|---|---|");
+    let yardstick = figures[0].clone();
+    for (contestant, figures) in contestants.iter().zip(&figures) {
+        let ratios = sorted(
+            figures
+                .iter()
+                .zip(&yardstick)
+                .map(|(own, bare)| own.micros / bare.micros),
+        );
+        println!(
+            "| {} | {:.2} | {:.0} | {:.2} [{:.2}..{:.2}] | {} |",
+            contestant.name,
+            median(&sorted(figures.iter().map(|figure| figure.micros))),
+            median(&sorted(figures.iter().map(|figure| figure.per_second))),
+            median(&ratios),
+            ratios[0],
+            ratios[ratios.len() - 1],
+            contestant
+                .goal
+                .map_or_else(|| "-".to_owned(), |goal| format!("<= {goal}")),
+        );
+    }
+}
+
+#[derive(Clone)]
+struct Figure {
+    micros: f64,
+    per_second: f64,
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    } else {
+        sorted[middle]
+    }
+}
+
+/// Becomes the bare server if the arguments say so, and moves to the load's core otherwise.
+pub fn enter() {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("--bare") {
+        let length = arguments
+            .next()
+            .and_then(|length| length.parse().ok())
+            .unwrap_or(0);
+        bare::serve(length);
+        std::process::exit(0);
+    }
+    if std::env::var_os("PLAYGATE_BENCH_PINNED").is_none() {
+        let own = std::env::current_exe().expect("a program knows its file");
+        let status = std::process::Command::new("taskset")
+            .args(["-c", "1"])
+            .arg(own)
+            .env("PLAYGATE_BENCH_PINNED", "1")
+            .status()
+            .expect("taskset of util-linux is installed");
+        std::process::exit(status.code().unwrap_or(1));
+    }
+}

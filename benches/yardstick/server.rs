@@ -1,0 +1,70 @@
+//! A server under measurement: a child process on core 0.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A running server; it ends with this value.
+pub struct Server {
+    child: Child,
+    /// The first line that it printed.
+    pub greeting: String,
+}
+
+impl Server {
+    /// Starts a program on core 0 and waits for its first line.
+    pub fn start(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut child = Command::new("taskset")
+            .args(["-c", "0", program])
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("taskset of util-linux is installed");
+        let mut greeting = String::new();
+        let stdout = child.stdout.take().expect("the output is piped");
+        BufReader::new(stdout)
+            .read_line(&mut greeting)
+            .expect("the server prints a line");
+        Self { child, greeting }
+    }
+
+    /// The bare server with a body of `length` bytes.
+    pub fn bare(length: usize) -> Self {
+        let own = std::env::current_exe().expect("a program knows its file");
+        Self::start(
+            &own.to_string_lossy(),
+            &["--bare", &length.to_string()],
+            &[],
+        )
+    }
+
+    /// `host:port` of the bare server or of `playgate serve`.
+    pub fn address(&self) -> String {
+        self.greeting
+            .trim()
+            .rsplit("//")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// The processor time of all its threads so far, to the nanosecond.
+    pub fn cpu(&self) -> Duration {
+        let tasks =
+            fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the server runs");
+        let nanoseconds = tasks
+            .filter_map(|task| fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+            .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok())
+            .sum();
+        Duration::from_nanos(nanoseconds)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

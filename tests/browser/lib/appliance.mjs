@@ -1,0 +1,69 @@
+// The product under test: starts the demo on free ports with a fresh data directory, and ends it.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+const TARGET = path.resolve(import.meta.dirname, '../../../target');
+const READY_WITHIN_MS = 30_000; // generous: a debug build on a busy machine
+const END_WITHIN_MS = 10_000;
+
+function binary() {
+  const candidates = process.env.PLAYGATE_BIN
+    ? [process.env.PLAYGATE_BIN]
+    : [path.join(TARGET, 'release/playgate'), path.join(TARGET, 'debug/playgate')];
+  const found = candidates.find((file) => existsSync(file));
+  if (!found) throw new Error(`no playgate binary at ${candidates.join(' or ')}: run cargo build, or set PLAYGATE_BIN`);
+  return found;
+}
+
+/** Starts the demo; resolves with the members of its one line of JSON as `demo`, and `stop`. */
+export async function startAppliance() {
+  const program = binary();
+  const folder = await mkdtemp(path.join(tmpdir(), 'playgate-browser-'));
+  const child = spawn(
+    program,
+    ['demo', '--json', '--listen', '127.0.0.1:0', '--data-dir', path.join(folder, 'data')],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  const killOnExit = () => child.kill('SIGKILL');
+  process.once('exit', killOnExit);
+  const ended = new Promise((done) => child.once('exit', (code, signal) => done(signal ?? code)));
+  let diagnostics = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => (diagnostics = (diagnostics + text).slice(-8_000)));
+
+  const stop = async () => {
+    const died = child.exitCode !== null || child.signalCode !== null;
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), END_WITHIN_MS);
+    const how = await ended;
+    clearTimeout(timer);
+    process.removeListener('exit', killOnExit);
+    await rm(folder, { recursive: true, force: true });
+    if (died) throw new Error(`the appliance ended by itself (${how}):\n${diagnostics}`);
+  };
+
+  const timer = setTimeout(() => child.kill('SIGKILL'), READY_WITHIN_MS);
+  try {
+    return { demo: JSON.parse(await firstLine(child.stdout)), stop };
+  } catch (error) {
+    child.kill('SIGKILL');
+    await stop().catch(() => {});
+    throw new Error(`the demo did not print its line of JSON (${error.message}):\n${diagnostics}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function firstLine(stream) {
+  let text = '';
+  stream.setEncoding('utf8');
+  return new Promise((resolve, reject) => {
+    stream.on('data', (chunk) => {
+      text += chunk;
+      if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')));
+    });
+    stream.once('end', () => reject(new Error('standard output ended')));
+  });
+}
