@@ -1,3 +1,21 @@
-//! The rules of the service, apart from transport and storage.
+//! What the service knows and decides: synchronous, (now, typed arguments) to a result.
+//!
+//! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
 
+pub mod accounts;
+pub mod mail;
+pub mod operators;
+pub mod partners;
 pub mod playback;
+
+use crate::store::Schema;
+
+/// Every table of the service.
+#[must_use]
+pub fn schema() -> Schema {
+    let schema = partners::schema(Schema::default());
+    let schema = operators::schema(schema);
+    let schema = accounts::schema(schema);
+    let schema = playback::schema(schema);
+    mail::schema(schema)
+}
