@@ -7,6 +7,7 @@ pub mod mail;
 pub mod operators;
 pub mod partners;
 pub mod playback;
+pub mod schedule;
 
 use crate::store::Schema;
 
@@ -17,5 +18,6 @@ pub fn schema() -> Schema {
     let schema = operators::schema(schema);
     let schema = accounts::schema(schema);
     let schema = playback::schema(schema);
+    let schema = schedule::tables::schema(schema);
     mail::schema(schema)
 }

@@ -50,6 +50,23 @@ impl Txn<'_> {
             .collect()
     }
 
+    /// Up to `limit` records in key order, from the key `from` or the first one on. A damaged record
+    /// comes as `None`, so that it does not hide those behind it.
+    ///
+    /// # Errors
+    /// That the engine failed, or that a key is damaged.
+    pub fn scan_from<T: Table>(
+        &self,
+        from: Option<&T::Key>,
+        limit: usize,
+    ) -> Result<Vec<(T::Key, Option<T::Record>)>, StoreError> {
+        let from = from.map(Key::to_bytes).unwrap_or_default();
+        self.pairs(T::NAME, &from, None, limit)?
+            .into_iter()
+            .map(|(key, value)| Ok((read_key::<T>(&key)?, open::<T>(&key, &value).ok())))
+            .collect()
+    }
+
     /// Up to `limit` index keys that begin with `prefix`, with the primary keys they lead to.
     ///
     /// # Errors

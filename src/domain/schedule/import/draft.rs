@@ -1,0 +1,159 @@
+//! A whole guide, read and sorted by channel, before anything is done with it.
+//!
+//! Guides list channels in any order and mix them, so all of a guide is held at once: its times as
+//! they are, everything else packed as bytes, about 0.4 KiB a programme.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    CHANNELS_MAX, DRAFT_MAX, GuideChannel, GuideError, GuideEvent, GuideProgramme, GuideSource,
+    Problem, Skip, Skipped,
+};
+use crate::domain::schedule::model::Facts;
+use crate::domain::schedule::normalise::Row;
+use crate::types::LivestreamId;
+
+/// The guide's channel ids that are called otherwise in the catalogue.
+pub type ChannelMap = HashMap<String, String>;
+
+/// What one channel's rows say, and where.
+#[derive(Debug, Default)]
+pub struct DraftChannel {
+    /// What viewers call it, if the guide says so.
+    pub name: Option<String>,
+    /// The address of its logo.
+    pub icon: Option<String>,
+    /// Its rows in the guide's order; each payload is for [`DraftChannel::row`].
+    pub rows: Vec<Row<u32>>,
+    packed: Vec<u8>,
+}
+
+impl DraftChannel {
+    /// The id that the source gave a row, and its facts.
+    ///
+    /// # Errors
+    /// For a payload that is none of this channel's.
+    pub fn row(
+        &self,
+        payload: u32,
+    ) -> Result<(Option<String>, Facts), bincode::error::DecodeError> {
+        let from = usize::try_from(payload).unwrap_or(usize::MAX);
+        let packed = self.packed.get(from..).unwrap_or_default();
+        bincode::serde::decode_from_slice(packed, bincode::config::standard()).map(|(row, _)| row)
+    }
+}
+
+/// A guide that was read to its proper end.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// By the livestream that the channel is mapped to.
+    pub channels: BTreeMap<LivestreamId, DraftChannel>,
+    /// How many programmes the guide has, good and bad.
+    pub programmes: u64,
+    /// How many programmes had a text or a list that was too long and was cut.
+    pub shortened: u64,
+    /// What was skipped while reading.
+    pub skipped: Skipped,
+    packed: usize,
+}
+
+impl Draft {
+    /// Reads a guide.
+    ///
+    /// # Errors
+    /// As the source; [`GuideError::TooLarge`] beyond the bounds.
+    pub fn read(source: &mut dyn GuideSource, map: &ChannelMap) -> Result<Self, GuideError> {
+        let mut draft = Self::default();
+        while let Some(event) = source.next_event()? {
+            match event {
+                GuideEvent::Channel(channel) => draft.declare(channel, map)?,
+                GuideEvent::Programme(programme) => draft.take(*programme, map)?,
+                GuideEvent::Problem(problem) => {
+                    // A channel without an id is no row.
+                    draft.programmes += u64::from(problem.kind != Skip::BadChannel);
+                    draft.skipped.add(problem);
+                }
+            }
+        }
+        for channel in draft.channels.values_mut() {
+            channel.rows.shrink_to_fit();
+            channel.packed.shrink_to_fit();
+        }
+        Ok(draft)
+    }
+
+    fn declare(&mut self, given: GuideChannel, map: &ChannelMap) -> Result<(), GuideError> {
+        let Some(channel) = self.channel(&given.id, map)? else {
+            self.skipped.add(Problem {
+                line: given.line,
+                kind: Skip::BadChannel,
+            });
+            return Ok(());
+        };
+        channel.name = channel.name.take().or(given.name);
+        channel.icon = channel.icon.take().or(given.icon);
+        Ok(())
+    }
+
+    fn take(&mut self, given: GuideProgramme, map: &ChannelMap) -> Result<(), GuideError> {
+        self.programmes += 1;
+        let mut facts = given.facts;
+        self.shortened += u64::from(facts.bound());
+        let row = (given.id, facts);
+        let line = given.line;
+        let Some(channel) = self.channel(&given.channel, map)? else {
+            self.skipped.add(Problem {
+                line,
+                kind: Skip::BadChannel,
+            });
+            return Ok(());
+        };
+        let before = channel.packed.len();
+        let payload = u32::try_from(before).map_err(|_| TOO_MUCH)?;
+        bincode::serde::encode_into_std_write(
+            &row,
+            &mut channel.packed,
+            bincode::config::standard(),
+        )
+        .map_err(|_| TOO_MUCH)?;
+        channel.rows.push(Row {
+            line,
+            start: given.start,
+            stop: given.stop,
+            titled: !row.1.title.is_empty(),
+            payload,
+        });
+        let grown = channel.packed.len() - before + size_of::<Row<u32>>();
+        self.packed += grown;
+        if self.packed > DRAFT_MAX {
+            return Err(TOO_MUCH);
+        }
+        Ok(())
+    }
+
+    /// The channel of that id of the guide; `None` if the id cannot be one of a livestream.
+    fn channel(
+        &mut self,
+        id: &str,
+        map: &ChannelMap,
+    ) -> Result<Option<&mut DraftChannel>, GuideError> {
+        let mapped = map.get(id).map_or(id, String::as_str);
+        // Looked up by text first: parsing makes a new id, and there are many more rows than ids.
+        if !self.channels.contains_key(mapped) {
+            let Ok(id) = LivestreamId::parse(mapped) else {
+                return Ok(None);
+            };
+            if self.channels.len() >= CHANNELS_MAX {
+                return Err(GuideError::TooLarge("it has over 20,000 channels"));
+            }
+            self.channels.insert(id, DraftChannel::default());
+        }
+        Ok(self.channels.get_mut(mapped))
+    }
+}
+
+const TOO_MUCH: GuideError = GuideError::TooLarge("its programmes have over 384 MiB");
+
+#[cfg(test)]
+#[path = "draft_tests.rs"]
+mod tests;
