@@ -26,3 +26,4 @@ pub mod reply;
 pub mod routes;
 pub mod stream;
 pub mod table;
+pub mod wire;
