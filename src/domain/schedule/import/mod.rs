@@ -93,6 +93,8 @@ pub struct Problem {
 /// Why a row of a guide was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
+    /// A row whose members are not of their types.
+    Malformed,
     /// A time that is missing or cannot be read.
     BadTime,
     /// No channel, or one whose id cannot be an id.
@@ -124,6 +126,7 @@ impl Skip {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Malformed => "malformed",
             Self::BadTime => "badTime",
             Self::BadChannel => "badChannel",
             Self::BadId => "badId",
