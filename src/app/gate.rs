@@ -24,7 +24,12 @@ impl Gate for Doors {
         self.partners.authenticate(token)
     }
 
-    fn user(&self, token: &TokenHash, partner: PartnerId, now: UnixSeconds) -> Option<UserIdentity> {
+    fn user(
+        &self,
+        token: &TokenHash,
+        partner: PartnerId,
+        now: UnixSeconds,
+    ) -> Option<UserIdentity> {
         let login = self.accounts.authenticate(token, partner, now)?;
         Some(UserIdentity {
             user: login.user,
@@ -110,7 +115,10 @@ mod tests {
     #[test]
     fn a_partner_over_its_limit_waits_for_the_next_second() {
         let rates = PartnerRates::new(2);
-        let (one, other) = (PartnerId::from_bytes([1; 16]), PartnerId::from_bytes([2; 16]));
+        let (one, other) = (
+            PartnerId::from_bytes([1; 16]),
+            PartnerId::from_bytes([2; 16]),
+        );
         let at = |partner, second| rates.admit(partner, UnixSeconds(second)).is_ok();
         assert!(at(one, 5) && at(one, 5) && !at(one, 5));
         assert!(at(other, 5) && at(one, 6));

@@ -96,7 +96,10 @@ mod tests {
         let again = read_or_make(data.path(), CONTENT, &SeededEntropy::new(2)).unwrap();
         assert_eq!(key, again);
         let path = data.path().join(DIRECTORY).join(CONTENT);
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         fs::write(&path, "torn").unwrap();
         let damaged = read_or_make(data.path(), CONTENT, &SeededEntropy::new(3));
         assert!(matches!(damaged, Err(KeyError::Malformed(_))));

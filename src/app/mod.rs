@@ -111,6 +111,12 @@ pub enum AppError {
     Threads(io::Error),
 }
 
+impl AppError {
+    fn setting(error: impl std::error::Error) -> Self {
+        Self::Setting(error.to_string())
+    }
+}
+
 /// Opens the store of a configuration: the first thing that a process does, since it holds the lock
 /// of the data directory.
 ///
@@ -118,6 +124,35 @@ pub enum AppError {
 /// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
 pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError> {
     Store::open(&config.server.data_dir, domain::schema(), options)
+}
+
+/// The ports of a service: the world as it is, or as a test wants it.
+pub struct Ports {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The same clock where an operator may move it.
+    pub lab: Option<Arc<LabClock>>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Ports {
+    /// The machine's, with a clock that can be moved where the configuration allows that.
+    #[must_use]
+    pub fn of_machine(config: &Config) -> Self {
+        let lab = config
+            .lab
+            .clock
+            .then(|| Arc::new(LabClock::new(Arc::new(SystemClock))));
+        Self {
+            clock: match &lab {
+                Some(lab) => Arc::clone(lab) as Arc<dyn Clock>,
+                None => Arc::new(SystemClock),
+            },
+            lab,
+            entropy: Arc::new(SystemEntropy::default()),
+        }
+    }
 }
 
 impl App {
@@ -128,39 +163,40 @@ impl App {
     pub fn open(
         config: Config,
         store: Store,
+        ports: Ports,
         listener: Option<SocketAddr>,
-    ) -> Result<Arc<Self>, AppError> {
-        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::default());
-        let (clock, lab) = clocks(&config);
+    ) -> Result<Self, AppError> {
+        let Ports {
+            clock,
+            lab,
+            entropy,
+        } = ports;
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
-        let bad = |error: &dyn std::error::Error| AppError::Setting(error.to_string());
-        let front = Front::new(&http, settings::messages(&config)?, &*entropy, &metrics)
-            .map_err(|error| bad(&error))?;
+        let messages = settings::messages(&config)?;
+        let front = Front::new(&http, messages, &*entropy, &metrics).map_err(AppError::setting)?;
 
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let letters = settings::mail(&config, &public_url);
-        let mail = Mail::open(store.clone(), Arc::clone(&entropy), letters)
-            .map_err(|error| bad(&error))?;
+        let mail =
+            Mail::open(store.clone(), Arc::clone(&entropy), letters).map_err(AppError::setting)?;
+        let limits = settings::accounts(&config);
+        let erasers = Vec::new();
         let accounts = Accounts::open(
             store.clone(),
             Arc::clone(&entropy),
-            settings::accounts(&config),
+            limits,
             mail.clone(),
-            Vec::new(),
+            erasers,
         )?;
         let master = keys::read_or_make(&config.server.data_dir, keys::CONTENT, &*entropy)?;
-        let catalog = Catalog::open(
-            store.clone(),
-            Arc::clone(&entropy),
-            &master,
-            settings::catalog(&config),
-        )?;
+        let zone = settings::catalog(&config);
+        let catalog = Catalog::open(store.clone(), Arc::clone(&entropy), &master, zone)?;
         let rights = catalog.snapshot();
         let schedule = Schedule::open(store.clone(), &*rights, settings::schedule(&config))
-            .map_err(|error| bad(&error))?;
+            .map_err(AppError::setting)?;
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),
@@ -169,7 +205,7 @@ impl App {
             rates: PartnerRates::new(config.limits.partner_requests_per_second),
         });
         let cores = available_parallelism().map_or(1, usize::from);
-        Ok(Arc::new(Self {
+        Ok(Self {
             clock,
             lab,
             entropy,
@@ -187,20 +223,11 @@ impl App {
             schedule: Arc::new(schedule),
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
                 .map_err(AppError::Threads)?,
-            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ()).map_err(AppError::Threads)?,
+            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
+                .map_err(AppError::Threads)?,
             bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,
             store,
             config,
-        }))
-    }
-}
-
-/// The clock, and the handle by which an operator moves it where that is allowed.
-fn clocks(config: &Config) -> (Arc<dyn Clock>, Option<Arc<LabClock>>) {
-    if config.lab.clock {
-        let lab = Arc::new(LabClock::new(Arc::new(SystemClock)));
-        (Arc::clone(&lab) as Arc<dyn Clock>, Some(lab))
-    } else {
-        (Arc::new(SystemClock), None)
+        })
     }
 }

@@ -78,15 +78,20 @@ pub fn messages(config: &Config) -> Result<Messages, AppError> {
             let path = entry.map_err(failed(directory.clone()))?.path();
             let language = path.file_stem().and_then(|stem| stem.to_str());
             if let Some(language) = language
-                && path.extension().is_some_and(|extension| extension == "toml")
+                && path
+                    .extension()
+                    .is_some_and(|extension| extension == "toml")
             {
                 let text = fs::read_to_string(&path).map_err(failed(path.clone()))?;
                 added.push((language.to_owned(), text));
             }
         }
     }
-    let added = added.iter().map(|(language, text)| (language.as_str(), text.as_str()));
-    Messages::with(&config.http.language, added).map_err(|error| AppError::Setting(error.to_string()))
+    let added = added
+        .iter()
+        .map(|(language, text)| (language.as_str(), text.as_str()));
+    Messages::with(&config.http.language, added)
+        .map_err(|error| AppError::Setting(error.to_string()))
 }
 
 /// Settings of accounts, with the limits on guessing.
@@ -122,7 +127,10 @@ pub fn accounts(config: &Config) -> accounts::Settings {
 /// Settings of mails.
 pub fn mail(config: &Config, public_url: &str) -> mail::Settings {
     mail::Settings {
-        reset_url: config.accounts.reset_url.replace("{public_url}", public_url),
+        reset_url: config
+            .accounts
+            .reset_url
+            .replace("{public_url}", public_url),
         language: config.http.language.clone(),
         templates: config.mail.templates.clone(),
     }
@@ -172,8 +180,14 @@ mod tests {
     use crate::config::{Inputs, load};
 
     fn config(flags: Vec<(&'static str, &'static str, String)>) -> Config {
-        let inputs = Inputs { demo: true, flags, ..Inputs::default() };
-        load(&inputs).map(|loaded| loaded.config).unwrap_or_else(|problems| panic!("{problems}"))
+        let inputs = Inputs {
+            demo: true,
+            flags,
+            ..Inputs::default()
+        };
+        load(&inputs)
+            .map(|loaded| loaded.config)
+            .unwrap_or_else(|problems| panic!("{problems}"))
     }
 
     #[test]

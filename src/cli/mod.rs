@@ -14,6 +14,8 @@ mod output;
 mod partner;
 mod secret;
 mod serve;
+mod server;
+mod socket;
 mod store;
 mod telemetry;
 mod user;

@@ -41,9 +41,21 @@ impl Admin {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Failure> {
+        Ok(self.ask(method, path, body).await??)
+    }
+
+    /// As [`Admin::call`], for callers that know what to do about a refusal.
+    ///
+    /// # Errors
+    /// That the connection failed.
+    pub async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Result<Value, Refusal>, Failure> {
         let body = body.map_or_else(upload::nothing, |body| upload::whole(body.to_string()));
-        let answer = self.send(method, path, "application/json", body).await?;
-        answer.map_err(Failure::from)
+        self.send(method, path, "application/json", body).await
     }
 
     /// Gets JSON.
