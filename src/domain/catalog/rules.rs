@@ -8,7 +8,7 @@ use super::hours::Hours;
 use super::model::{ExtendedRights, Livestream, Window};
 use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::time::DAY;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::LivestreamId;
 
 /// What a rule or an override says; what is absent stays as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::domain::schedule::Facts;
-    use crate::types::BroadcastId;
+    use crate::types::{BroadcastId, UnixSeconds};
 
     fn livestream() -> Livestream {
         let id = LivestreamId::parse("news").unwrap();

@@ -307,7 +307,7 @@ fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Held {
     if let Some(until) = active.map(|grant| grant.expiry).reduce(later) {
         return Held::Yes(until);
     }
-    of_offer().last().map_or(Held::No, |last| {
+    of_offer().next_back().map_or(Held::No, |last| {
         let revoked = last.revoked.map(|revoked| Held::Revoked(revoked.at));
         let expired = last.expiry.map(Held::Expired);
         revoked.or(expired).unwrap_or(Held::No)
