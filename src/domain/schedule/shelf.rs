@@ -28,6 +28,8 @@ pub(super) struct Shelf {
     /// The newest generation that counts.
     generation: u64,
     livestreams: BTreeMap<LivestreamId, Days>,
+    /// How much of the prepared JSON was replaced since all of it was written together, in bytes.
+    pub(super) replaced: usize,
     /// Chunks that do not count and are to be deleted.
     garbage: Vec<ChunkKey>,
 }

@@ -131,7 +131,7 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::channel::Builder;
+    use crate::domain::schedule::builder::{Builder, Slab};
     use crate::domain::schedule::model::{Broadcast, Facts};
     use crate::domain::schedule::rights::BroadcastRights;
     use crate::types::{BroadcastId, UnixSeconds};
@@ -141,7 +141,8 @@ mod tests {
         for count in [0, 1, 2, 3, 100, 1_000] {
             let channels = (0..3).map(|channel| {
                 let livestream = LivestreamId::parse(&format!("tv{channel}")).unwrap();
-                let mut builder = Builder::new(livestream, chrono_tz::Tz::UTC);
+                let mut slab = Slab::default();
+                let mut builder = Builder::new(livestream, chrono_tz::Tz::UTC, &mut slab);
                 for number in 0..count {
                     let broadcast = Broadcast {
                         id: BroadcastId::parse(&format!("\"{channel}\"-{number}")).unwrap(),

@@ -1,13 +1,13 @@
 //! A whole guide, read and sorted by channel, before anything is done with it.
 //!
 //! Guides list channels in any order and mix them, so all of a guide is held at once: its times as
-//! they are, everything else packed as bytes, about 0.4 KiB a programme.
+//! they are, everything else packed as bytes, about 0.3 KiB a programme.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
     CHANNELS_MAX, DRAFT_MAX, GuideChannel, GuideError, GuideEvent, GuideProgramme, GuideSource,
-    Problem, Skip, Skipped,
+    PROGRAMMES_MAX, Problem, Skip, Skipped,
 };
 use crate::domain::schedule::model::Facts;
 use crate::domain::schedule::normalise::Row;
@@ -16,30 +16,70 @@ use crate::types::LivestreamId;
 /// The guide's channel ids that are called otherwise in the catalogue.
 pub type ChannelMap = HashMap<String, String>;
 
-/// What one channel's rows say, and where.
+/// How much is packed into one block. Blocks over 32 MiB are always mapped by themselves, so that
+/// all of a draft goes back to the system; what is not filled is never touched.
+const BLOCK: usize = 33 * 1024 * 1024;
+
+/// What one channel's rows say, and when.
 #[derive(Debug, Default)]
 pub struct DraftChannel {
     /// What viewers call it, if the guide says so.
     pub name: Option<String>,
     /// The address of its logo.
     pub icon: Option<String>,
-    /// Its rows in the guide's order; each payload is for [`DraftChannel::row`].
+    /// Its rows in the guide's order; each payload is for [`Packed::row`].
     pub rows: Vec<Row<u32>>,
-    packed: Vec<u8>,
 }
 
-impl DraftChannel {
-    /// The id that the source gave a row, and its facts.
-    ///
-    /// # Errors
-    /// For a payload that is none of this channel's.
-    pub fn row(
-        &self,
-        payload: u32,
-    ) -> Result<(Option<String>, Facts), bincode::error::DecodeError> {
-        let from = usize::try_from(payload).unwrap_or(usize::MAX);
-        let packed = self.packed.get(from..).unwrap_or_default();
-        bincode::serde::decode_from_slice(packed, bincode::config::standard()).map(|(row, _)| row)
+/// What rows say apart from their times.
+#[derive(Default)]
+pub struct Packed {
+    blocks: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+}
+
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packed({} blocks)", self.blocks.len())
+    }
+}
+
+impl Packed {
+    /// The id that the source gave a row, and its facts; `None` for a payload that is no row's.
+    #[must_use]
+    pub fn row(&self, payload: u32) -> Option<(Option<String>, Facts)> {
+        let at = usize::try_from(payload).ok()?;
+        let packed = self.blocks.get(at / BLOCK)?.get(at % BLOCK..)?;
+        let decoded = bincode::serde::decode_from_slice(packed, bincode::config::standard());
+        decoded.ok().map(|(row, _)| row)
+    }
+
+    /// Gives back what lies before a payload, as far as it fills blocks.
+    pub fn release_before(&mut self, payload: u32) {
+        let blocks = usize::try_from(payload).unwrap_or(0) / BLOCK;
+        for block in self.blocks.iter_mut().take(blocks) {
+            *block = Vec::new();
+        }
+    }
+
+    /// Packs a row.
+    fn push(&mut self, row: &(Option<String>, Facts)) -> Result<u32, GuideError> {
+        self.scratch.clear();
+        let config = bincode::config::standard();
+        bincode::serde::encode_into_std_write(row, &mut self.scratch, config)
+            .map_err(|_| TOO_MUCH)?;
+        let fits = |block: &Vec<u8>| block.len() + self.scratch.len() <= BLOCK;
+        if !self.blocks.last().is_some_and(fits) {
+            if (self.blocks.len() + 1) * BLOCK > DRAFT_MAX {
+                return Err(TOO_MUCH);
+            }
+            self.blocks.push(Vec::with_capacity(BLOCK));
+        }
+        let before = self.blocks.len().saturating_sub(1) * BLOCK;
+        let block = self.blocks.last_mut().ok_or(TOO_MUCH)?;
+        let at = before + block.len();
+        block.extend_from_slice(&self.scratch);
+        u32::try_from(at).map_err(|_| TOO_MUCH)
     }
 }
 
@@ -54,7 +94,8 @@ pub struct Draft {
     pub shortened: u64,
     /// What was skipped while reading.
     pub skipped: Skipped,
-    packed: usize,
+    /// What the rows say.
+    pub packed: Packed,
 }
 
 impl Draft {
@@ -77,7 +118,6 @@ impl Draft {
         }
         for channel in draft.channels.values_mut() {
             channel.rows.shrink_to_fit();
-            channel.packed.shrink_to_fit();
         }
         Ok(draft)
     }
@@ -99,34 +139,27 @@ impl Draft {
         self.programmes += 1;
         let mut facts = given.facts;
         self.shortened += u64::from(facts.bound());
-        let row = (given.id, facts);
+        if self.programmes > PROGRAMMES_MAX {
+            return Err(TOO_MUCH);
+        }
         let line = given.line;
-        let Some(channel) = self.channel(&given.channel, map)? else {
+        if self.channel(&given.channel, map)?.is_none() {
             self.skipped.add(Problem {
                 line,
                 kind: Skip::BadChannel,
             });
             return Ok(());
-        };
-        let before = channel.packed.len();
-        let payload = u32::try_from(before).map_err(|_| TOO_MUCH)?;
-        bincode::serde::encode_into_std_write(
-            &row,
-            &mut channel.packed,
-            bincode::config::standard(),
-        )
-        .map_err(|_| TOO_MUCH)?;
-        channel.rows.push(Row {
-            line,
-            start: given.start,
-            stop: given.stop,
-            titled: !row.1.title.is_empty(),
-            payload,
-        });
-        let grown = channel.packed.len() - before + size_of::<Row<u32>>();
-        self.packed += grown;
-        if self.packed > DRAFT_MAX {
-            return Err(TOO_MUCH);
+        }
+        let titled = !facts.title.is_empty();
+        let payload = self.packed.push(&(given.id, facts))?;
+        if let Some(channel) = self.channel(&given.channel, map)? {
+            channel.rows.push(Row {
+                line,
+                start: given.start,
+                stop: given.stop,
+                titled,
+                payload,
+            });
         }
         Ok(())
     }
@@ -152,7 +185,8 @@ impl Draft {
     }
 }
 
-const TOO_MUCH: GuideError = GuideError::TooLarge("its programmes have over 384 MiB");
+const TOO_MUCH: GuideError =
+    GuideError::TooLarge("it has over 2,000,000 programmes, or their texts over 400 MiB");
 
 #[cfg(test)]
 #[path = "draft_tests.rs"]

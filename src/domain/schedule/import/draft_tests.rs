@@ -39,7 +39,7 @@ fn channels_are_mapped_and_joined() {
     let titles: Vec<_> = channel
         .rows
         .iter()
-        .map(|row| channel.row(row.payload).unwrap().1.title)
+        .map(|row| draft.packed.row(row.payload).unwrap().1.title)
         .collect();
     assert_eq!(titles, ["1".into(), "2".into()]);
     assert_eq!(draft.skipped.count(Skip::BadChannel), 2);
@@ -194,7 +194,7 @@ fn compare(name: &str, channels: usize, programmes: u64) {
         (0..4).for_each(|at| expected_skips[at] += skips[at]);
         assert_eq!(kept.len(), expected.len(), "{id}");
         for (row, expected) in kept.iter().zip(&expected) {
-            let (_, facts) = channel.row(row.payload).unwrap();
+            let (_, facts) = draft.packed.row(row.payload).unwrap();
             assert_eq!(
                 (row.line, row.start.0, row.stop.0, &*facts.title),
                 (

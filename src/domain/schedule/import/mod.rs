@@ -24,9 +24,10 @@ pub const PIECE_MAX: usize = 1024 * 1024;
 pub const DEPTH_MAX: usize = 64;
 /// How many channels a guide may have; the largest public ones have some 10,000.
 pub const CHANNELS_MAX: usize = 20_000;
-/// How much of a guide is held while it is put in order: the texts that are kept, three times those
-/// of a usual one.
-pub const DRAFT_MAX: usize = 384 * 1024 * 1024;
+/// How many programmes a guide may have: eight times a usual one.
+pub const PROGRAMMES_MAX: u64 = 2_000_000;
+/// How much of a guide's texts is held while it is put in order: five times those of a usual one.
+pub const DRAFT_MAX: usize = 400 * 1024 * 1024;
 /// How many line numbers are kept of each kind of skipped row.
 pub const LINES_MAX: usize = 20;
 
@@ -92,6 +93,8 @@ pub struct Problem {
 /// Why a row of a guide was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
+    /// A row whose members are not of their types.
+    Malformed,
     /// A time that is missing or cannot be read.
     BadTime,
     /// No channel, or one whose id cannot be an id.
@@ -123,6 +126,7 @@ impl Skip {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Malformed => "malformed",
             Self::BadTime => "badTime",
             Self::BadChannel => "badChannel",
             Self::BadId => "badId",
