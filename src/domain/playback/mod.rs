@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::ports::Entropy;
 use crate::store::{Store, StoreError};
-use crate::types::{SessionId, UnixSeconds};
+use crate::types::{MediaPath, SessionId, UnixSeconds};
 
 pub use address::{ORIGIN_PATH, Playlist};
 pub use entitle::{Considered, Grant, Issued, Locked, Right};
@@ -37,7 +37,6 @@ pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
 pub use preflight::{Start, Started};
 pub use session::{Beat, BeatRate, Session};
-pub use signing::MediaPath;
 pub use tables::{erase, schema};
 pub use world::{Viewer, World};
 

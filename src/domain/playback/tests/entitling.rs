@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::types::{BroadcastId, time::DAY};
+use crate::types::{BroadcastId, MediaPath, time::DAY};
 
 fn pin_right(program: &str) -> Right {
     Right {
