@@ -8,6 +8,7 @@ pub mod entitlement;
 pub mod mail;
 pub mod operators;
 pub mod partners;
+pub mod playback;
 pub mod schedule;
 
 use crate::store::Schema;
@@ -20,6 +21,7 @@ pub fn schema() -> Schema {
     let schema = accounts::schema(schema);
     let schema = catalog::schema(schema);
     let schema = entitlement::schema(schema);
+    let schema = playback::schema(schema);
     let schema = schedule::tables::schema(schema);
     mail::schema(schema)
 }
