@@ -99,7 +99,7 @@ fn write_guide(path: &Path, shift: i64) {
     write("</tv>\n".to_owned());
 }
 
-fn import(schedule: &Schedule, catalogue: &Catalogue, path: &Path) -> ImportReport {
+fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     let options = XmltvOptions {
         zone: chrono_tz::Tz::UTC,
         languages: vec!["en".to_owned()],
@@ -116,9 +116,7 @@ fn import(schedule: &Schedule, catalogue: &Catalogue, path: &Path) -> ImportRepo
         now: UnixSeconds(FIRST),
         retention_days: 30,
     };
-    let report = schedule
-        .import(draft, catalogue, &options)
-        .expect("a store");
+    let report = schedule.import(draft, &options).expect("a store");
     println!(
         "  {:.2} s, of which reading {:.2} s (goal: 5 s); {:?}",
         began.elapsed().as_secs_f64(),
@@ -216,13 +214,17 @@ fn main() {
     let livestreams: Vec<_> = (0..CHANNELS)
         .filter_map(|n| LivestreamId::parse(&format!("channel-{n}")).ok())
         .collect();
-    let catalogue = Catalogue(livestreams.clone());
-    let schedule = Schedule::open(open(), &catalogue, View::default()).expect("an empty store");
+    let catalogue = Arc::new(Catalogue(livestreams.clone()));
+    let serve = |store| {
+        let catalogue = Arc::clone(&catalogue);
+        Schedule::open(store, Box::new(move || catalogue.clone()), View::default())
+    };
+    let schedule = serve(open()).expect("an empty store");
     let (idle, _) = memory();
     for (name, path) in [("first", &path), ("same again", &path), ("moved", &moved)] {
         let (before, _) = memory();
         println!("{name} import:");
-        import(&schedule, &catalogue, path);
+        import(&schedule, path);
         let (after, most) = memory();
         println!("  memory {before:.0} -> {after:.0} MiB, at most {most:.0}");
     }
@@ -239,7 +241,7 @@ fn main() {
     let began = Instant::now();
     let store = open();
     let opened = began.elapsed();
-    let schedule = Schedule::open(store, &catalogue, View::default()).expect("it was closed");
+    let schedule = serve(store).expect("it was closed");
     println!(
         "start: {:.2} s, of which the store {:.2} s (goal: 2 s); {} broadcasts",
         began.elapsed().as_secs_f64(),

@@ -7,8 +7,7 @@ use super::throttle::Limits;
 use crate::domain::mail;
 use crate::types::time::DAY;
 use crate::types::{
-    BirthDate, Country, Email, Locale, LoginId, PartnerId, Password, PersonName, Token,
-    UnixSeconds, UserId,
+    BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, Token, UnixSeconds, UserId,
 };
 
 /// Whether programs above an age ask for the PIN.
@@ -86,8 +85,6 @@ pub struct Opened {
 pub struct NewUser {
     /// The address.
     pub email: Email,
-    /// The password.
-    pub password: Password,
     /// The name.
     pub name: Option<PersonName>,
     /// The country.
@@ -98,32 +95,32 @@ pub struct NewUser {
     pub birth_date: Option<BirthDate>,
 }
 
-/// What users may change of their own record. The outer `None` keeps, the inner one removes.
+/// What users may change of their own record; what is `None` stays.
 #[derive(Clone, Default)]
 pub struct UserChange {
-    /// The name.
-    pub name: Option<Option<PersonName>>,
+    /// The name; an empty one removes it.
+    pub name: Option<PersonName>,
     /// The language.
-    pub locale: Option<Option<Locale>>,
+    pub locale: Option<Locale>,
     /// The day of birth; guarded by the PIN.
-    pub birth_date: Option<Option<BirthDate>>,
+    pub birth_date: Option<BirthDate>,
     /// Whether parental control is on; guarded by the PIN.
     pub parental_enabled: Option<bool>,
     /// Its age limit; guarded by the PIN.
     pub parental_limit: Option<u8>,
 }
 
-/// What operators may change of a user's record. The outer `None` keeps, the inner one removes.
+/// What operators may change of a user's record; what is `None` stays.
 #[derive(Clone, Default)]
 pub struct OperatorChange {
+    /// What the user may change too, here without the PIN.
+    pub own: UserChange,
     /// The country.
-    pub country: Option<Option<Country>>,
+    pub country: Option<Country>,
     /// All tags.
     pub tags: Option<Vec<String>>,
     /// Whether the account is shut, which also ends its logins.
     pub disabled: Option<bool>,
-    /// The parental control.
-    pub parental: Option<ParentalControl>,
 }
 
 /// All that this module and the queue of mails hold about a user. Mails come without their words:

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use super::logins::end_all;
 use super::pin::FreshPin;
-use super::profile::check_parental_limit;
 use super::tables::{UserRecord, Users};
 use super::{Accounts, AccountsError, HashMemory, OperatorChange, User, reset, user_record};
-use crate::types::{Email, Malformed, PartnerId, UnixSeconds, UserId};
+use crate::types::{Malformed, PartnerId, UnixSeconds, UserId};
 
 /// How many tags a user may have.
 const TAGS_MAX: usize = 32;
@@ -15,21 +14,27 @@ const TAGS_MAX: usize = 32;
 const TAG_LENGTH_MAX: usize = 64;
 
 impl Accounts {
-    /// Up to `limit` users of a partner by address, those after `after`; from memory.
+    /// Up to `limit` users of one partner or of all, by id, those after `after`; from memory.
     #[must_use]
-    pub fn list(&self, partner: PartnerId, after: Option<&Email>, limit: usize) -> Vec<Arc<User>> {
+    pub fn list(
+        &self,
+        partner: Option<PartnerId>,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Vec<Arc<User>> {
         let mut users = Vec::new();
         self.0.users.for_each(|user| {
-            if user.partner == partner && after.is_none_or(|after| user.email > *after) {
+            let of_partner = partner.is_none_or(|partner| user.partner == partner);
+            if of_partner && after.is_none_or(|after| user.id > after) {
                 users.push(Arc::clone(user));
             }
         });
-        users.sort_unstable_by(|a, b| a.email.cmp(&b.email));
+        users.sort_unstable_by_key(|user| user.id);
         users.truncate(limit);
         users
     }
 
-    /// Changes what users may not change themselves; blocking. Parental control that is switched on
+    /// Changes a user's record, also what users may not change themselves; blocking. Parental control that is switched on
     /// without a PIN makes one and mails it. A shut account's logins and reset tokens end with it.
     ///
     /// # Errors
@@ -41,10 +46,10 @@ impl Accounts {
         now: UnixSeconds,
         memory: &mut HashMemory,
     ) -> Result<Arc<User>, AccountsError> {
-        check_parental_limit(change.parental.map(|parental| parental.limit))?;
+        change.own.check(now)?;
         let tags = change.tags.map(checked_tags).transpose()?;
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
-        let on = change.parental.is_some_and(|parental| parental.enabled);
+        let on = change.own.parental_enabled == Some(true);
         let fresh: Option<FreshPin> = if on && !known.has_pin {
             Some(self.fresh_pin(memory)?)
         } else {
@@ -52,12 +57,11 @@ impl Accounts {
         };
         let id = *id;
         self.change(move |inner, txn| {
-            let record = user_record(txn, &id)?;
+            let record = change.own.apply(user_record(txn, &id)?);
             let record = UserRecord {
-                country: change.country.unwrap_or(record.country),
+                country: change.country.or(record.country),
                 tags: tags.unwrap_or(record.tags),
                 disabled: change.disabled.unwrap_or(record.disabled),
-                parental: change.parental.unwrap_or(record.parental),
                 ..record
             };
             if record.disabled {

@@ -49,7 +49,7 @@ pub(super) fn notice(id: crate::types::UserId, user: super::UserRecord) -> Draft
     Draft {
         kind: Kind::PasswordChanged,
         to: user.email,
-        user: id,
+        user: Some(id),
         locale: user.locale,
         secret: String::new(),
         good_for: 0,

@@ -128,6 +128,19 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let subject = Subject::user(Kind::PinMail, user);
         self.reserve(Durability::Logged, vec![subject], now)?;
+        self.renew_pin(user, now, memory)
+    }
+
+    /// Makes a new PIN and mails it, for an operator without a limit; blocking.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`].
+    pub fn renew_pin(
+        &self,
+        user: &UserId,
+        now: UnixSeconds,
+        memory: &mut HashMemory,
+    ) -> Result<(), AccountsError> {
         let fresh = self.fresh_pin(memory)?;
         let user = *user;
         self.change(move |inner, txn| {
@@ -179,7 +192,7 @@ impl Inner {
         let draft = mail::Draft {
             kind: mail::Kind::Pin,
             to: user.email.clone(),
-            user: *id,
+            user: Some(*id),
             locale: user.locale.clone(),
             secret: fresh.pin.reveal().to_owned(),
             good_for: 0,

@@ -20,37 +20,36 @@ impl UserChange {
             enabled: self.parental_enabled.unwrap_or(parental.enabled),
             limit: self.parental_limit.unwrap_or(parental.limit),
         };
-        (self.birth_date.unwrap_or(birth_date), parental)
+        (self.birth_date.or(birth_date), parental)
     }
 
-    fn apply(self, record: UserRecord) -> UserRecord {
+    pub(super) fn apply(self, record: UserRecord) -> UserRecord {
         let (birth_date, parental) = self.guarded((record.birth_date, record.parental));
         UserRecord {
             name: self
                 .name
-                .unwrap_or(record.name)
+                .or(record.name)
                 .filter(|name| !name.as_str().is_empty()),
-            locale: self.locale.unwrap_or(record.locale),
+            locale: self.locale.or(record.locale),
             birth_date,
             parental,
             ..record
         }
     }
 
-    fn check(&self, now: UnixSeconds) -> Result<(), AccountsError> {
-        check_birth_date(self.birth_date.as_ref().and_then(Option::as_ref), now)?;
-        check_parental_limit(self.parental_limit)
+    pub(super) fn check(&self, now: UnixSeconds) -> Result<(), AccountsError> {
+        check_birth_date(self.birth_date.as_ref(), now)?;
+        if self
+            .parental_limit
+            .is_some_and(|limit| limit > PARENTAL_LIMIT_MAX)
+        {
+            return Err(AccountsError::FieldMalformed {
+                field: "parentalControl.limit",
+                why: Malformed("must be an age from 0 to 99"),
+            });
+        }
+        Ok(())
     }
-}
-
-pub(super) fn check_parental_limit(limit: Option<u8>) -> Result<(), AccountsError> {
-    if limit.is_some_and(|limit| limit > PARENTAL_LIMIT_MAX) {
-        return Err(AccountsError::FieldMalformed {
-            field: "parentalControl.limit",
-            why: Malformed("must be an age from 0 to 99"),
-        });
-    }
-    Ok(())
 }
 
 impl Accounts {

@@ -60,7 +60,7 @@ impl Accounts {
     pub fn complete_reset(
         &self,
         partner: PartnerId,
-        token: &str,
+        token: TokenHash,
         new: &Password,
         from: IpAddr,
         now: UnixSeconds,
@@ -68,12 +68,10 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let subject = Subject::address(Kind::ResetAddress, from);
         self.reserve(Durability::Logged, vec![subject], now)?;
-        let hash = TokenHash::of_presented(TokenKind::Reset, token)
-            .ok_or(AccountsError::ResetTokenInvalid)?;
         let user = self
             .0
             .store
-            .read(|txn| redeemable(txn, &hash, partner, now))?;
+            .read(|txn| redeemable(txn, &token, partner, now))?;
         let known = self.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
         policy::check(
             new,
@@ -84,7 +82,7 @@ impl Accounts {
         let password = self.hash(new.reveal(), memory)?;
         self.change(move |inner, txn| {
             // Of many at once, the first plan takes the token away.
-            let user = redeemable(txn, &hash, partner, now)?;
+            let user = redeemable(txn, &token, partner, now)?;
             void(txn, &user)?;
             let credentials = credentials(txn, &user)?.with_password(password, now);
             txn.put::<Credentials>(&user, &credentials)?;
@@ -126,7 +124,7 @@ impl Inner {
         let draft = mail::Draft {
             kind: mail::Kind::Reset,
             to: user.email,
-            user: id,
+            user: Some(id),
             locale: locale.or(user.locale),
             secret: token.reveal().to_owned(),
             good_for: self.settings.reset_life,

@@ -10,7 +10,7 @@ use super::{
     policy,
 };
 use crate::store::{Durability, Txn};
-use crate::types::{PartnerId, Token, TokenKind, UnixSeconds, UserId};
+use crate::types::{LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 impl Accounts {
     /// Makes a user and logs them in; blocking. An attempt counts for its network address whether
@@ -23,30 +23,33 @@ impl Accounts {
         &self,
         partner: PartnerId,
         new: NewUser,
+        password: &Password,
         from: IpAddr,
         now: UnixSeconds,
         memory: &mut HashMemory,
     ) -> Result<Opened, AccountsError> {
-        self.check_new(&new, now)?;
+        self.check_new(&new, password, now)?;
         let subject = Subject::address(Kind::SignUpAddress, from);
         self.reserve(Durability::Logged, vec![subject], now)?;
         // Before the hash is paid for; the plan has the last word.
         if self.find(partner, &new.email)?.is_some() {
             return Err(AccountsError::EmailInUse);
         }
-        let draft = self.draft(partner, new, now, memory)?;
+        let hash = self.hash(password.reveal(), memory)?;
+        let draft = self.draft(partner, new, hash, now);
         let token = Token::new(TokenKind::User, self.0.entropy.array());
-        let hash = token.hash();
-        let login = crate::types::LoginId::from_bytes(self.0.entropy.array());
+        let token_hash = token.hash();
+        let login = LoginId::from_bytes(self.0.entropy.array());
         let user = self.change(move |inner, txn| {
             let user = draft.put(txn)?;
-            begin(txn, &inner.settings, hash, login, &user, now)?;
+            begin(txn, &inner.settings, token_hash, login, &user, now)?;
             Ok(user)
         })?;
         Ok(Opened { token, login, user })
     }
 
-    /// Makes a user for an operator, without a limit and without a login; blocking.
+    /// Makes a user for an operator, without a limit and without a login; blocking. Without a
+    /// password the user gets in by a reset.
     ///
     /// # Errors
     /// As [`Accounts::sign_up`].
@@ -54,33 +57,40 @@ impl Accounts {
         &self,
         partner: PartnerId,
         new: NewUser,
+        password: Option<&Password>,
         now: UnixSeconds,
         memory: &mut HashMemory,
     ) -> Result<User, AccountsError> {
-        self.check_new(&new, now)?;
-        let draft = self.draft(partner, new, now, memory)?;
+        let hash = match password {
+            Some(password) => {
+                self.check_new(&new, password, now)?;
+                self.hash(password.reveal(), memory)?
+            }
+            // A hash of what nobody knows, so that this account is like any other.
+            None => {
+                check_birth_date(new.birth_date.as_ref(), now)?;
+                let random = Token::new(TokenKind::User, self.0.entropy.array());
+                self.hash(random.reveal(), memory)?
+            }
+        };
+        let draft = self.draft(partner, new, hash, now);
         self.change(move |_, txn| draft.put(txn))
     }
 
-    fn check_new(&self, new: &NewUser, now: UnixSeconds) -> Result<(), AccountsError> {
+    fn check_new(
+        &self,
+        new: &NewUser,
+        password: &Password,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
         check_birth_date(new.birth_date.as_ref(), now)?;
-        policy::check(
-            &new.password,
-            self.0.settings.password_min,
-            &new.email,
-            new.name.as_ref(),
-        )
+        let min = self.0.settings.password_min;
+        policy::check(password, min, &new.email, new.name.as_ref())
     }
 
-    fn draft(
-        &self,
-        partner: PartnerId,
-        new: NewUser,
-        now: UnixSeconds,
-        memory: &mut HashMemory,
-    ) -> Result<Draft, AccountsError> {
+    fn draft(&self, partner: PartnerId, new: NewUser, password: String, now: UnixSeconds) -> Draft {
         let credentials = CredentialRecord {
-            password: self.hash(new.password.reveal(), memory)?,
+            password,
             password_set: now,
             generation: 0,
             pin: None,
@@ -101,11 +111,11 @@ impl Accounts {
             has_pin: false,
             disabled: false,
         };
-        Ok(Draft {
+        Draft {
             id: UserId::from_bytes(self.0.entropy.array()),
             record,
             credentials,
-        })
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! The catalogue: livestreams, videos on demand, offers, rights by rule, content keys.
 //!
 //! It owns what of these there is and how it changes: by files, as a whole. Who may play what is
-//! decided by the rights decision; how files are written is known to
-//! its own module.
+//! decided by [`entitlement`](super::entitlement); how files are written is not known here.
 
 mod difference;
 mod error;
@@ -34,7 +33,7 @@ pub use model::{
     KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
     RULE_IDS_MAX, STREAMS_MAX, Window,
 };
-pub use rules::{BroadcastRights, Condition, Effects, Rule, When};
+pub use rules::{Condition, Effects, Rule, When};
 pub use snapshot::Snapshot;
 pub use tables::schema;
 pub use vault::{KeyVault, SealedKey};

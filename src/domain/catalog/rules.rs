@@ -6,20 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::glob::Glob;
 use super::hours::Hours;
 use super::model::{ExtendedRights, Livestream, Window};
-use crate::domain::schedule::Broadcast;
+use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::time::DAY;
-use crate::types::{LivestreamId, UnixSeconds};
-
-/// What a broadcast allows (interface part 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BroadcastRights {
-    /// Whether it may be seen live.
-    pub live: bool,
-    /// When it may be caught up with: from the first second to just before the second one.
-    pub catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// What else it allows.
-    pub extended: ExtendedRights,
-}
+use crate::types::LivestreamId;
 
 /// What a rule or an override says; what is absent stays as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +132,9 @@ impl Draft {
         BroadcastRights {
             live: self.live,
             catchup: window.then_some((opens, ends)),
-            extended: self.extended,
+            pause: self.extended.pause,
+            rewind: self.extended.rewind,
+            fast_forward: self.extended.fast_forward,
         }
     }
 }
@@ -179,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::domain::schedule::Facts;
-    use crate::types::BroadcastId;
+    use crate::types::{BroadcastId, UnixSeconds};
 
     fn livestream() -> Livestream {
         let id = LivestreamId::parse("news").unwrap();
@@ -313,7 +304,7 @@ mod tests {
         assert!(of([&deny, &allow], None).live);
         let denied = of([&allow, &deny], None);
         // What a later rule leaves open stays as an earlier one said.
-        assert!(!denied.live && denied.extended.rewind);
+        assert!(!denied.live && denied.rewind);
         let own = Effects {
             live: Some(true),
             ..Effects::default()

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 
 use super::model::{Asset, KeyId, Livestream, Offer, Pack};
-use super::rules::{self, BroadcastRights, Effects, Rule};
+use super::rules::{self, Effects, Rule};
 use super::vault::SealedKey;
-use crate::domain::schedule::Broadcast;
+use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
 use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId};
 
 /// Everything in the catalogue, without what can be worked out from it.
@@ -154,31 +154,34 @@ impl Snapshot {
             .chain(&self.of_everything)
     }
 
-    /// Whether a livestream or an asset has this id, so that no broadcast may.
-    #[must_use]
-    pub fn is_taken(&self, id: &str) -> bool {
-        self.contents.livestreams.contains_key(id) || self.contents.assets.contains_key(id)
-    }
-
     /// Whether the key of this id is known.
     #[must_use]
     pub fn has_key(&self, id: &KeyId) -> bool {
         self.contents.keys.contains_key(id)
     }
+}
 
-    /// What a broadcast of a livestream allows. On a livestream that is not in the catalogue it
-    /// allows nothing.
-    #[must_use]
-    pub fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights {
+impl Rights for Snapshot {
+    fn livestreams(&self) -> Vec<LivestreamId> {
+        self.contents.livestreams.keys().cloned().collect()
+    }
+
+    fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts> {
+        let livestream = self.livestream(livestream)?;
+        let zone = livestream.zone;
+        Some(ChannelFacts { zone })
+    }
+
+    fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights {
         let Some(livestream) = self.livestream(livestream) else {
-            return BroadcastRights {
-                live: false,
-                catchup: None,
-                extended: super::ExtendedRights::default(),
-            };
+            return BroadcastRights::default();
         };
         let rules = self.rules.get(&livestream.id).into_iter().flatten();
         let own = self.contents.broadcasts.get(&broadcast.id);
         rules::rights(livestream, broadcast, rules.map(|rule| &**rule), own)
+    }
+
+    fn is_taken(&self, id: &str) -> bool {
+        self.contents.livestreams.contains_key(id) || self.contents.assets.contains_key(id)
     }
 }

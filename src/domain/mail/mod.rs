@@ -17,7 +17,7 @@ pub use templates::TemplateError;
 
 use crate::ports::Entropy;
 use crate::store::{All, Durability, Schema, Store, StoreError, Txn};
-use crate::types::{Locale, MailId, UnixSeconds, UserId};
+use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
 use templates::{Rendered, Templates, Values};
 
@@ -155,6 +155,27 @@ impl Mail {
             }
             Ok(letters)
         })
+    }
+
+    /// Queues a test message.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn test(&self, to: Email, now: UnixSeconds) -> Result<MailId, StoreError> {
+        let this = self.clone();
+        let draft = Draft {
+            kind: Kind::Test,
+            to,
+            user: None,
+            locale: None,
+            secret: String::new(),
+            good_for: 0,
+        };
+        self.store
+            .write(Durability::Durable, move |txn| {
+                this.enqueue(txn, draft, now)
+            })
+            .wait()
     }
 
     /// How a mail of a kind looks in a language, with made-up values.

@@ -14,11 +14,13 @@ pub enum Kind {
     PasswordChanged,
     /// Carries a new PIN.
     Pin,
+    /// An operator tries whether mail arrives.
+    Test,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Reset, Self::PasswordChanged, Self::Pin];
+    pub const ALL: [Self; 4] = [Self::Reset, Self::PasswordChanged, Self::Pin, Self::Test];
 
     /// The name on the command line, on the wire and of the template's files.
     #[must_use]
@@ -27,6 +29,7 @@ impl Kind {
             Self::Reset => "reset",
             Self::PasswordChanged => "password-changed",
             Self::Pin => "pin",
+            Self::Test => "test",
         }
     }
 
@@ -42,7 +45,7 @@ impl Kind {
     /// PIN after a week: long enough to be read in the sink. The token itself is void sooner.
     pub(super) const fn secret_kept(self) -> i64 {
         match self {
-            Self::Reset | Self::PasswordChanged => 24 * HOUR,
+            Self::Reset | Self::PasswordChanged | Self::Test => 24 * HOUR,
             Self::Pin => 7 * DAY,
         }
     }
@@ -72,8 +75,8 @@ pub struct Draft {
     pub kind: Kind,
     /// The account's stored address: never one from a request.
     pub to: Email,
-    /// Whose account it is about.
-    pub user: UserId,
+    /// Whose account it is about, if it is about one.
+    pub user: Option<UserId>,
     /// The language that was asked for, or the user's.
     pub locale: Option<Locale>,
     /// The reset token or the PIN; empty for a notice.

@@ -32,7 +32,7 @@ pub(super) fn key_of(id: &MailId) -> MailKey {
 pub(super) struct MailRecord {
     pub(super) kind: Kind,
     pub(super) to: Email,
-    pub(super) user: UserId,
+    pub(super) user: Option<UserId>,
     pub(super) locale: Option<Locale>,
     /// Gone once it has been kept long enough.
     pub(super) secret: Option<String>,
@@ -74,7 +74,9 @@ impl Table for Mails {
             created: _,
             status: _,
         } = record;
-        entries.add::<MailsByUser>(&(*user, key.0), key);
+        if let Some(user) = user {
+            entries.add::<MailsByUser>(&(*user, key.0), key);
+        }
         entries.add::<MailsByDue>(&(record.due(), 0), key);
     }
 }

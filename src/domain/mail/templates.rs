@@ -103,6 +103,9 @@ macro_rules! built_in {
             ($language, Kind::Pin,
              include_str!(concat!("../../../data/mail/", $language, "/pin.txt")),
              include_str!(concat!("../../../data/mail/", $language, "/pin.html"))),
+            ($language, Kind::Test,
+             include_str!(concat!("../../../data/mail/", $language, "/test.txt")),
+             include_str!(concat!("../../../data/mail/", $language, "/test.html"))),
         )+]
     };
 }
@@ -309,7 +312,7 @@ mod tests {
                 let secret = match kind {
                     Kind::Reset => values().link,
                     Kind::Pin => values().pin,
-                    Kind::PasswordChanged => String::new(),
+                    Kind::PasswordChanged | Kind::Test => String::new(),
                 };
                 assert!(mail.text.contains(&secret), "{language} {kind:?}");
                 assert!(!mail.subject.contains('{') && !mail.text.contains('{'));

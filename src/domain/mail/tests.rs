@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::ports::entropy::SeededEntropy;
-use crate::types::Email;
 use crate::types::time::{DAY, HOUR};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
@@ -21,7 +20,7 @@ fn draft(kind: Kind, to: &str, secret: &str) -> Draft {
     Draft {
         kind,
         to: Email::parse(to).unwrap(),
-        user: UserId::from_bytes([7; 16]),
+        user: Some(UserId::from_bytes([7; 16])),
         locale: Locale::parse("sv").ok(),
         secret: secret.to_owned(),
         good_for: 1_800,
@@ -133,7 +132,7 @@ fn what_is_about_a_user_can_be_told_and_erased() {
     queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
     let newest = queue(&store, &mail, draft(Kind::Pin, "a@b.example", "1"), NOW);
     let other = Draft {
-        user: UserId::from_bytes([8; 16]),
+        user: Some(UserId::from_bytes([8; 16])),
         ..draft(Kind::Pin, "c@d.example", "1")
     };
     let kept = queue(&store, &mail, other, NOW);
@@ -152,7 +151,7 @@ fn the_record_is_golden() {
     let record = MailRecord {
         kind: Kind::Pin,
         to: Email::parse("a@b.c").unwrap(),
-        user: UserId::from_bytes([7; 16]),
+        user: Some(UserId::from_bytes([7; 16])),
         locale: Locale::parse("sv").ok(),
         secret: Some("1".to_owned()),
         good_for: 1,
@@ -160,7 +159,7 @@ fn the_record_is_golden() {
         status: Status::Sink,
     };
     let expected = format!(
-        "01 02 05 6140622e63 {} 01 02 7376 01 01 31 02 02 00",
+        "01 02 05 6140622e63 01 {} 01 02 7376 01 01 31 02 02 00",
         "07".repeat(16)
     );
     assert_eq!(crate::store::golden(&record), expected.replace(' ', ""));

@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::types::{AssetId, Protocol, SessionId, UnixSeconds};
+use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
 
 use super::Playback;
 use super::error::PlaybackError;
 use super::model::Playing;
-use super::signing::MediaPath;
 
 /// Where a manifest is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Commit, Durability};
 use crate::types::{
-    AssetId, BroadcastId, EntitlementId, SessionId, Token, TokenKind, UnixSeconds, UserId,
+    AssetId, BroadcastId, Country, EntitlementId, SessionId, Token, TokenKind, UnixSeconds, UserId,
 };
 
 use super::Playback;
@@ -26,7 +26,7 @@ pub struct Right {
     /// The end of the right, if it has one.
     pub valid_until: Option<UnixSeconds>,
     /// Where the right holds; empty means everywhere.
-    pub countries: Vec<String>,
+    pub countries: Vec<Country>,
 }
 
 impl Right {
@@ -143,7 +143,6 @@ impl Playback {
         let token = Token::new(TokenKind::Entitlement, self.entropy.array());
         let mut entitlement = Entitlement {
             id: EntitlementId::from_bytes(self.entropy.array()),
-            user: viewer.user,
             partner: viewer.partner,
             asset,
             playing: right.playing,
@@ -158,11 +157,12 @@ impl Playback {
         if let (Some(session), Playing::Live { offset, .. }) = (&session, &entitlement.playing) {
             session.shift(*offset);
         }
-        let surplus = self.tokens.surplus(&viewer.user);
+        let user = viewer.user;
+        let surplus = self.tokens.surplus(&user);
         let session = session.map(|session| (session.user, session.id));
         self.store.write(Durability::Logged, move |txn| {
             for old in &surplus {
-                txn.delete::<tables::Entitlements>(old)?;
+                txn.delete::<tables::Entitlements>(&(user, *old))?;
             }
             let stored = match &session {
                 Some(key) => txn.get::<tables::Sessions>(key)?.zip(Some(key)),
@@ -185,7 +185,7 @@ impl Playback {
                 // No session yet, or it ended meanwhile: the first preflight takes the unlock.
                 None => entitlement.unlock = unlock,
             }
-            txn.put::<tables::Entitlements>(&token.hash(), &entitlement)?;
+            txn.put::<tables::Entitlements>(&(user, token.hash()), &entitlement)?;
             Ok(Issued {
                 token,
                 expires,

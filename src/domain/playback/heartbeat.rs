@@ -87,22 +87,22 @@ impl Playback {
         let session = self.find(heartbeat.session.as_ref())?;
         let own = session.user == *heartbeat.user;
         // Another user's beats must not use up the session's rate.
-        if own && !session.admit(now) {
+        if own && !session.admit(self.settings.beats, now) {
             return Err(PlaybackError::TooManyBeats);
         }
         if session.life(now) == Life::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
-        let entitlement = heartbeat
+        let held = heartbeat
             .token
             .and_then(|hash| self.tokens.get(&hash))
-            .filter(|held| held.holds(now))
+            .filter(|held| held.entitlement.holds(now))
             .ok_or(PlaybackError::EntitlementExpired)?;
         let bound = |device: &crate::types::DeviceId| device.as_str() == heartbeat.device;
         let matches = own
-            && entitlement.user == *heartbeat.user
-            && entitlement.asset == session.start.asset
-            && entitlement.device.as_ref().is_none_or(bound)
+            && held.user == *heartbeat.user
+            && held.entitlement.asset == session.start.asset
+            && held.entitlement.device.as_ref().is_none_or(bound)
             && bound(&session.start.device.id);
         if !matches {
             return Err(PlaybackError::SessionMismatch);
@@ -181,11 +181,15 @@ impl Playback {
         let entitlement = request
             .token
             .and_then(|hash| self.tokens.get(&hash))
-            .filter(|held| held.holds(now));
+            .filter(|held| held.entitlement.holds(now));
         let valid = entitlement.is_some_and(|held| {
             held.user == *request.user
-                && held.asset == session.start.asset
-                && held.device.as_ref().is_none_or(|bound| bound == device)
+                && held.entitlement.asset == session.start.asset
+                && held
+                    .entitlement
+                    .device
+                    .as_ref()
+                    .is_none_or(|bound| bound == device)
         });
         let own = session.user == *request.user
             && request.device.is_none_or(|sent| sent == device.as_str());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::store::{Commit, Durability};
-use crate::types::{DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
+use crate::types::{DeviceId, SessionId, UnixSeconds, UserId};
 
 use super::Playback;
 use super::error::PlaybackError;
@@ -170,37 +170,10 @@ impl Playback {
 
     /// Voids all entitlement tokens of a user: for when a right is taken away.
     pub fn void_entitlements(&self, user: &UserId) -> Commit<(), PlaybackError> {
-        let tokens = self.tokens.of_user(user);
-        self.store.write(Durability::Durable, move |txn| {
-            for token in &tokens {
-                txn.delete::<tables::Entitlements>(token)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Erases all that is kept of a user.
-    pub fn erase(&self, user: &UserId) -> Commit<(), PlaybackError> {
         let user = *user;
-        let tokens = self.tokens.of_user(&user);
-        let mut ended = Vec::new();
-        self.ended.for_each(|id, record| {
-            if record.user == user {
-                ended.push(*id);
-            }
-        });
         self.store.write(Durability::Durable, move |txn| {
-            for token in &tokens {
-                txn.delete::<tables::Entitlements>(token)?;
-            }
-            for (key, _) in txn.scan::<tables::Devices>(&user, DEVICE_SCAN)? {
-                txn.delete::<tables::Devices>(&key)?;
-            }
-            for (id, _) in limits::sessions_of(txn, user)? {
-                txn.delete::<tables::Sessions>(&(user, id))?;
-            }
-            for id in &ended {
-                txn.delete::<tables::EndedSessions>(id)?;
+            for (key, _) in txn.scan::<tables::Entitlements>(&user, usize::MAX)? {
+                txn.delete::<tables::Entitlements>(&key)?;
             }
             Ok(())
         })
@@ -235,18 +208,13 @@ impl Playback {
     /// That the store failed.
     pub fn sweep(&self, now: UnixSeconds) -> Result<Swept, PlaybackError> {
         let sessions = self.sweep_sessions(now)?;
-        let mut expired: Vec<TokenHash> = Vec::new();
-        self.tokens.for_each(|hash, entitlement| {
-            if !entitlement.holds(now) {
-                expired.push(*hash);
-            }
-        });
+        let expired = self.tokens.expired(now);
         for batch in expired.chunks(BATCH) {
             let batch = batch.to_vec();
             self.logged(move |txn| {
                 batch
                     .iter()
-                    .try_for_each(|hash| txn.delete::<tables::Entitlements>(hash))
+                    .try_for_each(|key| txn.delete::<tables::Entitlements>(key))
             })?;
         }
         let forgotten = self.forgettable(now);
@@ -255,7 +223,7 @@ impl Playback {
             self.logged(move |txn| {
                 batch
                     .iter()
-                    .try_for_each(|id| txn.delete::<tables::EndedSessions>(id))
+                    .try_for_each(|key| txn.delete::<tables::EndedSessions>(key))
             })?;
         }
         Ok(Swept {
@@ -266,17 +234,14 @@ impl Playback {
     }
 
     /// Ended sessions that are too old to remember, or too many.
-    fn forgettable(&self, now: UnixSeconds) -> Vec<SessionId> {
-        let mut ended = Vec::with_capacity(self.ended.len());
-        self.ended
-            .for_each(|id, record| ended.push((record.at, *id)));
-        ended.sort_unstable();
+    fn forgettable(&self, now: UnixSeconds) -> Vec<(UserId, SessionId)> {
+        let ended = self.ended.by_age();
         let surplus = ended.len().saturating_sub(REMEMBERED_MAX);
         ended
             .into_iter()
             .enumerate()
             .filter(|(nth, (at, _))| *nth < surplus || now.since(*at) >= REMEMBER)
-            .map(|(_, (_, id))| id)
+            .map(|(_, (_, key))| key)
             .collect()
     }
 

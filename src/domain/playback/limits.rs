@@ -116,5 +116,5 @@ pub(super) fn end(
     at: UnixSeconds,
 ) -> Result<(), StoreError> {
     txn.delete::<tables::Sessions>(&(user, session))?;
-    txn.put::<tables::EndedSessions>(&session, &Ended { user, reason, at })
+    txn.put::<tables::EndedSessions>(&(user, session), &Ended { reason, at })
 }

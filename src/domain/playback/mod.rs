@@ -25,8 +25,8 @@ mod tests;
 use std::sync::Arc;
 
 use crate::ports::Entropy;
-use crate::store::{MemoryTable, Store, StoreError};
-use crate::types::{SessionId, UnixSeconds};
+use crate::store::{Store, StoreError};
+use crate::types::{MediaPath, SessionId, UnixSeconds};
 
 pub use address::{ORIGIN_PATH, Playlist};
 pub use entitle::{Considered, Grant, Issued, Locked, Right};
@@ -36,12 +36,11 @@ pub use lifecycle::Swept;
 pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
 pub use preflight::{Start, Started};
-pub use session::{Beat, Session};
-pub use signing::MediaPath;
-pub use tables::schema;
+pub use session::{Beat, BeatRate, Session};
+pub use tables::{erase, schema};
 pub use world::{Viewer, World};
 
-use session::SessionMap;
+use session::{EndedMap, SessionMap};
 use signing::Signer;
 use tokens::TokenMap;
 
@@ -60,6 +59,8 @@ pub struct Settings {
     pub clearkey: bool,
     /// How long an entitlement is good, in seconds.
     pub token_life: i64,
+    /// How often a session may beat.
+    pub beats: BeatRate,
 }
 
 impl Default for Settings {
@@ -71,6 +72,10 @@ impl Default for Settings {
             when_full: WhenFull::Deny,
             clearkey: false,
             token_life: crate::types::time::DAY,
+            beats: BeatRate {
+                per_second: 2,
+                burst: 10,
+            },
         }
     }
 }
@@ -85,7 +90,7 @@ pub struct Playback {
     signer: Arc<Signer>,
     tokens: Arc<TokenMap>,
     sessions: Arc<SessionMap>,
-    ended: Arc<MemoryTable<tables::EndedSessions>>,
+    ended: Arc<EndedMap>,
 }
 
 impl Playback {
@@ -127,8 +132,8 @@ impl Playback {
         if let Some(session) = self.sessions.get(id) {
             return Ok(session);
         }
-        Err(match self.ended.get(id) {
-            Some(ended) => PlaybackError::SessionEnded(ended.reason),
+        Err(match self.ended.reason(id) {
+            Some(reason) => PlaybackError::SessionEnded(reason),
             None => PlaybackError::SessionNotFound,
         })
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::types::{
-    AssetId, BroadcastId, DeviceId, Drm, EntitlementId, LivestreamId, PartnerId, Protocol,
+    AssetId, BroadcastId, Country, DeviceId, Drm, EntitlementId, LivestreamId, PartnerId, Protocol,
     SessionId, UnixSeconds, UserId,
 };
 
@@ -43,13 +43,11 @@ impl Playing {
     }
 }
 
-/// The record behind an entitlement token; its key is the token's hash.
+/// The record behind an entitlement token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entitlement {
     /// Names the entitlement in logs, where the token must not stand.
     pub id: EntitlementId,
-    /// Whose it is.
-    pub user: UserId,
     /// The partner of the user.
     pub partner: PartnerId,
     /// What it is good for.
@@ -61,8 +59,8 @@ pub struct Entitlement {
     /// The program, or asset without programs, that a PIN was given for before there was a session.
     /// The first preflight takes it along; it is never used twice.
     pub unlock: Option<AssetId>,
-    /// Where it may be used, as ISO 3166 codes; empty means everywhere.
-    pub countries: Vec<String>,
+    /// Where it may be used; empty means everywhere.
+    pub countries: Vec<Country>,
     /// When it was issued.
     pub issued: UnixSeconds,
     /// From when on it is worthless.
@@ -150,8 +148,6 @@ pub enum EndReason {
 /// A session that has ended, kept for a while so that its player learns why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Whose it was.
-    pub user: UserId,
     /// How it ended.
     pub reason: EndReason,
     /// When.

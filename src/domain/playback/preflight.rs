@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::store::{Commit, Durability, Txn};
-use crate::types::{AssetId, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
+use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::address::{Playlist, Values};
@@ -13,6 +13,7 @@ use super::limits::{self, Wanted};
 use super::model::{Device, EndReason, Entitlement, Registered, StoredSession};
 use super::session::SessionMap;
 use super::tables;
+use super::tokens::Held;
 use super::world::{Playable, Viewer};
 
 /// A preflight, its headers read.
@@ -80,15 +81,16 @@ impl Playback {
         } = start;
         let playable = self.world.playable(&asset, protocol);
         self.check_pair(drm, protocol, playable.as_ref())?;
-        let (hash, entitlement) = token
+        let (hash, held) = token
             .and_then(|hash| Some((hash, self.tokens.get(&hash)?)))
             .filter(|(_, held)| usable(held, &viewer, &asset, &device, now))
             .ok_or(PlaybackError::EntitlementInvalid)?;
+        let entitlement = &held.entitlement;
         let known = playable.is_some();
         if known && !self.world.still_entitled(&viewer, &asset, now) {
             return Err(PlaybackError::EntitlementInvalid);
         }
-        if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_deref()) {
+        if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_ref()) {
             return Err(PlaybackError::GeoBlocked);
         }
         let session = SessionId::from_bytes(self.entropy.array());
@@ -159,28 +161,25 @@ impl Playback {
 
 /// Whether the entitlement is this viewer's, for this asset, still good, and not another device's.
 fn usable(
-    held: &Entitlement,
+    held: &Held,
     viewer: &Viewer,
     asset: &AssetId,
     device: &Device,
     now: UnixSeconds,
 ) -> bool {
+    let entitlement = &held.entitlement;
+    let bound = entitlement.device.as_ref();
     held.user == viewer.user
-        && held.partner == viewer.partner
-        && held.asset == *asset
-        && held.holds(now)
-        && held.device.as_ref().is_none_or(|bound| *bound == device.id)
+        && entitlement.partner == viewer.partner
+        && entitlement.asset == *asset
+        && entitlement.holds(now)
+        && bound.is_none_or(|bound| *bound == device.id)
 }
 
 /// Whether a list of countries, empty for everywhere, holds the one of the request. Where that is
 /// not known, a list that is not empty does not hold it.
-fn reaches(countries: &[String], country: Option<&str>) -> bool {
-    countries.is_empty()
-        || country.is_some_and(|here| {
-            countries
-                .iter()
-                .any(|listed| listed.eq_ignore_ascii_case(here))
-        })
+fn reaches(countries: &[Country], country: Option<&Country>) -> bool {
+    countries.is_empty() || country.is_some_and(|here| countries.contains(here))
 }
 
 impl Plan {
@@ -223,7 +222,7 @@ impl Plan {
             let key = (self.user, self.start.device.id.clone());
             txn.put::<tables::Devices>(&key, &registered)?;
         }
-        txn.put::<tables::Entitlements>(&self.hash, &entitlement)?;
+        txn.put::<tables::Entitlements>(&(self.user, self.hash), &entitlement)?;
         txn.put::<tables::Sessions>(&(self.user, self.session), &self.start)?;
         Ok(playlist)
     }
@@ -231,7 +230,7 @@ impl Plan {
     /// The entitlement as the plans before this one left it, bound to this device.
     fn bound_entitlement(&self, txn: &Txn<'_>) -> Result<Entitlement, PlaybackError> {
         let mut entitlement = txn
-            .get::<tables::Entitlements>(&self.hash)?
+            .get::<tables::Entitlements>(&(self.user, self.hash))?
             .ok_or(PlaybackError::EntitlementInvalid)?;
         let device = &self.start.device.id;
         if *entitlement.device.get_or_insert_with(|| device.clone()) != *device {

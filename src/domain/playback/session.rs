@@ -10,18 +10,13 @@ use parking_lot::RwLock;
 use crate::store::{Changed, Mirror};
 use crate::types::{AssetId, BroadcastId, SessionId, UnixSeconds, UserId};
 
-use super::model::{Playing, SessionView, StoredSession};
+use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
 use super::tables;
 
 /// How long a session lives without a beat (decisions, part 7): three beats and a half.
 pub const ALIVE: i64 = 35;
 /// How long after that a beat may revive it.
 pub const REVIVE: i64 = 300;
-
-/// Heartbeats, per half second of [`Session::admit`].
-const RATE_UNITS: i64 = 2;
-/// Heartbeats that may come at once.
-const BURST: i64 = 10;
 
 /// Stands for a position that no beat has told yet.
 const UNTOLD: i64 = i64::MIN;
@@ -37,6 +32,15 @@ pub struct Beat {
     pub width: u32,
     /// Pixels.
     pub height: u32,
+}
+
+/// How often a session may beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeatRate {
+    /// Heartbeats a second in the long run.
+    pub per_second: u32,
+    /// Heartbeats at once.
+    pub burst: u32,
 }
 
 /// Whether a session holds its slot.
@@ -68,7 +72,7 @@ pub struct Session {
     bitrate: AtomicU64,
     width: AtomicU32,
     height: AtomicU32,
-    /// The half second up to which the allowed heartbeats are used up.
+    /// Up to when the allowed heartbeats are used up, in seconds times the rate.
     spent: AtomicI64,
     /// The last beat that is in the store.
     checkpointed: AtomicI64,
@@ -182,18 +186,19 @@ impl Session {
         }
     }
 
-    /// Reserves one heartbeat: two a second, ten at once (decisions, part 1).
+    /// Reserves one heartbeat (decisions, part 1).
     #[must_use]
-    pub fn admit(&self, now: UnixSeconds) -> bool {
-        let present = now.0.saturating_mul(RATE_UNITS);
+    pub fn admit(&self, rate: BeatRate, now: UnixSeconds) -> bool {
+        let burst = i64::from(rate.burst);
+        let present = now.0.saturating_mul(i64::from(rate.per_second));
         let take = |spent: i64| {
             // More than a whole burst ahead means that the clock was set back.
-            let spent = if spent > present.saturating_add(BURST) {
+            let spent = if spent > present.saturating_add(burst) {
                 present
             } else {
                 spent.max(present)
             };
-            (spent < present.saturating_add(BURST)).then(|| spent.saturating_add(1))
+            (spent < present.saturating_add(burst)).then(|| spent.saturating_add(1))
         };
         self.spent
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
@@ -336,6 +341,46 @@ impl Mirror<tables::Sessions> for SessionMap {
                         sessions.retain(|session| session.id != id);
                     }
                     self.by_user.remove_if(&user, |_, left| left.is_empty());
+                }
+            }
+        }
+    }
+}
+
+/// Sessions that ended lately.
+#[derive(Default)]
+pub struct EndedMap(DashMap<SessionId, (UserId, Ended)>);
+
+impl EndedMap {
+    /// How a session ended.
+    #[must_use]
+    pub fn reason(&self, id: &SessionId) -> Option<EndReason> {
+        self.0.get(id).map(|ended| ended.1.reason)
+    }
+
+    /// The keys of all, with the time of the end, oldest first.
+    #[must_use]
+    pub fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
+        let mut ended: Vec<_> = self
+            .0
+            .iter()
+            .map(|ended| (ended.1.at, (ended.0, *ended.key())))
+            .collect();
+        ended.sort_unstable();
+        ended
+    }
+}
+
+impl Mirror<tables::EndedSessions> for EndedMap {
+    fn apply(&self, changes: Vec<Changed<tables::EndedSessions>>) {
+        for Changed { key, record } in changes {
+            let (user, id) = key;
+            match record {
+                Some(ended) => {
+                    self.0.insert(id, (user, ended));
+                }
+                None => {
+                    self.0.remove(&id);
                 }
             }
         }

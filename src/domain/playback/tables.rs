@@ -1,18 +1,19 @@
 //! The tables of playback.
 
-use crate::store::{Record, Schema, Table, TreeName};
+use crate::store::{PrefixOf, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::{DeviceId, SessionId, TokenHash, UserId};
 
 use super::model::{Ended, Entitlement, Registered, StoredSession};
 
-/// Entitlements by the hash of their token.
+/// The entitlements of each user, by the hash of their token. The user comes first, here and in the
+/// tables below, so that all of one user's is found with one scan.
 pub struct Entitlements;
 
 impl Record for Entitlement {}
 
 impl Table for Entitlements {
     const NAME: TreeName = "entitlements";
-    type Key = TokenHash;
+    type Key = (UserId, TokenHash);
     type Record = Entitlement;
 }
 
@@ -27,8 +28,7 @@ impl Table for Devices {
     type Record = Registered;
 }
 
-/// The sessions of each user that have not ended. The user comes first so that the plan of a
-/// preflight finds all that count against the limits with one short scan.
+/// The sessions of each user that have not ended: those that count against the limits.
 pub struct Sessions;
 
 impl Record for StoredSession {}
@@ -50,7 +50,7 @@ impl Record for Ended {}
 
 impl Table for EndedSessions {
     const NAME: TreeName = "ended_sessions";
-    type Key = SessionId;
+    type Key = (UserId, SessionId);
     type Record = Ended;
 }
 
@@ -62,4 +62,25 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<Devices>()
         .with::<Sessions>()
         .with::<EndedSessions>()
+}
+
+/// Erases all that is kept of a user, in the plan that erases the account.
+///
+/// # Errors
+/// That the store failed.
+pub fn erase(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+    erase_from::<Entitlements>(txn, user)?;
+    erase_from::<Devices>(txn, user)?;
+    erase_from::<Sessions>(txn, user)?;
+    erase_from::<EndedSessions>(txn, user)
+}
+
+fn erase_from<T: Table>(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError>
+where
+    UserId: PrefixOf<T::Key>,
+{
+    for (key, _) in txn.scan::<T>(user, usize::MAX)? {
+        txn.delete::<T>(&key)?;
+    }
+    Ok(())
 }

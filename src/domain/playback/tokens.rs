@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 
 use crate::store::{Changed, Mirror};
-use crate::types::{TokenHash, UserId};
+use crate::types::{TokenHash, UnixSeconds, UserId};
 
 use super::model::Entitlement;
 use super::tables;
@@ -14,18 +14,26 @@ use super::tables;
 /// day reaches it; beyond it the oldest goes, so that memory has a bound.
 pub const TOKENS_MAX: usize = 512;
 
+/// An entitlement and whose it is.
+pub struct Held {
+    /// The user.
+    pub user: UserId,
+    /// What the user holds.
+    pub entitlement: Entitlement,
+}
+
 /// All entitlements, by token and by user.
 #[derive(Default)]
 pub struct TokenMap {
-    by_hash: DashMap<TokenHash, Arc<Entitlement>>,
+    by_hash: DashMap<TokenHash, Arc<Held>>,
     by_user: DashMap<UserId, Vec<TokenHash>>,
 }
 
 impl TokenMap {
     /// The entitlement behind a token.
     #[must_use]
-    pub fn get(&self, hash: &TokenHash) -> Option<Arc<Entitlement>> {
-        self.by_hash.get(hash).map(|found| Arc::clone(&found))
+    pub fn get(&self, hash: &TokenHash) -> Option<Arc<Held>> {
+        self.by_hash.get(hash).map(|held| Arc::clone(&held))
     }
 
     /// The tokens of a user.
@@ -45,16 +53,19 @@ impl TokenMap {
             return Vec::new();
         }
         let mut tokens = self.of_user(user);
-        tokens.sort_by_cached_key(|hash| self.get(hash).map(|entitlement| entitlement.issued));
+        tokens.sort_by_cached_key(|hash| self.get(hash).map(|held| held.entitlement.issued));
         tokens.truncate(count + 1 - TOKENS_MAX);
         tokens
     }
 
-    /// Calls `each` with every entitlement, in no order.
-    pub fn for_each(&self, mut each: impl FnMut(&TokenHash, &Entitlement)) {
-        for pair in &self.by_hash {
-            each(pair.key(), pair.value());
-        }
+    /// The keys of the entitlements that are worthless at `now`.
+    #[must_use]
+    pub fn expired(&self, now: UnixSeconds) -> Vec<(UserId, TokenHash)> {
+        self.by_hash
+            .iter()
+            .filter(|held| !held.entitlement.holds(now))
+            .map(|held| (held.user, *held.key()))
+            .collect()
     }
 
     /// The number of entitlements.
@@ -73,22 +84,20 @@ impl TokenMap {
 impl Mirror<tables::Entitlements> for TokenMap {
     fn apply(&self, changes: Vec<Changed<tables::Entitlements>>) {
         for Changed { key, record } in changes {
+            let (user, hash) = key;
             match record {
                 Some(entitlement) => {
-                    let user = entitlement.user;
-                    if self.by_hash.insert(key, Arc::new(entitlement)).is_none() {
-                        self.by_user.entry(user).or_default().push(key);
+                    let held = Arc::new(Held { user, entitlement });
+                    if self.by_hash.insert(hash, held).is_none() {
+                        self.by_user.entry(user).or_default().push(hash);
                     }
                 }
                 None => {
-                    let Some((_, entitlement)) = self.by_hash.remove(&key) else {
-                        continue;
-                    };
-                    if let Some(mut tokens) = self.by_user.get_mut(&entitlement.user) {
-                        tokens.retain(|token| *token != key);
+                    self.by_hash.remove(&hash);
+                    if let Some(mut tokens) = self.by_user.get_mut(&user) {
+                        tokens.retain(|token| *token != hash);
                     }
-                    self.by_user
-                        .remove_if(&entitlement.user, |_, left| left.is_empty());
+                    self.by_user.remove_if(&user, |_, left| left.is_empty());
                 }
             }
         }

@@ -1,7 +1,9 @@
 //! What playback asks of the other domains. A trait, so that its rules are tested against a world
 //! of a few lines, and so that nothing here can reach further than this.
 
-use crate::types::{AssetId, BroadcastId, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId};
+use crate::types::{
+    AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
+};
 
 /// Who plays: what the proofs of a request say about the user.
 #[derive(Clone, Debug)]
@@ -11,7 +13,7 @@ pub struct Viewer {
     /// The user's partner.
     pub partner: PartnerId,
     /// The country of the request, as far as it is known.
-    pub country: Option<String>,
+    pub country: Option<Country>,
     /// A tag switches the country check off.
     pub any_country: bool,
     /// A tag switches the device check off.

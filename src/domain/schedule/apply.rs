@@ -3,90 +3,21 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::brake::{self, Doubt, Extent};
-use super::channel::{Channel, Slab};
-use super::import::draft::{Draft, Packed};
-use super::import::{Problem, Skip, Skipped};
-use super::normalise::{Kept, normalise};
+use super::builder::Slab;
+use super::channel::Channel;
+use super::import::draft::Draft;
 use super::plan::{Difference, NewRow, plan};
+use super::ready::{Unpacking, doubts, put_in_order};
+use super::report::{ImportOptions, ImportReport, Outcome, Unmapped};
 use super::rights::Rights;
-use super::service::{Schedule, ScheduleError, first_day, render};
+use super::service::{Schedule, ScheduleError, render};
 use super::shelf::{Shelf, Writing};
 use super::snapshot::Snapshot;
-use crate::types::time::DAY;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
-
-/// Programmes that start later than this are slips in a date. One row of the year 2999 would make
-/// every later guide end too early for the brake.
-const AHEAD_MAX: i64 = 3 * 366 * DAY;
-
-/// What an import is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ImportOptions {
-    /// Only report.
-    pub dry_run: bool,
-    /// Import even where the brake holds it.
-    pub accept: bool,
-    /// The instant of the import.
-    pub now: UnixSeconds,
-    /// How many days back broadcasts are kept.
-    pub retention_days: u32,
-}
-
-/// What became of an import.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is served, if it changed anything.
-    Applied,
-    /// Nothing was changed because only a report was asked for.
-    DryRun,
-    /// Nothing was changed because of doubts: the brake holds it.
-    Held,
-}
-
-/// A channel of the guide that no livestream of the catalogue carries.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unmapped {
-    /// The livestream id that it maps to.
-    pub id: LivestreamId,
-    /// What the guide calls it.
-    pub name: Option<String>,
-    /// How many programmes it has.
-    pub programmes: u64,
-}
-
-/// What an import did, or would do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportReport {
-    /// Whether it is served.
-    pub outcome: Outcome,
-    /// How many channels the guide names.
-    pub channels: u64,
-    /// How many programmes the guide has, those skipped included.
-    pub programmes: u64,
-    /// What changes.
-    pub difference: Difference,
-    /// The rows that were not taken.
-    pub skipped: Skipped,
-    /// How many programmes had a text or list that was cut.
-    pub shortened: u64,
-    /// Channels that the catalogue does not know.
-    pub unmapped: Vec<Unmapped>,
-    /// Livestreams that had no broadcast before.
-    pub newly_seen: Vec<LivestreamId>,
-    /// What the brake has against it; an accepted import has them too.
-    pub doubts: Vec<Doubt>,
-}
-
-/// A channel of the guide, in order, before it is compared.
-struct Ready {
-    livestream: LivestreamId,
-    kept: Vec<Kept<u32>>,
-}
+use crate::types::{BroadcastId, LivestreamId};
 
 impl Draft {
-    /// The channels that the catalogue does not know: for making livestreams of them before the
-    /// import.
+    /// The channels that the catalogue does not know: for making livestreams of them, with
+    /// [`Schedule::refresh`] behind, before the import.
     #[must_use]
     pub fn unknown(&self, rights: &dyn Rights) -> Vec<Unmapped> {
         let unknown = self.channels.iter();
@@ -109,10 +40,11 @@ impl Schedule {
     pub fn import(
         &self,
         mut draft: Draft,
-        rights: &dyn Rights,
         options: &ImportOptions,
     ) -> Result<ImportReport, ScheduleError> {
         let mut shelf = self.shelf.lock();
+        let rights = (self.rights)();
+        let rights = &*rights;
         let mut report = ImportReport {
             outcome: Outcome::Applied,
             channels: u64::try_from(draft.channels.len()).unwrap_or(u64::MAX),
@@ -132,79 +64,20 @@ impl Schedule {
             schedule: self,
             rights,
             before: &before,
-            packed: &packed,
         };
+        let mut rows = Unpacking::of(packed, ready);
         report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
             (true, _) => Outcome::DryRun,
             (false, false) => Outcome::Held,
             (false, true) => Outcome::Applied,
         };
         if report.outcome == Outcome::Applied {
-            change.apply(&mut shelf, ready, &mut report)?;
+            change.apply(&mut shelf, &mut rows, &mut report)?;
         } else {
-            change.compare(&shelf, ready, &mut report)?;
+            change.compare(&shelf, &mut rows, &mut report)?;
         }
         Ok(report)
     }
-}
-
-/// Normalises each channel that a livestream carries, and drops what is too old or too far.
-fn put_in_order(
-    draft: Draft,
-    rights: &dyn Rights,
-    options: &ImportOptions,
-    skipped: &mut Skipped,
-) -> Vec<Ready> {
-    let first = first_day(options.now, options.retention_days);
-    let last = options.now + AHEAD_MAX;
-    let mut ready = Vec::new();
-    for (livestream, channel) in draft.channels {
-        let rows = channel.rows;
-        if rights.channel(&livestream).is_none() {
-            for row in rows {
-                skipped.add(Problem {
-                    line: row.line,
-                    kind: Skip::Unmapped,
-                });
-            }
-            continue;
-        }
-        let mut kept = normalise(rows, skipped);
-        kept.retain(|row| {
-            let kind = if row.start.utc_day() < first {
-                Skip::TooOld
-            } else if row.start > last {
-                Skip::TooFar
-            } else {
-                return true;
-            };
-            skipped.add(Problem {
-                line: row.line,
-                kind,
-            });
-            false
-        });
-        ready.push(Ready { livestream, kept });
-    }
-    ready
-}
-
-/// What the brake has against these channels.
-fn doubts(before: &Snapshot, ready: &[Ready]) -> Vec<Doubt> {
-    let (mut now, mut new) = (Extent::default(), Extent::default());
-    for Ready { livestream, kept } in ready {
-        let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
-            continue;
-        };
-        new.add(Extent {
-            programmes: u64::try_from(kept.len()).unwrap_or(u64::MAX),
-            horizon: Some(last.stop),
-        });
-        if let Some(channel) = before.channel(livestream.as_str()) {
-            now.add(channel.extent(first.start, last.stop));
-        }
-    }
-    brake::doubts(now, new)
 }
 
 /// An import that is being compared or applied.
@@ -212,7 +85,6 @@ struct Change<'a> {
     schedule: &'a Schedule,
     rights: &'a dyn Rights,
     before: &'a Arc<Snapshot>,
-    packed: &'a Packed,
 }
 
 impl Change<'_> {
@@ -220,12 +92,12 @@ impl Change<'_> {
     fn compare(
         &self,
         shelf: &Shelf,
-        ready: Vec<Ready>,
+        channels: &mut Unpacking,
         report: &mut ImportReport,
     ) -> Result<(), ScheduleError> {
         let mut given = HashSet::new();
-        for one in ready {
-            self.plan(shelf, one, &mut given, report)?;
+        while let Some((livestream, rows)) = channels.next(&mut report.skipped) {
+            self.plan(shelf, &livestream, rows, &mut given, report)?;
         }
         Ok(())
     }
@@ -233,11 +105,11 @@ impl Change<'_> {
     fn apply(
         &self,
         shelf: &mut Shelf,
-        ready: Vec<Ready>,
+        channels: &mut Unpacking,
         report: &mut ImportReport,
     ) -> Result<(), ScheduleError> {
         let mut writing = shelf.begin(&self.schedule.store)?;
-        let (channels, slab) = match self.write(shelf, ready, report, &mut writing) {
+        let (prepared, slab) = match self.write(shelf, channels, report, &mut writing) {
             Ok(written) => written,
             Err(error) => {
                 shelf.abandon(writing);
@@ -248,7 +120,7 @@ impl Change<'_> {
             return Ok(());
         }
         shelf.switch(writing)?;
-        self.schedule.replace(shelf, channels, slab);
+        self.schedule.replace(shelf, prepared, slab);
         if let Err(error) = shelf.sweep(&self.schedule.store) {
             // It is noted; the next import or retention tries again.
             tracing::warn!(%error, "what the import replaced could not be deleted yet");
@@ -260,23 +132,22 @@ impl Change<'_> {
     fn write(
         &self,
         shelf: &Shelf,
-        ready: Vec<Ready>,
+        channels: &mut Unpacking,
         report: &mut ImportReport,
         writing: &mut Writing<'_>,
     ) -> Result<(Vec<Arc<Channel>>, Slab), ScheduleError> {
         let mut given = HashSet::new();
         let mut slab = Slab::default();
-        let mut channels = Vec::new();
-        for one in ready {
-            let livestream = one.livestream.clone();
-            let (old, new) = self.plan(shelf, one, &mut given, report)?;
+        let mut prepared = Vec::new();
+        while let Some((livestream, rows)) = channels.next(&mut report.skipped) {
+            let (old, new) = self.plan(shelf, &livestream, rows, &mut given, report)?;
             if old != new {
                 writing.replace(&livestream, &old, &new)?;
                 drop(old);
-                channels.extend(render(&livestream, &new, self.rights, &mut slab));
+                prepared.extend(render(&livestream, &new, self.rights, &mut slab));
             }
         }
-        Ok((channels, slab))
+        Ok((prepared, slab))
     }
 
     /// Compares one channel: all broadcasts before and after. `given` are the ids that sources gave
@@ -284,14 +155,13 @@ impl Change<'_> {
     fn plan(
         &self,
         shelf: &Shelf,
-        one: Ready,
+        livestream: &LivestreamId,
+        rows: Vec<NewRow>,
         given: &mut HashSet<BroadcastId>,
         report: &mut ImportReport,
     ) -> Result<(Vec<super::Broadcast>, Vec<super::Broadcast>), ScheduleError> {
-        let Ready { livestream, kept } = one;
-        let rows = new_rows(self.packed, &kept, &mut report.skipped);
         let ids: Vec<_> = rows.iter().filter_map(|row| row.id.clone()).collect();
-        let old = shelf.read(&self.schedule.store, &livestream)?;
+        let old = shelf.read(&self.schedule.store, livestream)?;
         if old.is_empty() && !rows.is_empty() {
             report.newly_seen.push(livestream.clone());
         }
@@ -299,37 +169,11 @@ impl Change<'_> {
             let elsewhere = self.before.broadcast(id.as_str());
             given.contains(id)
                 || self.rights.is_taken(id.as_str())
-                || elsewhere.is_some_and(|(channel, _)| channel.livestream != livestream)
+                || elsewhere.is_some_and(|(channel, _)| channel.livestream != *livestream)
         };
-        let done = plan(&livestream, old.clone(), rows, taken, &mut report.skipped);
+        let done = plan(livestream, old.clone(), rows, taken, &mut report.skipped);
         given.extend(ids);
         report.difference += done.difference;
         Ok((old, done.list))
     }
-}
-
-/// Unpacks the rows of a channel.
-fn new_rows(packed: &Packed, kept: &[Kept<u32>], skipped: &mut Skipped) -> Vec<NewRow> {
-    let mut rows = Vec::with_capacity(kept.len());
-    for row in kept {
-        // The draft packed it: it can be unpacked.
-        let Some((id, facts)) = packed.row(row.payload) else {
-            continue;
-        };
-        let Ok(id) = id.map(|id| BroadcastId::parse(&id)).transpose() else {
-            skipped.add(Problem {
-                line: row.line,
-                kind: Skip::BadId,
-            });
-            continue;
-        };
-        rows.push(NewRow {
-            line: row.line,
-            id,
-            start: row.start,
-            stop: row.stop,
-            facts,
-        });
-    }
-    rows
 }

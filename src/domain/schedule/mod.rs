@@ -6,6 +6,7 @@
 
 mod apply;
 pub mod brake;
+mod builder;
 pub mod channel;
 pub mod ids;
 pub mod import;
@@ -13,9 +14,12 @@ mod json;
 pub mod model;
 pub mod normalise;
 pub mod plan;
+mod program;
 pub mod query;
 pub mod ratings;
+mod ready;
 mod render;
+mod report;
 pub mod rights;
 mod service;
 mod shelf;
@@ -23,11 +27,12 @@ pub mod snapshot;
 pub mod tables;
 pub mod zone;
 
-pub use apply::{ImportOptions, ImportReport, Outcome, Unmapped};
 pub use model::{Broadcast, Facts, Image};
-pub use query::{Answer, Body, Missing, Program, View};
+pub use program::Program;
+pub use query::{Answer, Body, Missing, View};
+pub use report::{ImportOptions, ImportReport, Outcome, Unmapped};
 pub use rights::{BroadcastRights, ChannelFacts, Rights};
-pub use service::{Schedule, ScheduleError};
+pub use service::{CurrentRights, Schedule, ScheduleError};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use chrono::NaiveTime;
 
 use super::channel::{Channel, mix};
+use super::program::Program;
 use super::snapshot::Snapshot;
 use super::{render, zone};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
@@ -41,6 +42,15 @@ impl Body {
         match self {
             Self::One(piece) => std::slice::from_ref(piece),
             Self::Many(pieces) => pieces,
+        }
+    }
+
+    /// All of it in one piece; pieces are copied.
+    #[must_use]
+    pub fn joined(&self) -> Bytes {
+        match self {
+            Self::One(piece) => piece.clone(),
+            Self::Many(pieces) => pieces.concat().into(),
         }
     }
 
@@ -324,81 +334,4 @@ fn day_of(channel: &Channel, day: TvDay, view: &View) -> (Bytes, u64) {
     let entries = channel.entries.get(first..end).unwrap_or_default();
     let tag = entries.iter().fold(0, |tag, entry| mix(tag, entry.tag));
     (channel.objects(first..end), tag)
-}
-
-/// A broadcast as playback needs it: its times, rating and rights.
-#[derive(Clone)]
-pub struct Program {
-    channel: Arc<Channel>,
-    index: usize,
-    start: UnixSeconds,
-    stop: UnixSeconds,
-    pg_age: Option<u8>,
-    live: bool,
-    catchup: Option<(UnixSeconds, UnixSeconds)>,
-}
-
-impl Program {
-    fn of(channel: &Arc<Channel>, index: usize) -> Option<Self> {
-        let start = *channel.starts.get(index)?;
-        let entry = channel.entries.get(index)?;
-        Some(Self {
-            index,
-            start,
-            stop: entry.stop,
-            pg_age: entry.pg_age,
-            live: entry.live,
-            catchup: entry.catchup,
-            channel: Arc::clone(channel),
-        })
-    }
-
-    /// The broadcast's id.
-    #[must_use]
-    pub fn id(&self) -> Option<BroadcastId> {
-        // It was one when it was stored.
-        BroadcastId::parse(&self.channel.id(self.index)).ok()
-    }
-
-    /// The livestream that carries it.
-    #[must_use]
-    pub fn livestream(&self) -> &LivestreamId {
-        &self.channel.livestream
-    }
-
-    /// Its title.
-    #[must_use]
-    pub fn title(&self) -> String {
-        self.channel.title(self.index).into_owned()
-    }
-
-    /// Its first second.
-    #[must_use]
-    pub fn start(&self) -> UnixSeconds {
-        self.start
-    }
-
-    /// The first second after it.
-    #[must_use]
-    pub fn stop(&self) -> UnixSeconds {
-        self.stop
-    }
-
-    /// From what age on it may be seen without a PIN, if it is rated.
-    #[must_use]
-    pub fn pg_age(&self) -> Option<u8> {
-        self.pg_age
-    }
-
-    /// Whether it may be played live.
-    #[must_use]
-    pub fn live(&self) -> bool {
-        self.live
-    }
-
-    /// From when to when its catch-up may be played, if at all.
-    #[must_use]
-    pub fn catchup(&self) -> Option<(UnixSeconds, UnixSeconds)> {
-        self.catchup
-    }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use super::channel::{Builder, Channel, Slab};
+use super::builder::{Builder, Slab};
+use super::channel::Channel;
 use super::import::GuideError;
 use super::model::Broadcast;
 use super::query::View;
@@ -28,9 +29,14 @@ pub enum ScheduleError {
     Store(#[from] StoreError),
 }
 
+/// The catalogue as it is at the moment. It is asked while the schedule is held for a change, so
+/// that of two changes the later one never works with the older rights.
+pub type CurrentRights = Box<dyn Fn() -> Arc<dyn Rights> + Send + Sync>;
+
 /// The broadcast schedule.
 pub struct Schedule {
     pub(super) store: Store,
+    pub(super) rights: CurrentRights,
     pub(super) snapshot: ArcSwap<Snapshot>,
     view: View,
     /// Held by whoever changes the schedule: one at a time.
@@ -42,7 +48,9 @@ impl Schedule {
     ///
     /// # Errors
     /// That the store cannot be read. Damaged parts are reported and left out.
-    pub fn open(store: Store, rights: &dyn Rights, view: View) -> Result<Self, ScheduleError> {
+    pub fn open(store: Store, source: CurrentRights, view: View) -> Result<Self, ScheduleError> {
+        let rights = source();
+        let rights = &*rights;
         let mut channels = Vec::new();
         let mut slab = Slab::default();
         let mut shelf = Shelf::load(&store, |livestream, broadcasts| {
@@ -61,6 +69,7 @@ impl Schedule {
         let snapshot = Snapshot::of(all.into_iter().chain(channels));
         Ok(Self {
             store,
+            rights: source,
             snapshot: ArcSwap::from_pointee(snapshot),
             view,
             shelf: Mutex::new(shelf),
@@ -78,17 +87,26 @@ impl Schedule {
         &self.view
     }
 
+    /// All that is kept of a livestream, in order, read from the store: for exports.
+    ///
+    /// # Errors
+    /// That the store cannot be read.
+    pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
+        Ok(self.shelf.lock().read(&self.store, livestream)?)
+    }
+
     /// Prepares every answer anew: to be called when livestreams or rights have changed.
     ///
     /// # Errors
     /// That the store cannot be read; the old answers stay.
-    pub fn refresh(&self, rights: &dyn Rights) -> Result<(), ScheduleError> {
+    pub fn refresh(&self) -> Result<(), ScheduleError> {
         let shelf = self.shelf.lock();
+        let rights = (self.rights)();
         let mut channels = Vec::new();
         let mut slab = Slab::default();
         for livestream in rights.livestreams() {
             let broadcasts = shelf.read(&self.store, &livestream)?;
-            channels.extend(render(&livestream, &broadcasts, rights, &mut slab));
+            channels.extend(render(&livestream, &broadcasts, &*rights, &mut slab));
         }
         self.publish(Snapshot::of(channels));
         Ok(())

@@ -131,7 +131,7 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::channel::{Builder, Slab};
+    use crate::domain::schedule::builder::{Builder, Slab};
     use crate::domain::schedule::model::{Broadcast, Facts};
     use crate::domain::schedule::rights::BroadcastRights;
     use crate::types::{BroadcastId, UnixSeconds};

@@ -1,7 +1,7 @@
 //! The schedule as a whole: imports, answers against a naive reading of the rules, restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use chrono_tz::Tz;
 use proptest::prelude::*;
@@ -26,12 +26,12 @@ struct Catalogue {
 }
 
 impl Catalogue {
-    fn of(livestreams: &[(&str, Tz)]) -> Self {
+    fn of(livestreams: &[(&str, Tz)]) -> Arc<Self> {
         let zones = livestreams.iter().map(|(id, zone)| (livestream(id), *zone));
-        Self {
+        Arc::new(Self {
             zones: Mutex::new(zones.collect()),
             no_live: Mutex::default(),
-        }
+        })
     }
 }
 
@@ -67,8 +67,13 @@ fn in_memory() -> Store {
     Store::in_memory(tables::schema(Schema::default()))
 }
 
-fn open(store: Store, catalogue: &Catalogue) -> Schedule {
-    Schedule::open(store, catalogue, View::default()).unwrap()
+fn open(store: Store, catalogue: &Arc<Catalogue>) -> Schedule {
+    open_with(store, catalogue, View::default())
+}
+
+fn open_with(store: Store, catalogue: &Arc<Catalogue>, view: View) -> Schedule {
+    let catalogue = Arc::clone(catalogue);
+    Schedule::open(store, Box::new(move || catalogue.clone()), view).unwrap()
 }
 
 /// A guide made of a list.
@@ -115,8 +120,9 @@ fn options() -> ImportOptions {
 }
 
 fn json(answer: &Answer) -> Value {
-    let bytes = answer.body.pieces().concat();
+    let bytes = answer.body.joined();
     assert_eq!(bytes.len(), answer.body.len());
+    assert_eq!(answer.body.pieces().concat(), bytes);
     serde_json::from_slice(&bytes).unwrap()
 }
 
@@ -135,7 +141,7 @@ const DAY_OF_NEWS: [(&str, &str, i64, i64); 5] = [
     ("film", "Feature", 0, 1_440),
 ];
 
-fn two_channels() -> Catalogue {
+fn two_channels() -> Arc<Catalogue> {
     Catalogue::of(&[("news", Tz::UTC), ("film", Tz::UTC), ("empty", Tz::UTC)])
 }
 
@@ -143,15 +149,15 @@ fn two_channels() -> Catalogue {
 fn an_import_is_served_and_the_same_again_changes_nothing() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
-    let first = schedule
-        .import(guide(&DAY_OF_NEWS), &catalogue, &options())
-        .unwrap();
+    let first = schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
     assert_eq!(first.outcome, Outcome::Applied);
     assert_eq!(
         (first.channels, first.programmes, first.difference.added),
         (2, 5, 5)
     );
-    assert_eq!(first.newly_seen, [livestream("film"), livestream("news")]);
+    assert_eq!(first.newly_seen, [livestream("news"), livestream("film")]);
+    let stored = schedule.broadcasts(&livestream("news")).unwrap();
+    assert_eq!(stored.len(), 4);
     let before = live(&schedule, "news", NOW);
     let titles = |view: &str| before["news"][view]["title"].clone();
     assert_eq!(titles("current"), "Noon");
@@ -159,28 +165,21 @@ fn an_import_is_served_and_the_same_again_changes_nothing() {
     assert_eq!(titles("next"), "Evening");
 
     let snapshot = schedule.snapshot.load_full();
-    let again = schedule
-        .import(guide(&DAY_OF_NEWS), &catalogue, &options())
-        .unwrap();
+    let again = schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
     assert_eq!(again.difference.unchanged, 5);
     assert_eq!(
         again.difference.added + again.difference.changed + again.difference.removed,
         0
     );
     assert!(again.newly_seen.is_empty());
-    assert!(std::sync::Arc::ptr_eq(
-        &snapshot,
-        &schedule.snapshot.load_full()
-    ));
+    assert!(Arc::ptr_eq(&snapshot, &schedule.snapshot.load_full()));
 }
 
 #[test]
 fn a_gap_and_an_unknown_livestream_are_told_apart() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
-    schedule
-        .import(guide(&DAY_OF_NEWS), &catalogue, &options())
-        .unwrap();
+    schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
     let gap = UnixSeconds(MIDNIGHT + 680 * 60);
     let snapshot = schedule.snapshot();
     let one = |id: &str| snapshot.live_one(&livestream(id), LiveOffset::LIVE, gap);
@@ -203,30 +202,25 @@ fn a_gap_and_an_unknown_livestream_are_told_apart() {
 fn the_brake_holds_until_it_is_accepted_and_a_dry_run_changes_nothing() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
-    schedule
-        .import(guide(&DAY_OF_NEWS), &catalogue, &options())
-        .unwrap();
+    schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
     let before = schedule.snapshot.load_full();
     let poor = || guide(&[("news", "All day", 0, 1_300)]);
-    let held = schedule.import(poor(), &catalogue, &options()).unwrap();
+    let held = schedule.import(poor(), &options()).unwrap();
     assert_eq!((held.outcome, held.doubts.len()), (Outcome::Held, 1));
     assert_eq!((held.difference.changed, held.difference.removed), (1, 3));
-    let nothing = schedule.import(guide(&[]), &catalogue, &options()).unwrap();
+    let nothing = schedule.import(guide(&[]), &options()).unwrap();
     assert_eq!(nothing.outcome, Outcome::Held);
     let mut dry = options();
     (dry.dry_run, dry.accept) = (true, true);
-    let dry = schedule.import(poor(), &catalogue, &dry).unwrap();
+    let dry = schedule.import(poor(), &dry).unwrap();
     assert_eq!(
         (dry.outcome, dry.difference),
         (Outcome::DryRun, held.difference)
     );
-    assert!(std::sync::Arc::ptr_eq(
-        &before,
-        &schedule.snapshot.load_full()
-    ));
+    assert!(Arc::ptr_eq(&before, &schedule.snapshot.load_full()));
     let mut accept = options();
     accept.accept = true;
-    let done = schedule.import(poor(), &catalogue, &accept).unwrap();
+    let done = schedule.import(poor(), &accept).unwrap();
     assert_eq!(
         (done.outcome, done.difference),
         (Outcome::Applied, held.difference)
@@ -254,8 +248,8 @@ fn what_is_unmapped_old_far_or_taken_is_reported() {
         ("film", "Bad#a,b", 180, 240),
         ("film", "Name of a livestream#news", 240, 300),
     ]);
-    assert_eq!(draft.unknown(&catalogue).len(), 1);
-    let report = schedule.import(draft, &catalogue, &options()).unwrap();
+    assert_eq!(draft.unknown(&*catalogue).len(), 1);
+    let report = schedule.import(draft, &options()).unwrap();
     assert_eq!(report.unmapped[0].id, livestream("sport"));
     assert_eq!(report.unmapped[0].programmes, 2);
     for (kind, count) in [
@@ -265,7 +259,6 @@ fn what_is_unmapped_old_far_or_taken_is_reported() {
         (Skip::IdTaken, 3),
         (Skip::BadId, 1),
     ] {
-        // Channels come in the order of their ids: film before news.
         assert_eq!(
             report.skipped.count(kind),
             count,
@@ -283,9 +276,7 @@ fn what_is_unmapped_old_far_or_taken_is_reported() {
 fn rights_are_prepared_anew_when_the_catalogue_changes() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
-    schedule
-        .import(guide(&DAY_OF_NEWS), &catalogue, &options())
-        .unwrap();
+    schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
     let program = |schedule: &Schedule| schedule.snapshot().program_at(&livestream("news"), NOW);
     let noon = program(&schedule).unwrap();
     assert_eq!((noon.title().as_str(), noon.live()), ("Noon", true));
@@ -298,7 +289,7 @@ fn rights_are_prepared_anew_when_the_catalogue_changes() {
     let before = tag(&schedule);
     catalogue.no_live.lock().unwrap().insert("Noon".to_owned());
     catalogue.zones.lock().unwrap().remove("film");
-    schedule.refresh(&catalogue).unwrap();
+    schedule.refresh().unwrap();
     assert!(!program(&schedule).unwrap().live());
     assert_ne!(tag(&schedule), before);
     let snapshot = schedule.snapshot();
@@ -310,7 +301,7 @@ fn rights_are_prepared_anew_when_the_catalogue_changes() {
         .lock()
         .unwrap()
         .insert(livestream("film"), Tz::UTC);
-    schedule.refresh(&catalogue).unwrap();
+    schedule.refresh().unwrap();
     assert_eq!(
         live(&schedule, "film", NOW)["film"]["current"]["title"],
         "Feature"
@@ -325,9 +316,7 @@ fn old_days_go_from_memory_and_from_the_store() {
     let rows: Vec<_> = (0..40)
         .map(|day| ("news", "Show", day * 1_440, day * 1_440 + 1_440))
         .collect();
-    schedule
-        .import(guide(&rows), &catalogue, &options())
-        .unwrap();
+    schedule.import(guide(&rows), &options()).unwrap();
     let later = UnixSeconds(MIDNIGHT + 35 * DAY);
     schedule.retain(later, 30).unwrap();
     assert_eq!(schedule.snapshot().broadcasts(), 35);
@@ -355,14 +344,10 @@ fn a_restart_serves_the_same_and_sweeps_what_an_import_left_behind() {
         Store::open(folder.path(), schema, Options::default()).unwrap()
     };
     let schedule = open(disk(), &catalogue);
-    schedule
-        .import(guide(&DAY_OF_NEWS), &catalogue, &options())
-        .unwrap();
+    schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
     let mut changed = DAY_OF_NEWS;
     changed[2].1 = "High noon";
-    schedule
-        .import(guide(&changed), &catalogue, &options())
-        .unwrap();
+    schedule.import(guide(&changed), &options()).unwrap();
     let before = live(&schedule, "news", NOW);
     let chunks = |schedule: &Schedule| {
         let all = |txn: &crate::store::Txn<'_>| txn.scan_from::<Chunks>(None, 1_000);
@@ -390,9 +375,7 @@ fn a_restart_serves_the_same_and_sweeps_what_an_import_left_behind() {
     assert_eq!(live(&schedule, "news", NOW), before);
     assert_eq!(before["news"]["current"]["title"], "High noon");
     assert_eq!(chunks(&schedule), whole);
-    let third = schedule
-        .import(guide(&DAY_OF_NEWS), &catalogue, &options())
-        .unwrap();
+    let third = schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
     assert_eq!(
         (third.difference.changed, third.difference.unchanged),
         (1, 4)
@@ -413,11 +396,9 @@ fn s4_adds_the_piece_of_the_livestream_and_leaves_out_the_unknown() {
         pad_after: 120,
         ..View::default()
     };
-    let schedule = Schedule::open(in_memory(), &catalogue, view).unwrap();
+    let schedule = open_with(in_memory(), &catalogue, view);
     let rows = [("news", "A#a", 0, 60), ("film", "B#b\"", 0, 60)];
-    schedule
-        .import(guide(&rows), &catalogue, &options())
-        .unwrap();
+    schedule.import(guide(&rows), &options()).unwrap();
     let id = |id: &str| BroadcastId::parse(id).unwrap();
     let snapshot = schedule.snapshot();
     let answer = json(&snapshot.by_ids(&[id("b\""), id("none"), id("a")], &view));
@@ -469,7 +450,7 @@ proptest! {
         }
         let mut all = options();
         all.accept = true;
-        schedule.import(guide(&rows), &catalogue, &all).unwrap();
+        schedule.import(guide(&rows), &all).unwrap();
         let ids = names.map(livestream);
         let snapshot = schedule.snapshot();
         let seconds = |minutes: i64| MIDNIGHT + minutes * 60;

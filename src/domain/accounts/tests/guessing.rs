@@ -123,7 +123,14 @@ fn sign_ups_of_an_address_are_counted_whatever_comes_of_them() {
     let results = at_once(10, 20, |n| {
         let new = new_user(&format!("user{}@example.com", n % 2));
         f.accounts
-            .sign_up(partner(1), new, HERE, NOW, &mut memory())
+            .sign_up(
+                partner(1),
+                new,
+                &password(PASSWORD),
+                HERE,
+                NOW,
+                &mut memory(),
+            )
             .map(|_| ())
     });
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 2);

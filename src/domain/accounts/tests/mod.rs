@@ -79,7 +79,6 @@ fn pin(text: &str) -> Pin {
 fn new_user(address: &str) -> NewUser {
     NewUser {
         email: email(address),
-        password: password(PASSWORD),
         name: None,
         country: None,
         locale: Locale::parse("sv").ok(),
@@ -98,7 +97,14 @@ fn memory() -> HashMemory {
 impl Fixture {
     fn sign_up(&self, address: &str) -> Opened {
         self.accounts
-            .sign_up(partner(1), new_user(address), HERE, NOW, &mut memory())
+            .sign_up(
+                partner(1),
+                new_user(address),
+                &password(PASSWORD),
+                HERE,
+                NOW,
+                &mut memory(),
+            )
             .unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -4,30 +4,47 @@ use super::*;
 use crate::domain::mail::Kind;
 use crate::types::Country;
 
+impl Fixture {
+    fn add(&self, n: u8, address: &str) -> Result<User, AccountsError> {
+        let (new, password) = (new_user(address), password(PASSWORD));
+        self.accounts
+            .add(partner(n), new, Some(&password), NOW, &mut memory())
+    }
+}
+
 #[test]
 fn operators_add_and_list_users() {
     let f = fixture();
     for address in ["carl@example.com", "ann@example.com", "bob@example.com"] {
-        let added = f
-            .accounts
-            .add(partner(1), new_user(address), NOW, &mut memory());
-        assert!(added.is_ok());
+        assert!(f.add(1, address).is_ok());
     }
-    let other = f
-        .accounts
-        .add(partner(2), new_user("ann@example.com"), NOW, &mut memory());
-    assert!(other.is_ok());
-    let again = f
-        .accounts
-        .add(partner(1), new_user("ann@example.com"), NOW, &mut memory());
-    assert!(again.err() == Some(AccountsError::EmailInUse));
-    let list = |after: Option<&str>, limit| -> Vec<String> {
-        let after = after.map(email);
-        let users = f.accounts.list(partner(1), after.as_ref(), limit);
-        users.iter().map(|user| user.email.to_string()).collect()
+    assert!(f.add(2, "ann@example.com").is_ok());
+    let again = f.add(1, "ann@example.com").err();
+    assert_eq!(again, Some(AccountsError::EmailInUse));
+    let list = |partner, after, limit| -> Vec<UserId> {
+        let users = f.accounts.list(partner, after, limit);
+        users.iter().map(|user| user.id).collect()
     };
-    assert_eq!(list(None, 2), ["ann@example.com", "bob@example.com"]);
-    assert_eq!(list(Some("bob@example.com"), 2), ["carl@example.com"]);
+    let all = list(None, None, 9);
+    assert!(all.len() == 4 && all.is_sorted());
+    let of_one = list(Some(partner(1)), None, 9);
+    assert_eq!(of_one.len(), 3);
+    assert_eq!(list(Some(partner(1)), Some(of_one[0]), 1), [of_one[1]]);
+}
+
+#[test]
+fn a_user_without_a_password_gets_in_by_a_reset() {
+    let f = fixture();
+    let new = new_user("ann@example.com");
+    let added = f.accounts.add(partner(1), new, None, NOW, &mut memory());
+    assert!(added.is_ok());
+    let invalid = Err(AccountsError::InvalidCredentials);
+    assert_eq!(f.log_in("ann@example.com", "", NOW), invalid);
+    let address = email("ann@example.com");
+    f.accounts
+        .send_reset(partner(1), &address, None, HERE, NOW)
+        .unwrap();
+    assert_eq!(f.mails(Kind::Reset), 1);
 }
 
 #[test]
@@ -40,12 +57,13 @@ fn operators_set_what_users_may_not() {
             .change_by_operator(&user, change, NOW, &mut memory())
     };
     let changed = change(OperatorChange {
-        country: Some(Country::parse("DE").ok()),
+        country: Country::parse("DE").ok(),
         tags: Some(vec!["b".into(), "a".into(), "b".into()]),
-        parental: Some(ParentalControl {
-            enabled: true,
-            limit: 15,
-        }),
+        own: UserChange {
+            parental_enabled: Some(true),
+            parental_limit: Some(15),
+            ..UserChange::default()
+        },
         ..OperatorChange::default()
     })
     .unwrap_or_else(|e| panic!("{e}"));
@@ -154,17 +172,12 @@ fn an_erased_account_leaves_nothing() {
 fn a_partners_users_are_removed_together() {
     let f = fixture();
     for n in 0..120 {
-        let new = new_user(&format!("user{n}@example.com"));
-        assert!(f.accounts.add(partner(1), new, NOW, &mut memory()).is_ok());
+        assert!(f.add(1, &format!("user{n}@example.com")).is_ok());
     }
-    assert!(
-        f.accounts
-            .add(partner(2), new_user("a@b.example"), NOW, &mut memory())
-            .is_ok()
-    );
+    assert!(f.add(2, "a@b.example").is_ok());
     assert_eq!(f.accounts.remove_all(partner(1)), Ok(120));
-    assert!(f.accounts.list(partner(1), None, 9).is_empty());
-    assert_eq!(f.accounts.list(partner(2), None, 9).len(), 1);
+    assert!(f.accounts.list(Some(partner(1)), None, 9).is_empty());
+    assert_eq!(f.accounts.list(Some(partner(2)), None, 9).len(), 1);
     f.assert_sound();
 }
 

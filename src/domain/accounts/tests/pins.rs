@@ -140,7 +140,7 @@ fn the_pin_guards_the_parental_control_and_the_day_of_birth() {
             ..UserChange::default()
         },
         UserChange {
-            birth_date: Some(day),
+            birth_date: day,
             ..UserChange::default()
         },
     ];
@@ -166,9 +166,9 @@ fn the_pin_guards_the_parental_control_and_the_day_of_birth() {
     // What is sent back unchanged, and a name, need no PIN; a wrong one is not counted.
     for n in 0..10 {
         let change = UserChange {
-            name: Some(PersonName::parse(&format!("Ann {n}")).ok()),
-            locale: Some(None),
-            birth_date: Some(day),
+            name: PersonName::parse(&format!("Ann {n}")).ok(),
+            locale: Locale::parse("de").ok(),
+            birth_date: day,
             parental_enabled: Some(true),
             parental_limit: Some(7),
         };
@@ -176,7 +176,7 @@ fn the_pin_guards_the_parental_control_and_the_day_of_birth() {
             .change(&user, change, Some("0000"))
             .unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(changed.name.as_ref().unwrap().as_str(), format!("Ann {n}"));
-        assert!(changed.locale.is_none());
+        assert!(changed.locale == Locale::parse("de").ok());
     }
     f.check(&user, "1234", NOW).unwrap();
 }
@@ -195,7 +195,7 @@ fn limits_and_days_of_birth_are_checked() {
         Some(AccountsError::FieldMalformed { .. })
     ));
     let change = UserChange {
-        birth_date: Some(BirthDate::parse("2999-01-01").ok()),
+        birth_date: BirthDate::parse("2999-01-01").ok(),
         ..UserChange::default()
     };
     let refused = f.change(&user, change, None).err();

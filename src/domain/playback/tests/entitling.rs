@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::types::{BroadcastId, time::DAY};
+use crate::types::{BroadcastId, MediaPath, time::DAY};
 
 fn pin_right(program: &str) -> Right {
     Right {
@@ -150,7 +150,9 @@ fn clearkey_is_offered_only_where_it_is_switched_on() {
 fn countries_bind_the_token_unless_a_tag_frees_the_user() {
     let lab = Lab::new();
     let right = || Right {
-        countries: vec!["se".to_owned(), "DE".to_owned()],
+        countries: ["SE", "DE"]
+            .map(|code| Country::parse(code).unwrap())
+            .into(),
         ..vod()
     };
     for (country, any, blocked) in [
@@ -160,7 +162,7 @@ fn countries_bind_the_token_unless_a_tag_frees_the_user() {
         (Some("FR"), true, false),
     ] {
         let viewer = Viewer {
-            country: country.map(str::to_owned),
+            country: country.map(|code| Country::parse(code).unwrap()),
             any_country: any,
             ..viewer(1)
         };

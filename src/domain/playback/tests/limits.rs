@@ -1,6 +1,7 @@
 //! Streams and devices.
 
 use super::*;
+use crate::store::Durability;
 
 fn full(result: Result<Player, PlaybackError>) -> Vec<String> {
     match result {
@@ -234,7 +235,10 @@ fn devices_register_at_their_first_start() {
     );
     lab.play(&viewer(1), "news", "d5", at);
     assert_eq!(names(&lab), ["d0", "d2", "d3", "d4", "d5"]);
-    lab.playback.erase(&user(1)).wait().unwrap();
+    lab.store
+        .write(Durability::Durable, |txn| erase(txn, &user(1)))
+        .wait()
+        .unwrap();
     assert!(names(&lab).is_empty());
     assert!(lab.playback.sessions_of(&user(1), at).is_empty());
     assert!(lab.playback.tokens.of_user(&user(1)).is_empty());

@@ -18,7 +18,7 @@ pub type ChannelMap = HashMap<String, String>;
 
 /// How much is packed into one block. Blocks over 32 MiB are always mapped by themselves, so that
 /// all of a draft goes back to the system; what is not filled is never touched.
-const BLOCK: usize = 40 * 1024 * 1024;
+const BLOCK: usize = 33 * 1024 * 1024;
 
 /// What one channel's rows say, and when.
 #[derive(Debug, Default)]
@@ -52,6 +52,14 @@ impl Packed {
         let packed = self.blocks.get(at / BLOCK)?.get(at % BLOCK..)?;
         let decoded = bincode::serde::decode_from_slice(packed, bincode::config::standard());
         decoded.ok().map(|(row, _)| row)
+    }
+
+    /// Gives back what lies before a payload, as far as it fills blocks.
+    pub fn release_before(&mut self, payload: u32) {
+        let blocks = usize::try_from(payload).unwrap_or(0) / BLOCK;
+        for block in self.blocks.iter_mut().take(blocks) {
+            *block = Vec::new();
+        }
     }
 
     /// Packs a row.
