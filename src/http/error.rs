@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
+use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
 pub use super::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
@@ -72,6 +73,7 @@ struct Inner {
     details: Option<Details>,
     retry_after: Option<u32>,
     token_sent: bool,
+    headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -102,6 +104,7 @@ impl ApiError {
                 details: None,
                 retry_after: overload.then_some(RETRY_OVERLOAD),
                 token_sent: false,
+                headers: Vec::new(),
                 cause: None,
             }),
         }
@@ -165,6 +168,19 @@ impl ApiError {
     pub fn with_token_sent(mut self) -> Self {
         self.inner.token_sent = true;
         self
+    }
+
+    /// Adds a header to the answer.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.inner.headers.push((name, value));
+        self
+    }
+
+    /// The headers that the answer has beside those of every error.
+    #[must_use]
+    pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.inner.headers
     }
 
     /// The code.

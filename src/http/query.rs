@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 use super::error::ApiError;
-use super::matcher::percent_decode;
+use super::path::percent_decode;
 use crate::config::limits::LIST_IDS;
 use crate::types::Malformed;
 

@@ -26,7 +26,7 @@ pub enum ReplyBody {
     /// Bytes; `None` once they are taken.
     Full(Option<Bytes>),
     /// A stream, and the connection that is busy until it ends.
-    Stream(ReplyStream, Busy),
+    Stream(ReplyStream, Option<Busy>),
 }
 
 /// Keeps a connection busy until it is dropped.

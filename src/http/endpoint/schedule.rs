@@ -92,7 +92,7 @@ impl PartnerEndpoint {
         let day = || input.parsed("date", TvDay::parse);
         let offset = || {
             let given = input.query.parsed("offset", LiveOffset::parse)?;
-            Ok(given.unwrap_or(LiveOffset::LIVE))
+            Ok::<_, ApiError>(given.unwrap_or(LiveOffset::LIVE))
         };
         Ok(match route {
             PartnerRoute::LiveOne => Self::LiveOne(LiveOneRequest {

@@ -1,0 +1,181 @@
+//! Connections: time-outs, caps, the end. Some of these wait for real time to pass.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::lab::Lab;
+use super::wire::{Wire, ask, request};
+
+const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: t\r\n\r\n";
+
+#[test]
+fn a_head_has_ten_seconds_and_idle_time_is_another_matter() {
+    let lab = Lab::start();
+    let began = Instant::now();
+    let mut silent = Wire::to(lab.ops);
+    let mut one_byte = Wire::to(lab.ops);
+    one_byte.send("G");
+    let mut idle = Wire::to(lab.ops);
+    idle.send(LIVEZ);
+    idle.answer().unwrap();
+    let mut second = Wire::to(lab.ops);
+    second.send(LIVEZ);
+    second.answer().unwrap();
+    second.send("GET /li");
+    let mut dripping = Wire::to(lab.ops);
+    let mut writer = dripping.stream.try_clone().unwrap();
+    let drip = std::thread::spawn(move || {
+        for byte in LIVEZ.bytes() {
+            if writer.write_all(&[byte]).is_err() {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_secs(2));
+        }
+    });
+    for wire in [&mut silent, &mut one_byte, &mut second, &mut dripping] {
+        assert!(wire.ends_within(Duration::from_secs(12)));
+    }
+    let took = began.elapsed();
+    assert!((9..12).contains(&took.as_secs()), "{took:?}");
+    // The idle one is older than ten seconds and still there.
+    idle.send(LIVEZ);
+    assert_eq!(idle.answer().unwrap().status, 200);
+    drip.thread().unpark();
+    drip.join().unwrap();
+}
+
+#[test]
+fn a_body_that_stalls_is_given_up() {
+    let lab = Lab::start();
+    let (name, value) = lab.admin();
+    let mut wire = Wire::to(lab.ops);
+    wire.send(format!(
+        "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"of"
+    ));
+    let began = Instant::now();
+    let answer = wire.answer().unwrap();
+    assert_eq!(
+        (answer.status, answer.code()),
+        (408, "REQUEST_TIMEOUT".to_owned())
+    );
+    assert!((9..14).contains(&began.elapsed().as_secs()));
+    assert!(wire.ends_within(Duration::from_secs(3)));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_given_up() {
+    let lab = Lab::start();
+    let mut wire = Wire::to(lab.ops);
+    wire.send(LIVEZ);
+    wire.answer().unwrap();
+    let open = || lab.app.front.metrics.connections.get();
+    assert_eq!(open(), 1);
+    let patience = Some(Duration::from_secs(2));
+    wire.stream.set_write_timeout(patience).unwrap();
+    // Answers of some 50 KB each: far more than the kernel holds for both ends.
+    wire.send(request("GET", "/metrics", &[], "").repeat(400));
+    let began = Instant::now();
+    while open() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(40), "still open");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    assert!(
+        began.elapsed() > Duration::from_secs(20),
+        "closed after {:?}",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn connections_of_one_address_are_capped() {
+    let lab = Lab::with(|_, limits| limits.connections_per_address = 8);
+    let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(lab.ops)).collect();
+    for wire in &mut open {
+        wire.send(LIVEZ);
+        assert_eq!(wire.answer().unwrap().status, 200);
+    }
+    let mut ninth = Wire::to(lab.ops);
+    let refused = ninth.answer().unwrap();
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (503, Some("2"))
+    );
+    assert!(lab.app.front.metrics.refused.get() >= 1);
+    // Another address has its own count.
+    let other = SocketAddr::from(([127, 0, 0, 2], 0));
+    let stream = connect_from(other, lab.ops);
+    (&stream).write_all(LIVEZ.as_bytes()).unwrap();
+    let mut first = [0; 12];
+    std::io::Read::read_exact(&mut &stream, &mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    // Room is made by leaving.
+    open.pop();
+    let began = Instant::now();
+    loop {
+        let mut wire = Wire::to(lab.ops);
+        wire.send(LIVEZ);
+        match wire.answer() {
+            Some(answer) if answer.status == 200 => break,
+            _ => assert!(began.elapsed() < Duration::from_secs(5)),
+        }
+    }
+}
+
+fn connect_from(from: SocketAddr, to: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(from).unwrap();
+        let stream = socket.connect(to).await.unwrap().into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream
+    })
+}
+
+#[test]
+fn the_end_waits_for_requests_and_not_for_idle_connections() {
+    let mut lab = Lab::start();
+    let mut idle = Wire::to(lab.ops);
+    idle.send(LIVEZ);
+    idle.answer().unwrap();
+    let fresh = Wire::to(lab.ops);
+    let (name, value) = lab.admin();
+    let mut busy = Wire::to(lab.ops);
+    busy.send(format!(
+        "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\""
+    ));
+    // The head is read by now: a later request on another connection has been answered.
+    ask(lab.ops, LIVEZ);
+    let mut writer = busy.stream.try_clone().unwrap();
+    let rest = std::thread::spawn(move || {
+        std::thread::park_timeout(Duration::from_millis(500));
+        writer.write_all(b":1}").unwrap();
+    });
+    let began = Instant::now();
+    assert!(lab.stop(Duration::from_secs(8)), "not finished in time");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    rest.join().unwrap();
+    assert_eq!(busy.answer().unwrap().status, 200);
+    assert!(idle.ends_within(Duration::from_secs(1)));
+    assert!(TcpStream::connect(lab.ops).is_err());
+    drop(fresh);
+}
+
+#[test]
+fn the_end_has_a_deadline() {
+    let mut lab = Lab::start();
+    let (name, value) = lab.admin();
+    let mut busy = Wire::to(lab.ops);
+    busy.send(format!(
+        "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{"
+    ));
+    ask(lab.ops, LIVEZ);
+    let began = Instant::now();
+    assert!(!lab.stop(Duration::from_millis(300)));
+    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(busy.ends_within(Duration::from_secs(1)));
+}

@@ -1,0 +1,179 @@
+//! A server in this process, with a clock that stands still and a gate that knows one partner, one
+//! user and one operator.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use playgate::app::App;
+use playgate::config::http::HttpSettings;
+use playgate::config::limits::Limits;
+use playgate::http::auth::{Gate, OperatorIdentity, TryAgainIn, UserIdentity};
+use playgate::http::front::Front;
+use playgate::http::listen::{Running, Server};
+use playgate::http::matcher::Table;
+use playgate::http::messages::Messages;
+use playgate::http::routes::RateClass;
+use playgate::observe::metrics::Registry;
+use playgate::observe::readiness::Readiness;
+use playgate::ports::clock::ManualClock;
+use playgate::ports::entropy::SeededEntropy;
+use playgate::ports::{Clock, LabClock};
+use playgate::types::{
+    Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind, UnixSeconds, UserId,
+};
+use tokio::runtime::Runtime;
+
+/// When every test begins: 2026-01-01T12:00:00Z.
+pub const NOON: UnixSeconds = UnixSeconds(1_767_268_800);
+
+/// The tokens that the gate knows.
+pub struct Tokens {
+    pub partner: Token,
+    /// Of another partner, without users.
+    pub other_partner: Token,
+    pub user: Token,
+    pub admin: Token,
+    pub agent: Token,
+}
+
+pub struct TestGate {
+    pub tokens: Tokens,
+    /// Requests that may still go on, for tests of limits.
+    pub admitted: AtomicU32,
+}
+
+pub const USER: UserId = UserId::from_bytes([2; 16]);
+const PARTNER: PartnerId = PartnerId::from_bytes([1; 16]);
+const OTHER_PARTNER: PartnerId = PartnerId::from_bytes([9; 16]);
+
+impl Gate for TestGate {
+    fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
+        if *token == self.tokens.partner.hash() {
+            Some(PARTNER)
+        } else {
+            (*token == self.tokens.other_partner.hash()).then_some(OTHER_PARTNER)
+        }
+    }
+
+    fn user(&self, token: &TokenHash, partner: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {
+        (*token == self.tokens.user.hash() && partner == PARTNER).then_some(UserIdentity {
+            user: USER,
+            login: LoginId::from_bytes([3; 16]),
+        })
+    }
+
+    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity> {
+        let role = if *token == self.tokens.admin.hash() {
+            Role::Admin
+        } else if *token == self.tokens.agent.hash() {
+            Role::Agent
+        } else {
+            return None;
+        };
+        Some(OperatorIdentity {
+            operator: OperatorId::from_bytes([4; 16]),
+            role,
+        })
+    }
+
+    fn locale(&self, user: UserId) -> Option<Locale> {
+        (user == USER).then(|| Locale::parse("sv").unwrap())
+    }
+
+    fn admit(
+        &self,
+        _: RateClass,
+        _: Option<PartnerId>,
+        _: IpAddr,
+        _: UnixSeconds,
+    ) -> Result<(), TryAgainIn> {
+        let left = self.admitted.load(Ordering::SeqCst);
+        let rest = left.checked_sub(1).ok_or(TryAgainIn(60))?;
+        self.admitted.store(rest, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+pub struct Lab {
+    pub public: SocketAddr,
+    pub ops: SocketAddr,
+    pub gate: Arc<TestGate>,
+    pub app: Arc<App>,
+    pub running: Option<Running>,
+    pub runtime: Runtime,
+}
+
+impl Lab {
+    pub fn start() -> Self {
+        Self::with(|_, _| {})
+    }
+
+    /// Starts a server with other settings.
+    pub fn with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> Self {
+        let mut settings = HttpSettings::default();
+        let mut limits = Limits::default();
+        change(&mut settings, &mut limits);
+        let gate = Arc::new(TestGate {
+            tokens: Tokens {
+                partner: Token::new_partner([1; 16]),
+                other_partner: Token::new_partner([9; 16]),
+                user: Token::new(TokenKind::User, [2; 32]),
+                admin: Token::new(TokenKind::Operator, [3; 32]),
+                agent: Token::new(TokenKind::Operator, [4; 32]),
+            },
+            admitted: AtomicU32::new(u32::MAX),
+        });
+        let entropy = Arc::new(SeededEntropy::new(1));
+        let metrics = Arc::new(Registry::default());
+        let messages = Messages::built_in(&settings.language).unwrap();
+        let front = Front::new(&settings, messages, &*entropy, &metrics).unwrap();
+        let lab = Arc::new(LabClock::new(Arc::new(ManualClock::at(NOON))));
+        let app = Arc::new(App {
+            clock: Arc::clone(&lab) as Arc<dyn Clock>,
+            lab: Some(lab),
+            entropy,
+            http: settings,
+            limits,
+            gate: Arc::clone(&gate) as Arc<dyn Gate>,
+            front,
+            metrics,
+            readiness: Arc::new(Readiness::default()),
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let guard = runtime.enter();
+        let mut server = Server::new(Arc::clone(&app));
+        let public = server.bind(local, Table::Public).unwrap();
+        let ops = server.bind(local, Table::Ops).unwrap();
+        let running = server.start();
+        drop(guard);
+        Self {
+            public,
+            ops,
+            gate,
+            app,
+            running: Some(running),
+            runtime,
+        }
+    }
+
+    /// The headers of an administrator.
+    pub fn admin(&self) -> (&'static str, String) {
+        (
+            "Authorization",
+            format!("Bearer {}", self.gate.tokens.admin.reveal()),
+        )
+    }
+
+    /// Ends the server. Whether everything had finished in time.
+    pub fn stop(&mut self, within: Duration) -> bool {
+        let running = self.running.take().expect("it runs");
+        self.runtime.block_on(running.stop(within))
+    }
+}

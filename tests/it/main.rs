@@ -1,0 +1,18 @@
+//! The integration tests: a server on a port of its own, driven over sockets. One module per
+//! resource; `lab` starts the server, `wire` speaks to it.
+
+#![allow(missing_docs, reason = "tests name what they show")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test that cannot go on fails the test"
+)]
+
+mod bodies;
+mod connections;
+mod coverage;
+mod framing;
+mod front;
+mod lab;
+mod wire;
