@@ -2,4 +2,24 @@
 //!
 //! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
 
+pub mod accounts;
+pub mod catalog;
+pub mod mail;
+pub mod operators;
+pub mod partners;
+pub mod playback;
 pub mod schedule;
+
+use crate::store::Schema;
+
+/// Every table of the service.
+#[must_use]
+pub fn schema() -> Schema {
+    let schema = partners::schema(Schema::default());
+    let schema = operators::schema(schema);
+    let schema = accounts::schema(schema);
+    let schema = mail::schema(schema);
+    let schema = catalog::schema(schema);
+    let schema = schedule::tables::schema(schema);
+    playback::schema(schema)
+}

@@ -5,6 +5,7 @@
 
 pub mod email;
 pub mod ids;
+pub mod media;
 pub mod person;
 pub mod playback;
 pub mod role;
@@ -17,6 +18,7 @@ pub use ids::{
     AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
     OperatorId, PartnerId, SessionId, UserId,
 };
+pub use media::MediaPath;
 pub use person::{BirthDate, Country, Locale, PersonName};
 pub use playback::{Drm, Protocol};
 pub use role::Role;

@@ -1,0 +1,23 @@
+//! Why the catalogue was not changed.
+
+use super::import::Problem;
+use crate::store::StoreError;
+
+/// Why the catalogue was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogError {
+    /// The file has mistakes: all of them, in the order of their lines. Nothing was imported.
+    #[error("the catalogue file has {} mistakes", .0.len())]
+    Invalid(Vec<Problem>),
+    /// There would be more in the catalogue than it holds.
+    #[error("the catalogue would have {rows} rows, and it holds {most}")]
+    TooMany {
+        /// How many rows there would be.
+        rows: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
