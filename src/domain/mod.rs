@@ -10,6 +10,7 @@ pub mod operators;
 pub mod partners;
 pub mod playback;
 pub mod schedule;
+pub mod surroundings;
 
 use crate::store::Schema;
 
