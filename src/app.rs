@@ -4,8 +4,13 @@ use std::sync::Arc;
 
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
+use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::mail::Mail;
+use crate::domain::operators::Operators;
+use crate::domain::partners::Partners;
 use crate::http::auth::Gate;
 use crate::http::front::Front;
+use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::{Clock, Entropy, LabClock};
@@ -30,4 +35,20 @@ pub struct App {
     pub metrics: Arc<Registry>,
     /// What is in the way of doing our work.
     pub readiness: Arc<Readiness>,
+
+    /// Partners and their access tokens.
+    pub partners: Partners,
+    /// Operators of the administration interface.
+    pub operators: Operators,
+    /// Users and their logins.
+    pub accounts: Accounts,
+    /// The queue of mails.
+    pub mail: Mail,
+
+    /// Work that hashes passwords and PINs.
+    pub hashing: Lane<HashMemory>,
+    /// Cold reads, and short work that waits for a commit.
+    pub cold: Lane<()>,
+    /// Imports and verifications, one at a time.
+    pub bulk: Lane<()>,
 }

@@ -1,0 +1,6 @@
+//! The forms that JSON takes on the wire.
+
+pub mod login;
+pub mod mail;
+pub mod partners;
+pub mod users;
