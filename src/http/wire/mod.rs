@@ -1,3 +1,7 @@
 //! The forms that JSON takes on the wire.
 
 pub mod guide;
+pub mod login;
+pub mod mail;
+pub mod partners;
+pub mod users;
