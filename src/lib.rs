@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod domain;
 pub mod ports;
 pub mod store;
 pub mod types;
