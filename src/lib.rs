@@ -2,8 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod config;
 pub mod domain;
+pub mod http;
+pub mod observe;
 pub mod ports;
 pub mod store;
 pub mod types;

@@ -1,0 +1,10 @@
+//! Handlers of the administration interface and of the operations listener's probes.
+
+pub mod clock;
+pub mod content;
+pub mod mail;
+pub mod partners;
+pub mod playback;
+pub mod probes;
+pub mod store;
+pub mod users;
