@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
+use crate::domain::telemetry::Telemetry;
+use crate::domain::upkeep::Upkeep;
 use crate::http::auth::Gate;
 use crate::http::front::Front;
+use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::{Clock, Entropy, LabClock};
@@ -30,4 +33,10 @@ pub struct App {
     pub metrics: Arc<Registry>,
     /// What is in the way of doing our work.
     pub readiness: Arc<Readiness>,
+    /// Where cold reads and writes to files are waited for.
+    pub cold: Lane<()>,
+    /// Players' telemetry.
+    pub telemetry: Telemetry,
+    /// The health of the store.
+    pub upkeep: Upkeep,
 }

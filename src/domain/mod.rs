@@ -3,3 +3,4 @@
 //! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
 
 pub mod telemetry;
+pub mod upkeep;

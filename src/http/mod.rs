@@ -36,3 +36,4 @@ pub mod routes;
 pub mod service;
 pub mod stream;
 pub mod table;
+pub mod wire;

@@ -7,4 +7,5 @@ pub mod partners;
 pub mod playback;
 pub mod probes;
 pub mod store;
+pub mod telemetry;
 pub mod users;

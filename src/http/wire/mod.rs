@@ -1,0 +1,3 @@
+//! The forms that JSON takes on the wire.
+
+pub mod telemetry;
