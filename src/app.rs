@@ -35,6 +35,8 @@ pub struct App {
     pub readiness: Arc<Readiness>,
     /// Where cold reads and writes to files are waited for.
     pub cold: Lane<()>,
+    /// Imports, verifications and reports, one at a time.
+    pub bulk: Lane<()>,
     /// Players' telemetry.
     pub telemetry: Telemetry,
     /// The health of the store.

@@ -6,6 +6,7 @@ pub mod app;
 pub mod config;
 pub mod domain;
 pub mod http;
+pub mod jobs;
 pub mod observe;
 pub mod ports;
 pub mod store;

@@ -49,7 +49,7 @@ async fn answer(
 ) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
     let tables = app
-        .cold
+        .bulk
         .run(move |()| work(&upkeep))?
         .await?
         .map_err(ApiError::internal)?;

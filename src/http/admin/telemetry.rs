@@ -66,7 +66,7 @@ pub async fn report(
     let from = UnixSeconds(from.0.div_euclid(60) * 60);
     let telemetry = app.telemetry.clone();
     let report = app
-        .cold
+        .bulk
         .run(move |()| telemetry.report(from, to, &facts))?
         .await??;
     Reply::json(&QualityBody::from(&report))
