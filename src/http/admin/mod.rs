@@ -8,4 +8,5 @@ pub mod playback;
 pub mod probes;
 pub mod resolve;
 pub mod store;
+pub mod telemetry;
 pub mod users;

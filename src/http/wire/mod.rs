@@ -4,4 +4,5 @@ pub mod guide;
 pub mod login;
 pub mod mail;
 pub mod partners;
+pub mod telemetry;
 pub mod users;
