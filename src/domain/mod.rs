@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod catalog;
+pub mod entitlement;
 pub mod mail;
 pub mod operators;
 pub mod partners;
@@ -20,6 +21,7 @@ pub fn schema() -> Schema {
     let schema = accounts::schema(schema);
     let schema = mail::schema(schema);
     let schema = catalog::schema(schema);
+    let schema = entitlement::schema(schema);
     let schema = schedule::tables::schema(schema);
     playback::schema(schema)
 }
