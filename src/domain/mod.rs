@@ -19,9 +19,9 @@ pub fn schema() -> Schema {
     let schema = partners::schema(Schema::default());
     let schema = operators::schema(schema);
     let schema = accounts::schema(schema);
+    let schema = mail::schema(schema);
     let schema = catalog::schema(schema);
     let schema = entitlement::schema(schema);
-    let schema = playback::schema(schema);
     let schema = schedule::tables::schema(schema);
-    mail::schema(schema)
+    playback::schema(schema)
 }
