@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::domain::catalog::{Offer, OfferKind, Snapshot};
-use crate::domain::entitlement::{Denied, Explained, Grant, Step};
-use crate::http::code::ErrorCode;
+use crate::domain::entitlement::{Explained, Grant, Step};
+use crate::http::situations::denial;
 use crate::types::UnixSeconds;
 
 /// An offer that the user has or had.
@@ -118,18 +118,6 @@ pub struct StepLine {
     passed: bool,
 }
 
-/// The code that a viewer's client gets.
-#[must_use]
-pub const fn code(denied: Denied) -> ErrorCode {
-    match denied {
-        Denied::AssetNotFound => ErrorCode::AssetNotFound,
-        Denied::GeoBlocked => ErrorCode::GeoBlocked,
-        Denied::NotEntitled => ErrorCode::NotEntitled,
-        Denied::NotAvailable => ErrorCode::NotAvailable,
-        Denied::NoLiveRights => ErrorCode::NoLiveRights,
-    }
-}
-
 impl From<Explained> for WhyReply {
     fn from(explained: Explained) -> Self {
         let line = |step: Step| StepLine {
@@ -140,7 +128,7 @@ impl From<Explained> for WhyReply {
         };
         Self {
             granted: explained.denied.is_none(),
-            code: explained.denied.map(|denied| code(denied).as_str()),
+            code: explained.denied.map(|denied| denial(denied).as_str()),
             pin_needed: explained.pin_needed,
             steps: explained.steps.into_iter().map(line).collect(),
         }
