@@ -14,12 +14,15 @@ use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
 use crate::domain;
-use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::accounts::{Accounts, Eraser, HashMemory};
 use crate::domain::catalog::Catalog;
+use crate::domain::entitlement::{self, Grants, Rights};
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::domain::schedule::Schedule;
+use crate::domain::playback::Playback;
+use crate::domain::schedule::{self, Schedule};
+use crate::domain::surroundings::Surroundings;
 use crate::http::auth::Gate;
 use crate::http::front::Front;
 use crate::http::lanes::Lane;
@@ -74,6 +77,12 @@ pub struct App {
     pub catalog: Catalog,
     /// The broadcast schedule.
     pub schedule: Arc<Schedule>,
+    /// The offers that users have.
+    pub grants: Grants,
+    /// Who may play what.
+    pub rights: Rights,
+    /// Entitlements, sessions, devices.
+    pub playback: Playback,
 
     /// Work that hashes passwords and PINs.
     pub hashing: Lane<HashMemory>,
@@ -183,7 +192,7 @@ impl App {
         let mail =
             Mail::open(store.clone(), Arc::clone(&entropy), letters).map_err(AppError::setting)?;
         let limits = settings::accounts(&config);
-        let erasers = Vec::new();
+        let erasers = vec![entitlement::erase_user as Eraser];
         let accounts = Accounts::open(
             store.clone(),
             Arc::clone(&entropy),
@@ -194,9 +203,23 @@ impl App {
         let master = keys::read_or_make(&config.server.data_dir, keys::CONTENT, &*entropy)?;
         let zone = settings::catalog(&config);
         let catalog = Catalog::open(store.clone(), Arc::clone(&entropy), &master, zone)?;
-        let rights = catalog.snapshot();
-        let schedule = Schedule::open(store.clone(), &*rights, settings::schedule(&config))
-            .map_err(AppError::setting)?;
+        let schedule = Arc::new(open_schedule(&config, &store, &catalog)?);
+        let grants = Grants::open(store.clone(), catalog.clone())?;
+        let pins = settings::entitlement(&config)?;
+        let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
+        let world = Arc::new(Surroundings {
+            accounts: accounts.clone(),
+            catalog: catalog.clone(),
+            schedule: Arc::clone(&schedule),
+            rights: rights.clone(),
+            pins,
+        });
+        let signing = match &config.origin.signing_key {
+            Some(secret) => settings::signing_key(secret),
+            None => keys::read_or_make(&config.server.data_dir, keys::ORIGIN, &*entropy)?,
+        };
+        let limits = settings::playback(&config);
+        let playback = Playback::open(&store, Arc::clone(&entropy), limits, &signing, world)?;
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),
@@ -220,7 +243,10 @@ impl App {
             accounts,
             mail,
             catalog,
-            schedule: Arc::new(schedule),
+            schedule,
+            grants,
+            rights,
+            playback,
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
                 .map_err(AppError::Threads)?,
             cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
@@ -230,4 +256,11 @@ impl App {
             config,
         })
     }
+}
+
+/// The schedule; it asks the catalogue, whenever it renders, what it says by then.
+fn open_schedule(config: &Config, store: &Store, catalog: &Catalog) -> Result<Schedule, AppError> {
+    let catalog = catalog.clone();
+    let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
+    Schedule::open(store.clone(), rights, settings::schedule(config)).map_err(AppError::setting)
 }

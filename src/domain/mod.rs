@@ -10,8 +10,11 @@ pub mod operators;
 pub mod partners;
 pub mod playback;
 pub mod schedule;
+pub mod surroundings;
 
 use crate::store::Schema;
+/// What can go wrong in the store, as the errors of the services carry it.
+pub use crate::store::StoreError;
 
 /// Every table of the service.
 #[must_use]

@@ -1,3 +1,8 @@
 //! The forms that JSON takes on the wire.
 
 pub mod guide;
+pub mod login;
+pub mod mail;
+pub mod partners;
+pub mod telemetry;
+pub mod users;
