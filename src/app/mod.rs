@@ -194,8 +194,9 @@ impl App {
         let master = keys::read_or_make(&config.server.data_dir, keys::CONTENT, &*entropy)?;
         let zone = settings::catalog(&config);
         let catalog = Catalog::open(store.clone(), Arc::clone(&entropy), &master, zone)?;
-        let rights = catalog.snapshot();
-        let schedule = Schedule::open(store.clone(), &*rights, settings::schedule(&config))
+        let current = catalog.clone();
+        let rights = Box::new(move || -> Arc<dyn domain::schedule::Rights> { current.snapshot() });
+        let schedule = Schedule::open(store.clone(), rights, settings::schedule(&config))
             .map_err(AppError::setting)?;
 
         let gate = Arc::new(Doors {
