@@ -147,7 +147,8 @@ pub fn catalog(config: &Config) -> catalog::Settings {
 pub fn schedule(config: &Config) -> schedule::query::View {
     schedule::query::View {
         day_start: config.schedule.day_start,
-        ..schedule::query::View::default()
+        pad_before: i64::from(config.schedule.padding_before),
+        pad_after: i64::from(config.schedule.padding_after),
     }
 }
 
