@@ -14,7 +14,9 @@ use crate::http::wire::catalog::{AssetReply, LivestreamReply};
 pub async fn livestreams(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
     let livestreams = snapshot.livestreams();
-    let lines: Vec<_> = livestreams.map(|one| LivestreamReply::from(&**one)).collect();
+    let lines: Vec<_> = livestreams
+        .map(|one| LivestreamReply::from(&**one))
+        .collect();
     Reply::json(&lines)
 }
 

@@ -41,8 +41,9 @@ impl OfferReply {
 
     /// The default offers that are everybody's now.
     pub fn of_everybody(snapshot: &Snapshot, now: UnixSeconds) -> impl Iterator<Item = Self> {
-        let now_open =
-            move |offer: &&std::sync::Arc<Offer>| offer.kind == OfferKind::Default && offer.sale.contains(now);
+        let now_open = move |offer: &&std::sync::Arc<Offer>| {
+            offer.kind == OfferKind::Default && offer.sale.contains(now)
+        };
         snapshot.offers().filter(now_open).map(|offer| Self {
             offer_id: offer.id.as_str().to_owned(),
             r#type: Some(offer.kind.as_str()),
