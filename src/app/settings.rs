@@ -12,7 +12,7 @@ use ring::digest;
 use super::AppError;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{Address, Config, Secret, Unrated, WatershedRule, WhenFull};
-use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule};
+use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
 use crate::types::time::DAY;
 
@@ -180,6 +180,15 @@ pub fn playback(config: &Config) -> playback::Settings {
         },
         clearkey: given.clearkey,
         ..playback::Settings::default()
+    }
+}
+
+/// Where telemetry lies and for how long.
+pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
+    telemetry::Settings {
+        directory: config.server.data_dir.join("telemetry"),
+        retention_days: config.telemetry.retention_days,
+        sync,
     }
 }
 
