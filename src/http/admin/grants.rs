@@ -79,8 +79,12 @@ pub async fn why(
     request: WhyRequest,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(app, &request.user).await?;
-    let explained = app
-        .rights
-        .why(&user, &request.asset, request.offset, request.country, cx.now);
+    let explained = app.rights.why(
+        &user,
+        &request.asset,
+        request.offset,
+        request.country,
+        cx.now,
+    );
     Reply::json(&WhyReply::from(explained))
 }

@@ -230,14 +230,6 @@ pub async fn end_session(
     Ok(Reply::no_content())
 }
 
-/// GET the user's offers.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn offers(_app: &App, _cx: &Context, _auth: UserAuth) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
 /// GET all that is held about the user.
 ///
 /// # Errors

@@ -37,9 +37,10 @@ impl From<GrantError> for ApiError {
             }
             GrantError::ExpiryPast => Self::field("expiry", "must be in the future"),
             GrantError::TooMany => Self::malformed("the user has too many active grants"),
-            GrantError::NotGranted => {
-                Self::new(ErrorCode::GrantNotFound, "the user does not have this offer")
-            }
+            GrantError::NotGranted => Self::new(
+                ErrorCode::GrantNotFound,
+                "the user does not have this offer",
+            ),
             GrantError::Store(error) => error.into(),
         }
     }
