@@ -1,3 +1,6 @@
-//! The forms that JSON takes on the wire.
+//! The forms that guides and playlists take on the wire, both ways.
 
 pub mod guide;
+pub mod m3u;
+pub mod report;
+pub mod xmltv;
