@@ -64,6 +64,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod http;
+pub mod jobs;
 pub mod observe;
 pub mod ports;
 pub mod store;

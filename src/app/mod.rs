@@ -14,12 +14,17 @@ use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
 use crate::domain;
-use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::accounts::{Accounts, Eraser, HashMemory};
 use crate::domain::catalog::Catalog;
+use crate::domain::entitlement::{self, Grants, Rights};
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::domain::schedule::Schedule;
+use crate::domain::playback::{self, Playback};
+use crate::domain::schedule::{self, Schedule};
+use crate::domain::surroundings::Surroundings;
+use crate::domain::telemetry::{self, Telemetry, TelemetryError};
+use crate::domain::upkeep::Upkeep;
 use crate::http::auth::Gate;
 use crate::http::front::Front;
 use crate::http::lanes::Lane;
@@ -27,6 +32,7 @@ use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Options, Store, StoreError};
+use crate::types::UnixSeconds;
 use gate::{Doors, PartnerRates};
 use keys::KeyError;
 
@@ -74,6 +80,16 @@ pub struct App {
     pub catalog: Catalog,
     /// The broadcast schedule.
     pub schedule: Arc<Schedule>,
+    /// The offers that users have.
+    pub grants: Grants,
+    /// Who may play what.
+    pub rights: Rights,
+    /// Entitlements, sessions, devices.
+    pub playback: Playback,
+    /// Players' telemetry.
+    pub telemetry: Telemetry,
+    /// The health of the store.
+    pub upkeep: Upkeep,
 
     /// Work that hashes passwords and PINs.
     pub hashing: Lane<HashMemory>,
@@ -106,6 +122,9 @@ pub enum AppError {
     /// A key of the appliance cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The files of telemetry cannot be read or made.
+    #[error("telemetry: {0}")]
+    Telemetry(TelemetryError),
     /// A thread cannot be started.
     #[error("no thread can be started: {0}")]
     Threads(io::Error),
@@ -126,7 +145,23 @@ pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError
     Store::open(&config.server.data_dir, domain::schema(), options)
 }
 
-/// The ports of a service: the world as it is, or as a test wants it.
+/// What a service is put together from.
+pub struct Parts {
+    /// The configuration.
+    pub config: Config,
+    /// The open store.
+    pub store: Store,
+    /// The world, as it is or as a test wants it.
+    pub ports: Ports,
+    /// Where the partner interface is served, if it is.
+    pub listener: Option<SocketAddr>,
+    /// Whether files are synced; switched off only by the control runs of durability tests.
+    pub sync: bool,
+    /// Told when a file of the service has failed and the process has to restart.
+    pub on_failure: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// The ports of a service.
 pub struct Ports {
     /// The clock.
     pub clock: Arc<dyn Clock>,
@@ -156,21 +191,24 @@ impl Ports {
 }
 
 impl App {
-    /// Puts the service together over an open store. `listener` is where it is reached, if it is.
+    /// Puts the service together.
     ///
     /// # Errors
     /// [`AppError`].
-    pub fn open(
-        config: Config,
-        store: Store,
-        ports: Ports,
-        listener: Option<SocketAddr>,
-    ) -> Result<Self, AppError> {
-        let Ports {
-            clock,
-            lab,
-            entropy,
-        } = ports;
+    pub fn open(parts: Parts) -> Result<Self, AppError> {
+        let Parts {
+            config,
+            store,
+            ports:
+                Ports {
+                    clock,
+                    lab,
+                    entropy,
+                },
+            listener,
+            sync,
+            on_failure,
+        } = parts;
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
@@ -183,7 +221,11 @@ impl App {
         let mail =
             Mail::open(store.clone(), Arc::clone(&entropy), letters).map_err(AppError::setting)?;
         let limits = settings::accounts(&config);
-        let erasers = Vec::new();
+        let erasers = vec![
+            entitlement::erase_user as Eraser,
+            playback::tables::erase,
+            |txn, user| telemetry::request_erasure(txn, user, UnixSeconds(0)),
+        ];
         let accounts = Accounts::open(
             store.clone(),
             Arc::clone(&entropy),
@@ -194,10 +236,29 @@ impl App {
         let master = keys::read_or_make(&config.server.data_dir, keys::CONTENT, &*entropy)?;
         let zone = settings::catalog(&config);
         let catalog = Catalog::open(store.clone(), Arc::clone(&entropy), &master, zone)?;
-        let current = catalog.clone();
-        let rights = Box::new(move || -> Arc<dyn domain::schedule::Rights> { current.snapshot() });
-        let schedule = Schedule::open(store.clone(), rights, settings::schedule(&config))
-            .map_err(AppError::setting)?;
+        let schedule = Arc::new(open_schedule(&config, &store, &catalog)?);
+        let grants = Grants::open(store.clone(), catalog.clone())?;
+        let pins = settings::entitlement(&config)?;
+        let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
+        let world = Arc::new(Surroundings {
+            accounts: accounts.clone(),
+            catalog: catalog.clone(),
+            schedule: Arc::clone(&schedule),
+            rights: rights.clone(),
+            pins,
+        });
+        let signing = match &config.origin.signing_key {
+            Some(secret) => settings::signing_key(secret),
+            None => keys::read_or_make(&config.server.data_dir, keys::ORIGIN, &*entropy)?,
+        };
+        let limits = settings::playback(&config);
+        let playback = Playback::open(&store, Arc::clone(&entropy), limits, &signing, world)?;
+
+        let events = settings::telemetry(&config, sync);
+        let telemetry = Telemetry::open(store.clone(), events, clock.now(), move |error| {
+            on_failure(error.to_string());
+        })
+        .map_err(AppError::Telemetry)?;
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),
@@ -221,7 +282,12 @@ impl App {
             accounts,
             mail,
             catalog,
-            schedule: Arc::new(schedule),
+            schedule,
+            grants,
+            rights,
+            playback,
+            telemetry,
+            upkeep: Upkeep::new(store.clone()),
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
                 .map_err(AppError::Threads)?,
             cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
@@ -231,4 +297,11 @@ impl App {
             config,
         })
     }
+}
+
+/// The schedule; it asks the catalogue, whenever it renders, what it says by then.
+fn open_schedule(config: &Config, store: &Store, catalog: &Catalog) -> Result<Schedule, AppError> {
+    let catalog = catalog.clone();
+    let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
+    Schedule::open(store.clone(), rights, settings::schedule(config)).map_err(AppError::setting)
 }

@@ -6,13 +6,13 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use chrono::NaiveDate;
+use chrono::{NaiveDate, NaiveTime};
 use ring::digest;
 
 use super::AppError;
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{Address, Config, Secret};
-use crate::domain::{accounts, catalog, mail, playback, schedule};
+use crate::config::{Address, Config, Secret, Unrated, WatershedRule, WhenFull};
+use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
 use crate::types::time::DAY;
 
@@ -152,6 +152,21 @@ pub fn schedule(config: &Config) -> schedule::query::View {
     }
 }
 
+/// Which programs ask for the PIN.
+pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
+    let given = &config.parental;
+    let text = |time: NaiveTime| time.format("%H:%M").to_string();
+    let night = catalog::Hours::parse(&text(given.from), &text(given.to));
+    Ok(entitlement::Settings {
+        rule: match given.rule {
+            WatershedRule::Age => entitlement::PinRule::Age,
+            WatershedRule::Watershed => entitlement::PinRule::Watershed,
+        },
+        night: night.map_err(AppError::setting)?,
+        unrated_needs_pin: given.unrated == Unrated::Pin,
+    })
+}
+
 /// Settings of playback.
 pub fn playback(config: &Config) -> playback::Settings {
     let given = &config.playback;
@@ -160,11 +175,20 @@ pub fn playback(config: &Config) -> playback::Settings {
         streams_per_asset: given.streams_per_asset,
         devices: usize::try_from(given.devices).unwrap_or(usize::MAX),
         when_full: match given.when_full {
-            crate::config::WhenFull::Deny => playback::WhenFull::Deny,
-            crate::config::WhenFull::Displace => playback::WhenFull::Displace,
+            WhenFull::Deny => playback::WhenFull::Deny,
+            WhenFull::Displace => playback::WhenFull::Displace,
         },
         clearkey: given.clearkey,
         ..playback::Settings::default()
+    }
+}
+
+/// Where telemetry lies and for how long.
+pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
+    telemetry::Settings {
+        directory: config.server.data_dir.join("telemetry"),
+        retention_days: config.telemetry.retention_days,
+        sync,
     }
 }
 

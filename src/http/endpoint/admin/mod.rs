@@ -2,16 +2,18 @@
 
 pub mod content;
 pub mod system;
+pub mod telemetry;
 pub mod users;
 
 use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
-use content::{ImportCatalogRequest, ImportGuideRequest};
+use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
 use system::{
     AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
     MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, TestMailRequest,
 };
+use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
     AddUserRequest, ChangeUserRequest, GrantRequest, RevokeGrantRequest, SetPinRequest,
     UserRequest, UsersRequest, WhyRequest,
@@ -32,7 +34,7 @@ pub enum OperatorEndpoint {
     Operators,
     AddOperator(AddOperatorRequest),
     RevokeOperator(OperatorRequest),
-    ExportCatalog,
+    ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
     Users(UsersRequest),
@@ -53,6 +55,8 @@ pub enum OperatorEndpoint {
     TestMail(TestMailRequest),
     PlaybackSessions,
     EndPlaybackSession(EndPlaybackSessionRequest),
+    ExportTelemetry(ExportTelemetryRequest),
+    ReportTelemetry(ReportTelemetryRequest),
     VerifyStore,
     RebuildStore,
 }
@@ -83,7 +87,7 @@ impl OperatorEndpoint {
             R::Operators => Self::Operators,
             R::AddOperator => Self::AddOperator(AddOperatorRequest::parse(payload)?),
             R::RevokeOperator => Self::RevokeOperator(OperatorRequest::parse(input)?),
-            R::ExportCatalog => Self::ExportCatalog,
+            R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
@@ -106,6 +110,8 @@ impl OperatorEndpoint {
             R::EndPlaybackSession => {
                 Self::EndPlaybackSession(EndPlaybackSessionRequest::parse(input)?)
             }
+            R::ExportTelemetry => Self::ExportTelemetry(ExportTelemetryRequest::parse(input)?),
+            R::ReportTelemetry => Self::ReportTelemetry(ReportTelemetryRequest::parse(input)?),
             R::VerifyStore => Self::VerifyStore,
             R::RebuildStore => Self::RebuildStore,
         })
