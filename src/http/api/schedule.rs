@@ -7,7 +7,7 @@ use crate::http::context::Context;
 use crate::http::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayOneRequest, DayRequest, LiveOneRequest, LiveRequest,
 };
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::error::ApiError;
 use crate::http::reply::{Gzip, Prepared, Reply, media};
 use crate::http::wire::{m3u, xmltv};
 
@@ -121,7 +121,7 @@ pub fn m3u(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiErr
 }
 
 fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<Reply, ApiError> {
-    let answer = answer.map_err(missing)?;
+    let answer = answer?;
     Ok(Reply::prepared(Prepared {
         media: media::JSON,
         identity: answer.body.joined(),
@@ -129,21 +129,4 @@ fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<R
         tag: answer.tag,
         max_age: Prepared::age(cx.now, answer.valid_until, app.config.schedule.max_age),
     }))
-}
-
-fn missing(missing: Missing) -> ApiError {
-    match missing {
-        Missing::Livestream => ApiError::new(
-            ErrorCode::LivestreamNotFound,
-            "no livestream of that id is known",
-        ),
-        Missing::Current => ApiError::new(
-            ErrorCode::NoCurrentBroadcast,
-            "the livestream has no broadcast at that point",
-        ),
-        Missing::Broadcast => ApiError::new(
-            ErrorCode::BroadcastNotFound,
-            "no broadcast of that id is known",
-        ),
-    }
 }
