@@ -10,6 +10,7 @@
 )]
 
 mod bodies;
+mod catalog;
 mod connections;
 mod coverage;
 mod framing;
