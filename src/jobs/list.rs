@@ -12,7 +12,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     let telemetry = [app.telemetry.clone(), app.telemetry.clone()];
     let [retaining, erasing] = telemetry;
+    let (accounts, mail) = (app.accounts.clone(), app.mail.clone());
     vec![
+        Task::new("accounts-sweep", MINUTE, move |now| {
+            accounts.sweep(now).map(|swept| swept.total())
+        }),
+        Task::new("mail-sweep", 10 * MINUTE, move |now| mail.sweep(now)),
         Task::new("telemetry-retention", 10 * MINUTE, move |now| {
             retaining.retain(now)
         }),
