@@ -8,6 +8,7 @@
 pub mod address;
 pub mod entitle;
 pub mod error;
+mod granted;
 pub mod heartbeat;
 pub mod lifecycle;
 pub mod limits;

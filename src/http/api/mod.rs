@@ -2,11 +2,13 @@
 //! out. No rule of the product stands here.
 
 pub mod catalog;
+pub mod devices;
 pub mod license;
 pub mod login;
 pub mod origin;
 pub mod playback;
 pub mod schedule;
+pub mod sessions;
 pub mod telemetry;
 pub mod users;
 

@@ -1,3 +1,4 @@
 //! The forms that JSON takes on the wire.
 
 pub mod guide;
+pub mod playback;
