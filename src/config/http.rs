@@ -1,6 +1,7 @@
 //! Settings of the HTTP front: who may ask from where, and under which address we are known.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::types::Malformed;
 
@@ -75,6 +76,16 @@ impl Network {
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         widen(address) & Self::mask(self.bits) == self.base
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wide = Ipv6Addr::from_bits(self.base);
+        match wide.to_ipv4_mapped() {
+            Some(address) if self.bits >= 96 => write!(f, "{address}/{}", self.bits - 96),
+            _ => write!(f, "{wide}/{}", self.bits),
+        }
     }
 }
 

@@ -10,8 +10,11 @@ pub mod operators;
 pub mod partners;
 pub mod playback;
 pub mod schedule;
+pub mod surroundings;
 
 use crate::store::Schema;
+/// What can go wrong in the store, as the errors of the services carry it.
+pub use crate::store::StoreError;
 
 /// Every table of the service.
 #[must_use]
@@ -19,9 +22,9 @@ pub fn schema() -> Schema {
     let schema = partners::schema(Schema::default());
     let schema = operators::schema(schema);
     let schema = accounts::schema(schema);
+    let schema = mail::schema(schema);
     let schema = catalog::schema(schema);
     let schema = entitlement::schema(schema);
-    let schema = playback::schema(schema);
     let schema = schedule::tables::schema(schema);
-    mail::schema(schema)
+    playback::schema(schema)
 }

@@ -169,7 +169,7 @@ codes! {
     /// The import differs suspiciously and waits for approval; `details` has the report.
     ImportHeld = 409, "IMPORT_HELD";
     /// The clock may not be moved here.
-    LabClockOff = 409, "LAB_CLOCK_OFF";
+    LabClockOff = 403, "LAB_CLOCK_OFF";
 
     // The service itself.
     /// No such path.

@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    clock, content, mail, partners, playback as running, probes, store, users as people,
+    clock, content, mail, partners, playback as running, probes, store, telemetry as events,
+    users as people,
 };
 use super::api::{
     catalog, devices, license, login, origin, playback, schedule, sessions, telemetry, users,
@@ -147,6 +148,8 @@ fn operator(
         E::TestMail(request) => later!(app, cx, mail::test, auth, request),
         E::PlaybackSessions => later!(app, cx, running::sessions, auth),
         E::EndPlaybackSession(request) => later!(app, cx, running::end, auth, request),
+        E::ExportTelemetry(request) => later!(app, cx, events::export, auth, request),
+        E::ReportTelemetry(request) => later!(app, cx, events::report, auth, request),
         E::VerifyStore => later!(app, cx, store::verify, auth),
         E::RebuildStore => later!(app, cx, store::rebuild, auth),
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
@@ -140,34 +140,21 @@ enum Socket {
     Unix(UnixListener),
 }
 
-struct Bound {
+/// A socket that is listened on, and what it serves. Bound before the service is put together: its
+/// address may be a part of the answers.
+pub struct Listener {
     socket: Socket,
     table: Table,
     /// Whoever gets through is the machine's administrator.
     local: bool,
 }
 
-/// The listeners of the service, bound and not yet serving.
-pub struct Server {
-    app: Arc<App>,
-    bound: Vec<Bound>,
-}
-
-impl Server {
-    /// A server without listeners.
-    #[must_use]
-    pub const fn new(app: Arc<App>) -> Self {
-        Self {
-            app,
-            bound: Vec::new(),
-        }
-    }
-
-    /// Listens on an address; with port 0 the kernel chooses one. Gives the address.
+impl Listener {
+    /// Listens on an address; with port 0 the kernel chooses one.
     ///
     /// # Errors
     /// The address cannot be had.
-    pub fn bind(&mut self, address: SocketAddr, table: Table) -> io::Result<SocketAddr> {
+    pub fn tcp(address: SocketAddr, table: Table) -> io::Result<Self> {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -175,13 +162,11 @@ impl Server {
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let listener = socket.listen(BACKLOG)?;
-        let address = listener.local_addr()?;
-        self.bound.push(Bound {
+        Ok(Self {
             socket: Socket::Tcp(listener),
             table,
             local: false,
-        });
-        Ok(address)
+        })
     }
 
     /// Listens on a socket in the file system. With `local` it is the administration socket: its
@@ -189,7 +174,7 @@ impl Server {
     ///
     /// # Errors
     /// The path cannot be had, or holds something that is no socket.
-    pub fn bind_unix(&mut self, path: &Path, table: Table, local: bool) -> io::Result<()> {
+    pub fn unix(path: &Path, table: Table, local: bool) -> io::Result<Self> {
         // A socket that a killed process left behind; whether one is served is for the lock of the
         // data directory to say.
         if std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
@@ -197,34 +182,50 @@ impl Server {
         }
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
-        self.bound.push(Bound {
+        Ok(Self {
             socket: Socket::Unix(listener),
             table,
             local,
-        });
-        Ok(())
+        })
     }
 
-    /// Serves, on the runtime that this is called on.
+    /// The address, if it has one.
     #[must_use]
-    pub fn start(self) -> Running {
-        let halt = Arc::new(Halt::default());
-        let (open, ended) = mpsc::channel(1);
-        let acceptor = Acceptor {
-            seats: Arc::new(Seats {
-                app: Arc::clone(&self.app),
-                open: AtomicU32::new(0),
-                by_address: DashMap::new(),
-            }),
-            app: self.app,
-            halt: Arc::clone(&halt),
-            open,
-        };
-        for bound in self.bound {
-            tokio::spawn(accept(acceptor.clone(), bound));
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener.local_addr().ok(),
+            Socket::Unix(_) => None,
         }
-        Running { halt, ended }
     }
+}
+
+/// Serves, on the runtime that this is called on.
+#[must_use]
+pub fn serve(app: Arc<App>, listeners: Vec<Listener>) -> Running {
+    let (acceptor, ended) = Acceptor::new(app);
+    let halt = Arc::clone(&acceptor.halt);
+    for listener in listeners {
+        tokio::spawn(accept(acceptor.clone(), listener));
+    }
+    Running { halt, ended }
+}
+
+/// Bytes that a connection inside of this process holds each way.
+const PIPE: usize = 64 * 1024;
+
+/// A connection to the operators' interface inside of this process, as over the administration
+/// socket: for commands that find no server running.
+#[must_use]
+pub fn connect(app: Arc<App>) -> DuplexStream {
+    let (near, far) = tokio::io::duplex(PIPE);
+    let (acceptor, _) = Acceptor::new(app);
+    acceptor.serve(
+        far,
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        None,
+        (Table::Ops, true),
+    );
+    near
 }
 
 /// Listeners that serve.
@@ -257,8 +258,9 @@ struct Acceptor {
     open: mpsc::Sender<()>,
 }
 
-async fn accept(acceptor: Acceptor, bound: Bound) {
+async fn accept(acceptor: Acceptor, listener: Listener) {
     let halt = Arc::clone(&acceptor.halt);
+    let routes = (listener.table, listener.local);
     loop {
         let mut halted = std::pin::pin!(halt.changed());
         halted.as_mut().enable();
@@ -266,16 +268,16 @@ async fn accept(acceptor: Acceptor, bound: Bound) {
             return;
         }
         let next = async {
-            match &bound.socket {
-                Socket::Tcp(listener) => {
-                    let (stream, peer) = listener.accept().await?;
-                    acceptor.seat_tcp(stream, peer, &bound);
+            match &listener.socket {
+                Socket::Tcp(socket) => {
+                    let (stream, peer) = socket.accept().await?;
+                    acceptor.seat_tcp(stream, peer, routes);
                 }
-                Socket::Unix(listener) => {
-                    let (stream, _) = listener.accept().await?;
+                Socket::Unix(socket) => {
+                    let (stream, _) = socket.accept().await?;
                     // A socket has no address: it counts as this machine.
                     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-                    acceptor.serve(stream, peer, None, &bound);
+                    acceptor.serve(stream, peer, None, routes);
                 }
             }
             Ok::<_, io::Error>(())
@@ -300,7 +302,24 @@ async fn accept(acceptor: Acceptor, bound: Bound) {
 }
 
 impl Acceptor {
-    fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, bound: &Bound) {
+    /// One, and what ends when it and all its tasks are gone.
+    fn new(app: Arc<App>) -> (Self, mpsc::Receiver<()>) {
+        let (open, ended) = mpsc::channel(1);
+        let seats = Seats {
+            app: Arc::clone(&app),
+            open: AtomicU32::new(0),
+            by_address: DashMap::new(),
+        };
+        let acceptor = Self {
+            seats: Arc::new(seats),
+            app,
+            halt: Arc::default(),
+            open,
+        };
+        (acceptor, ended)
+    }
+
+    fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, routes: (Table, bool)) {
         let peer = peer.ip().to_canonical();
         let Some(seat) = self.seats.take(peer) else {
             self.app.front.metrics.refused.one();
@@ -310,17 +329,18 @@ impl Acceptor {
         };
         // Answers are small and must not wait for more of them.
         let _ = stream.set_nodelay(true);
-        self.serve(stream, peer, Some(seat), bound);
+        self.serve(stream, peer, Some(seat), routes);
     }
 
-    fn serve<S>(&self, stream: S, peer: IpAddr, seat: Option<Seat>, bound: &Bound)
+    /// Serves the routes of a table; whether the connection is the administration socket's.
+    fn serve<S>(&self, stream: S, peer: IpAddr, seat: Option<Seat>, (table, local): (Table, bool))
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = Service {
             app: Arc::clone(&self.app),
-            table: bound.table,
-            local: bound.local,
+            table,
+            local,
             peer,
             pulse: Arc::new(Pulse::default()),
         };

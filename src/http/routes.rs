@@ -145,6 +145,8 @@ pub enum OperatorRoute {
     TestMail,
     PlaybackSessions,
     EndPlaybackSession,
+    ExportTelemetry,
+    ReportTelemetry,
     VerifyStore,
     RebuildStore,
 }
@@ -295,7 +297,9 @@ impl Route {
         };
         Some(match route {
             O::ReadClock | O::Partners => &[Role::Admin, Role::Content, Role::Agent],
-            O::ExportCatalog | O::ImportCatalog | O::ImportGuide => &[Role::Admin, Role::Content],
+            O::ExportCatalog | O::ImportCatalog | O::ImportGuide | O::ReportTelemetry => {
+                &[Role::Admin, Role::Content]
+            }
             O::Users
             | O::AddUser
             | O::ShowUser
@@ -324,6 +328,7 @@ impl Route {
             | O::AddOperator
             | O::RevokeOperator
             | O::TestMail
+            | O::ExportTelemetry
             | O::VerifyStore
             | O::RebuildStore => &[Role::Admin],
         })

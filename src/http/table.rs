@@ -151,6 +151,8 @@ pub static OPS: &[Route] = &[
     ops(Post, "/admin/v1/mail/test", "admin_test_mail", O::TestMail, SMALL, Upstream),
     ops(Get, "/admin/v1/sessions", "admin_playback_sessions", O::PlaybackSessions, Ignored, Memory),
     ops(Delete, "/admin/v1/sessions/{session}", "admin_end_playback_session", O::EndPlaybackSession, Ignored, Store),
+    ops(Get, "/admin/v1/telemetry/events", "admin_export_telemetry", O::ExportTelemetry, Ignored, Bulk),
+    ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", O::ReportTelemetry, Ignored, Bulk),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", O::VerifyStore, Ignored, Bulk),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", O::RebuildStore, Ignored, Bulk),
 ];

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use playgate::app::App;
+use playgate::app::{App, Ports};
 use playgate::config::http::HttpSettings;
 use playgate::config::limits::Limits;
+use playgate::config::{Inputs, load};
 use playgate::http::auth::{Gate, OperatorIdentity, TryAgainIn, UserIdentity};
 use playgate::http::front::Front;
-use playgate::http::listen::{Running, Server};
+use playgate::http::listen::{Listener, Running, serve};
 use playgate::http::matcher::Table;
 use playgate::http::messages::Messages;
 use playgate::http::routes::RateClass;
 use playgate::observe::metrics::Registry;
-use playgate::observe::readiness::Readiness;
 use playgate::ports::clock::ManualClock;
 use playgate::ports::entropy::SeededEntropy;
 use playgate::ports::{Clock, LabClock};
+use playgate::store::Store;
 use playgate::types::{
     Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind, UnixSeconds, UserId,
 };
@@ -103,6 +104,7 @@ pub struct Lab {
     pub app: Arc<App>,
     pub running: Option<Running>,
     pub runtime: Runtime,
+    _data_dir: tempfile::TempDir,
 }
 
 impl Lab {
@@ -112,9 +114,6 @@ impl Lab {
 
     /// Starts a server with other settings.
     pub fn with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> Self {
-        let mut settings = HttpSettings::default();
-        let mut limits = Limits::default();
-        change(&mut settings, &mut limits);
         let gate = Arc::new(TestGate {
             tokens: Tokens {
                 partner: Token::new_partner([1; 16]),
@@ -125,22 +124,34 @@ impl Lab {
             },
             admitted: AtomicU32::new(u32::MAX),
         });
-        let entropy = Arc::new(SeededEntropy::new(1));
-        let metrics = Arc::new(Registry::default());
-        let messages = Messages::built_in(&settings.language).unwrap();
-        let front = Front::new(&settings, messages, &*entropy, &metrics).unwrap();
+        let data_dir = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            demo: true,
+            flags: vec![(
+                "data_dir",
+                "-",
+                data_dir.path().to_str().unwrap().to_owned(),
+            )],
+            ..Inputs::default()
+        };
+        let config = load(&inputs)
+            .map_err(|problems| problems.to_string())
+            .unwrap()
+            .config;
         let lab = Arc::new(LabClock::new(Arc::new(ManualClock::at(NOON))));
-        let app = Arc::new(App {
+        let ports = Ports {
             clock: Arc::clone(&lab) as Arc<dyn Clock>,
             lab: Some(lab),
-            entropy,
-            http: settings,
-            limits,
-            gate: Arc::clone(&gate) as Arc<dyn Gate>,
-            front,
-            metrics,
-            readiness: Arc::new(Readiness::default()),
-        });
+            entropy: Arc::new(SeededEntropy::new(1)),
+        };
+        let store = Store::in_memory(playgate::domain::schema());
+        let mut app = App::open(config, store, ports, None).unwrap();
+        change(&mut app.http, &mut app.limits);
+        let messages = Messages::built_in(&app.http.language).unwrap();
+        app.metrics = Arc::new(Registry::default());
+        app.front = Front::new(&app.http, messages, &*app.entropy, &app.metrics).unwrap();
+        app.gate = Arc::clone(&gate) as Arc<dyn Gate>;
+        let app = Arc::new(app);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -148,18 +159,19 @@ impl Lab {
             .unwrap();
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let guard = runtime.enter();
-        let mut server = Server::new(Arc::clone(&app));
-        let public = server.bind(local, Table::Public).unwrap();
-        let ops = server.bind(local, Table::Ops).unwrap();
-        let running = server.start();
+        let public = Listener::tcp(local, Table::Public).unwrap();
+        let ops = Listener::tcp(local, Table::Ops).unwrap();
+        let (public_at, ops_at) = (public.address().unwrap(), ops.address().unwrap());
+        let running = serve(Arc::clone(&app), vec![public, ops]);
         drop(guard);
         Self {
-            public,
-            ops,
+            public: public_at,
+            ops: ops_at,
             gate,
             app,
             running: Some(running),
             runtime,
+            _data_dir: data_dir,
         }
     }
 

@@ -15,4 +15,5 @@ mod coverage;
 mod framing;
 mod front;
 mod lab;
+mod tidy;
 mod wire;

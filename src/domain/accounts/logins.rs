@@ -33,6 +33,23 @@ impl Accounts {
         })
     }
 
+    /// The login session of an id, if it is the user's and alive; a cold read.
+    ///
+    /// # Errors
+    /// [`AccountsError::LoginNotFound`].
+    pub fn login(
+        &self,
+        user: &UserId,
+        login: LoginId,
+        now: UnixSeconds,
+    ) -> Result<LoginInfo, AccountsError> {
+        let logins = self.logins(user, now)?;
+        logins
+            .into_iter()
+            .find(|found| found.id == login)
+            .ok_or(AccountsError::LoginNotFound)
+    }
+
     /// The login sessions of a user, oldest first; a cold read.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What operators do with users.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::logins::end_all;
@@ -32,6 +33,16 @@ impl Accounts {
         users.sort_unstable_by_key(|user| user.id);
         users.truncate(limit);
         users
+    }
+
+    /// How many users each partner has, from memory.
+    #[must_use]
+    pub fn counts(&self) -> HashMap<PartnerId, usize> {
+        let mut counts = HashMap::new();
+        self.0
+            .users
+            .for_each(|user| *counts.entry(user.partner).or_default() += 1);
+        counts
     }
 
     /// Changes a user's record, also what users may not change themselves; blocking. Parental control that is switched on

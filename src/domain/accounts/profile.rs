@@ -53,14 +53,6 @@ impl UserChange {
 }
 
 impl Accounts {
-    /// Whether the change needs the user's PIN, from memory: if not, it also needs no lane that
-    /// hashes unless parental control is switched on for the first time.
-    #[must_use]
-    pub fn needs_pin(&self, user: &User, change: &UserChange) -> bool {
-        let present = (user.birth_date, user.parental);
-        user.has_pin && change.guarded(present) != present
-    }
-
     /// Merges the change into the user's record; blocking. Day of birth and parental control need
     /// the PIN once there is one; a PIN that is not needed is neither checked nor counted. Parental
     /// control that is switched on without a PIN makes one and mails it.
@@ -77,14 +69,15 @@ impl Accounts {
     ) -> Result<Arc<User>, AccountsError> {
         change.check(now)?;
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
-        let confirmed = if self.needs_pin(&known, &change) {
+        let present = (known.birth_date, known.parental);
+        let after = change.guarded(present);
+        let confirmed = if known.has_pin && after != present {
             let pin = pin.ok_or(PinError::Required)?;
             Some(self.confirm_pin(id, pin, now, memory)?)
         } else {
             None
         };
-        let (_, after) = change.guarded((known.birth_date, known.parental));
-        let fresh = if after.enabled && !known.has_pin {
+        let fresh = if after.1.enabled && !known.has_pin {
             Some(self.fresh_pin(memory)?)
         } else {
             None

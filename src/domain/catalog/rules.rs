@@ -7,8 +7,8 @@ use super::glob::Glob;
 use super::hours::Hours;
 use super::model::{ExtendedRights, Livestream, Window};
 use crate::domain::schedule::{Broadcast, BroadcastRights};
-use crate::types::time::DAY;
 use crate::types::LivestreamId;
+use crate::types::time::DAY;
 
 /// What a rule or an override says; what is absent stays as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -134,8 +134,9 @@ fn world(settings: Settings) -> World {
     let file = crate::catalog_file::parse(CATALOGUE, None);
     let difference = catalog.import(file, Mode::Replace, false, &|_| false);
     assert!(!difference.unwrap().changes.is_empty());
-    let snapshot = catalog.snapshot();
-    let schedule = Schedule::open(store.clone(), &*snapshot, View::default()).unwrap();
+    let source = catalog.clone();
+    let source = Box::new(move || source.snapshot() as _);
+    let schedule = Schedule::open(store.clone(), source, View::default()).unwrap();
     let draft = Draft::read(&mut Listed(guide().into_iter()), &ChannelMap::new()).unwrap();
     let options = ImportOptions {
         dry_run: false,
@@ -143,7 +144,7 @@ fn world(settings: Settings) -> World {
         now: NOW,
         retention_days: 30,
     };
-    schedule.import(draft, &*snapshot, &options).unwrap();
+    schedule.import(draft, &options).unwrap();
     let grants = Grants::open(store.clone(), catalog.clone()).unwrap();
     let rights = Rights::new(catalog, Arc::new(schedule), grants.clone(), settings);
     World {

@@ -175,7 +175,11 @@ impl Partners {
     ///
     /// # Errors
     /// [`PartnersError::NotFound`], [`PartnersError::TooManyTokens`].
-    pub fn add_token(&self, id: PartnerId, now: UnixSeconds) -> Result<Token, PartnersError> {
+    pub fn add_token(
+        &self,
+        id: PartnerId,
+        now: UnixSeconds,
+    ) -> Result<(PartnerToken, Token), PartnersError> {
         let token = Token::new_partner(self.entropy.array());
         let hash = token.hash();
         self.change(move |txn| {
@@ -187,7 +191,11 @@ impl Partners {
             }
             put_token(txn, &hash, id, now)
         })?;
-        Ok(token)
+        let handle = PartnerToken {
+            id: handle(&hash),
+            created: now,
+        };
+        Ok((handle, token))
     }
 
     /// Revokes the token of a handle; it is refused on the very next request.

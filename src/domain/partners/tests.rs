@@ -20,7 +20,7 @@ fn a_token_leads_to_its_partner_until_it_is_revoked() {
     let (store, partners) = partners();
     let (acme, first) = partners.add("Acme", NOW).unwrap();
     let (other, others) = partners.add("Other", NOW).unwrap();
-    let second = partners.add_token(acme, NOW + 1).unwrap();
+    let (_, second) = partners.add_token(acme, NOW + 1).unwrap();
     for (token, partner) in [(&first, acme), (&second, acme), (&others, other)] {
         assert_eq!(partners.authenticate(&presented(token)), Some(partner));
     }

@@ -6,6 +6,7 @@
 //! the other domains stands in [`world::World`].
 
 pub mod address;
+pub mod challenge;
 pub mod entitle;
 pub mod error;
 mod granted;

@@ -6,5 +6,7 @@ pub mod mail;
 pub mod partners;
 pub mod playback;
 pub mod probes;
+pub mod resolve;
 pub mod store;
+pub mod telemetry;
 pub mod users;

@@ -1,6 +1,8 @@
 //! Handlers of users.
 
+use super::resolve;
 use crate::app::App;
+use crate::domain::accounts::{NewUser, OperatorChange, UserChange};
 use crate::http::api::unwritten;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
@@ -10,70 +12,124 @@ use crate::http::endpoint::admin::users::{
 };
 use crate::http::error::ApiError;
 use crate::http::reply::Reply;
+use crate::http::run::{cold, hashing};
+use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 
 /// GET users.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `PARTNER_NOT_FOUND`.
 pub async fn users(
-    _app: &App,
+    app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
-    _request: UsersRequest,
+    request: UsersRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let named = request.partner.as_ref();
+    let partner = named
+        .map(|named| resolve::partner(app, named))
+        .transpose()?;
+    let accounts = app.accounts.clone();
+    let users = cold(app, move || -> Result<_, ApiError> {
+        Ok(accounts.list(partner, request.after, request.limit))
+    })
+    .await?;
+    let lines: Vec<_> = users
+        .iter()
+        .map(|user| ManagedUser::from(&**user))
+        .collect();
+    Reply::json(&lines)
 }
 
 /// POST users.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `EMAIL_IN_USE`, what is wrong with the password.
 pub async fn add_user(
-    _app: &App,
-    _cx: &Context,
+    app: &App,
+    cx: &Context,
     _auth: OperatorAuth,
-    _request: AddUserRequest,
+    request: AddUserRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let partner = resolve::partner_or_only(app, request.partner.as_ref())?;
+    let now = cx.now;
+    let new = NewUser {
+        email: request.email,
+        name: request.name,
+        country: request.country,
+        locale: request.locale,
+        birth_date: request.birth_date,
+    };
+    let password = request.password;
+    let user = hashing(app, move |accounts, memory| {
+        accounts.add(partner, new, password.as_ref(), now, memory)
+    })
+    .await?;
+    Reply::json(&AddedUser {
+        user_id: user.id.to_string(),
+    })
 }
 
 /// GET a user.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn show_user(
-    _app: &App,
+    app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
-    _request: UserRequest,
+    request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let user = resolve::user(app, &request.user).await?;
+    Reply::json(&ManagedUser::from(&*user))
 }
 
 /// PUT a user: a merge.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn change_user(
-    _app: &App,
-    _cx: &Context,
+    app: &App,
+    cx: &Context,
     _auth: OperatorAuth,
-    _request: ChangeUserRequest,
+    request: ChangeUserRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let id = resolve::user(app, &request.user).await?.id;
+    let now = cx.now;
+    let parental = request.parental_control.unwrap_or_default();
+    let change = OperatorChange {
+        own: UserChange {
+            name: request.name,
+            locale: request.locale,
+            birth_date: request.birth_date,
+            parental_enabled: parental.enabled,
+            parental_limit: parental.limit,
+        },
+        country: request.country,
+        tags: request.tags,
+        disabled: request.disabled,
+    };
+    let user = hashing(app, move |accounts, memory| {
+        accounts.change_by_operator(&id, change, now, memory)
+    })
+    .await?;
+    Reply::json(&ManagedUser::from(&*user))
 }
 
-/// DELETE a user.
+/// DELETE a user with all that is held about them.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn remove_user(
-    _app: &App,
+    app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
-    _request: UserRequest,
+    request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let id = resolve::user(app, &request.user).await?.id;
+    let accounts = app.accounts.clone();
+    cold(app, move || accounts.remove(&id)).await?;
+    Ok(Reply::no_content())
 }
 
 /// GET the grants.
@@ -115,43 +171,60 @@ pub async fn revoke_grant(
     Err(unwritten())
 }
 
-/// PUT the PIN.
+/// PUT the PIN: the one given, or one that is drawn and mailed.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn set_pin(
-    _app: &App,
-    _cx: &Context,
+    app: &App,
+    cx: &Context,
     _auth: OperatorAuth,
-    _request: SetPinRequest,
+    request: SetPinRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let id = resolve::user(app, &request.user).await?.id;
+    let now = cx.now;
+    hashing(app, move |accounts, memory| match &request.pin {
+        Some(pin) => accounts.override_pin(&id, pin, memory),
+        None => accounts.renew_pin(&id, now, memory),
+    })
+    .await?;
+    Ok(Reply::empty_object())
 }
 
-/// GET the sessions.
+/// GET the login sessions.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn sessions(
-    _app: &App,
-    _cx: &Context,
+    app: &App,
+    cx: &Context,
     _auth: OperatorAuth,
-    _request: UserRequest,
+    request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let id = resolve::user(app, &request.user).await?.id;
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let logins = cold(app, move || accounts.logins(&id, now)).await?;
+    let lines: Vec<_> = logins
+        .iter()
+        .map(|login| LoginLine::new(login, None))
+        .collect();
+    Reply::json(&lines)
 }
 
-/// POST logout.
+/// POST logout: ends all login sessions.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn logout(
-    _app: &App,
+    app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
-    _request: UserRequest,
+    request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let id = resolve::user(app, &request.user).await?.id;
+    let accounts = app.accounts.clone();
+    cold(app, move || accounts.end_logins(id)).await?;
+    Ok(Reply::empty_object())
 }
 
 /// DELETE the devices.

@@ -7,12 +7,12 @@ use crate::http::context::Context;
 use crate::http::endpoint::users::DeviceRequest;
 use crate::http::error::ApiError;
 use crate::http::reply::Reply;
+use crate::http::run::cold;
 use crate::http::wire::playback::DeviceBody;
 
 async fn registered(app: &App, auth: UserAuth) -> Result<Vec<Registered>, ApiError> {
     let playback = app.playback.clone();
-    let devices = app.cold.run(move |()| playback.devices_of(&auth.user()))?;
-    Ok(devices.await??)
+    cold(app, move || playback.devices_of(&auth.user())).await
 }
 
 /// GET the devices, oldest first.

@@ -10,7 +10,7 @@ use crate::http::endpoint::playback::LicenseRequest;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::{Reply, media};
 use crate::http::wire::playback::{ClearKeyBody, clear_key_ids, custom_data};
-use crate::ports::upstream::{License, UpstreamError};
+use crate::ports::upstream::License;
 use crate::types::Drm;
 
 /// POST license: checked here, and answered from the catalogue's keys or by the license server of
@@ -56,29 +56,6 @@ fn not_configured(drm: Drm) -> ApiError {
         ErrorCode::LicenseServerFailed,
         format!("no license server is configured for {name}: set `license.{name}.url`"),
     )
-}
-
-impl From<UpstreamError> for ApiError {
-    fn from(error: UpstreamError) -> Self {
-        let (code, message) = match error {
-            UpstreamError::TimedOut => (
-                ErrorCode::LicenseServerTimeout,
-                "the license server did not answer in time",
-            ),
-            UpstreamError::Busy => (
-                ErrorCode::Overloaded,
-                "too many licenses are being waited for; try again shortly",
-            ),
-            UpstreamError::Status(_)
-            | UpstreamError::TooLarge
-            | UpstreamError::Resting
-            | UpstreamError::Connection(_) => (
-                ErrorCode::LicenseServerFailed,
-                "the license server gave no license",
-            ),
-        };
-        Self::new(code, message).with_cause(error)
-    }
 }
 
 /// GET fairplay/certificate.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::accounts::{PinError, User};
-use crate::domain::entitlement::Denied;
 use crate::domain::playback::{
     Beat, Beaten, Considered, Device, EndReason, Grant, Heartbeat, Locked, PlaybackError, Playlist,
     Right, Start, Started, Viewer,
@@ -15,11 +14,10 @@ use crate::http::dispatch::Outcome;
 use crate::http::endpoint::playback::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
 };
-use crate::http::error::{ApiError, Details, ErrorCode, SessionInTheWay};
+use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::{Reply, media};
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
-use crate::store::StoreError;
-use crate::types::{Drm, Token, UnixSeconds};
+use crate::types::{Drm, UnixSeconds};
 
 /// Seconds between two heartbeats (interface, part 8).
 const HEARTBEAT_INTERVAL: u32 = 10;
@@ -64,21 +62,18 @@ async fn unlock(
 ) -> Result<Grant, ApiError> {
     let pin = match pin {
         PinEntry::Given(pin) => pin,
-        PinEntry::Absent => return Err(pin_required()),
+        PinEntry::Absent => return Err(PinError::Required.into()),
         // Decision: what has not the form of a PIN is no guess; it is refused and not counted.
         PinEntry::Unreadable => {
             return Err(ApiError::field("pinCode", "must have four to six digits"));
         }
     };
-    app.accounts
-        .may_enter_pin(&user.id, cx.now)
-        .map_err(pin_refused)?;
-    let accounts = app.accounts.clone();
-    let now = cx.now;
-    app.hashing
-        .run(move |memory| locked.unlock(|user| accounts.check_pin(user, &pin, now, memory)))?
-        .await?
-        .map_err(pin_refused)
+    app.accounts.may_enter_pin(&user.id, cx.now)?;
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let unlocked = app
+        .hashing
+        .run(move |memory| locked.unlock(|user| accounts.check_pin(user, &pin, now, memory)))?;
+    Ok(unlocked.await??)
 }
 
 /// POST preflight.
@@ -161,10 +156,10 @@ pub fn heartbeat(
     match app.playback.heartbeat(&heartbeat, now) {
         Ok(Beaten::Counted) => Outcome::Now(Ok(beaten(now))),
         Ok(Beaten::Reviving(commit)) => Outcome::Later(Box::pin(async move {
-            commit.await.map_err(heartbeat_refused)?;
+            commit.await.map_err(refused)?;
             Ok(beaten(now))
         })),
-        Err(error) => Outcome::Now(Err(heartbeat_refused(error))),
+        Err(error) => Outcome::Now(Err(refused(error))),
     }
 }
 
@@ -197,48 +192,8 @@ pub(super) fn user(app: &App, auth: UserAuth) -> Result<Arc<User>, ApiError> {
     })
 }
 
-fn pin_required() -> ApiError {
-    ApiError::new(
-        ErrorCode::PinCodeRequired,
-        "the program is protected: ask the viewer for the PIN and send it as pinCode",
-    )
-}
-
-fn pin_refused(error: PinError) -> ApiError {
-    match error {
-        PinError::Required => pin_required(),
-        PinError::NotSet => ApiError::new(
-            ErrorCode::PinCodeRequired,
-            "the program is protected, and the user has no PIN yet",
-        ),
-        PinError::Wrong { attempts_left } => {
-            ApiError::new(ErrorCode::PinCodeWrong, "pinCode: is not the user's PIN")
-                .with_details(Details::Attempts { attempts_left })
-        }
-        PinError::Locked { retry_after } => {
-            let seconds = u32::try_from(retry_after.max(1)).unwrap_or(u32::MAX);
-            ApiError::new(ErrorCode::PinCodeLocked, "too many wrong PINs")
-                .with_retry_after(seconds)
-        }
-        other => ApiError::internal(other),
-    }
-}
-
-impl From<Denied> for ApiError {
-    fn from(denied: Denied) -> Self {
-        let code = match denied {
-            Denied::AssetNotFound => ErrorCode::AssetNotFound,
-            Denied::GeoBlocked => ErrorCode::GeoBlocked,
-            Denied::NotEntitled => ErrorCode::NotEntitled,
-            Denied::NotAvailable => ErrorCode::NotAvailable,
-            Denied::NoLiveRights => ErrorCode::NoLiveRights,
-        };
-        Self::new(code, denied.to_string())
-    }
-}
-
 /// The heartbeat alone has a status of its own for the program without live rights.
-fn heartbeat_refused(error: PlaybackError) -> ApiError {
+fn refused(error: PlaybackError) -> ApiError {
     match error {
         PlaybackError::NoLiveRights => ApiError::new(
             ErrorCode::NoLiveRightsNow,
@@ -246,66 +201,4 @@ fn heartbeat_refused(error: PlaybackError) -> ApiError {
         ),
         other => other.into(),
     }
-}
-
-impl From<PlaybackError> for ApiError {
-    fn from(error: PlaybackError) -> Self {
-        use PlaybackError as E;
-        let code = match error {
-            E::DrmProtocolMismatch(_) => ErrorCode::DrmProtocolMismatch,
-            E::EntitlementInvalid => ErrorCode::EntitlementInvalid,
-            E::GeoBlocked => ErrorCode::GeoBlocked,
-            E::DeviceLimitReached => ErrorCode::DeviceLimitReached,
-            E::StreamLimitReached(ref sessions) => {
-                let sessions = sessions.iter().map(|way| SessionInTheWay {
-                    session_id: way.session.to_string(),
-                    device_model: way.model.clone(),
-                    since: way.since.0,
-                });
-                let sessions = sessions.collect();
-                return Self::new(ErrorCode::StreamLimitReached, error.to_string())
-                    .with_details(Details::Sessions { sessions });
-            }
-            E::AssetNotFound => ErrorCode::AssetNotFound,
-            E::ProtocolNotAvailable => ErrorCode::ProtocolNotAvailable,
-            E::SessionNotFound => ErrorCode::SessionNotFound,
-            E::SessionEnded(reason) => {
-                return Self::new(ErrorCode::SessionEnded, ended(reason));
-            }
-            E::EntitlementExpired => ErrorCode::EntitlementExpired,
-            E::SessionMismatch => ErrorCode::SessionMismatch,
-            E::TooManyBeats => {
-                return Self::new(ErrorCode::RateLimited, error.to_string()).with_retry_after(1);
-            }
-            E::NoLiveRights => ErrorCode::NoLiveRights,
-            E::PinCodeRequired => return pin_required(),
-            E::DrmMismatch => ErrorCode::DrmMismatch,
-            E::KeyNotAllowed => ErrorCode::KeyNotAllowed,
-            E::DeviceNotFound => ErrorCode::DeviceNotFound,
-            E::Store(error) => return store_failed(error),
-        };
-        Self::new(code, error.to_string())
-    }
-}
-
-fn ended(reason: EndReason) -> &'static str {
-    match reason {
-        EndReason::Stopped => "the session was stopped by its player",
-        EndReason::Expired => "the session has expired: no heartbeat came in time",
-        EndReason::Displaced => "the session was displaced by another device of the user",
-        EndReason::Replaced => "the session was displaced by a new start on the same device",
-        EndReason::Revoked => "the session was revoked",
-    }
-}
-
-/// What a failing store means to who asked for playback.
-pub(super) fn store_failed(error: StoreError) -> ApiError {
-    let code = match error {
-        StoreError::Full | StoreError::Closed | StoreError::Failed(_) => {
-            ErrorCode::StoreUnavailable
-        }
-        StoreError::Overloaded => ErrorCode::Overloaded,
-        other => return ApiError::internal(other),
-    };
-    ApiError::new(code, "nothing can be written at present; try again shortly").with_cause(error)
 }

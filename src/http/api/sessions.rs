@@ -5,25 +5,26 @@
 //! phone ends its login.
 
 use crate::app::App;
-use crate::domain::accounts::{AccountsError, LoginInfo};
 use crate::domain::playback::EndReason;
-use crate::http::api::playback::store_failed;
 use crate::http::auth::UserAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::users::SessionRequest;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::error::ApiError;
 use crate::http::reply::Reply;
+use crate::http::run::cold;
 use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
+use crate::http::wire::users::LoginLine;
 
 /// GET the sessions: logins, then playback, oldest first.
 ///
 /// # Errors
 /// Those of the store.
 pub async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let logins = logins(app, cx, auth).await?;
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let logins = cold(app, move || accounts.logins(&auth.user(), now)).await?;
     let logins = logins
         .iter()
-        .map(|login| SessionBody::of_login(login, login.id == auth.login()));
+        .map(|login| SessionBody::Login(LoginLine::new(login, Some(auth.login()))));
     let playing = app.playback.sessions_of(&auth.user(), cx.now);
     let playing = playing
         .into_iter()
@@ -45,10 +46,13 @@ pub async fn session(
     if let Some(view) = playing.find(|view| view.id == request.playback) {
         return Reply::json(&SessionBody::Playback(PlaybackSessionBody::own(view)));
     }
-    let logins = logins(app, cx, auth).await?;
-    let found = logins.iter().find(|login| login.id == request.login);
-    let login = found.ok_or_else(unknown)?;
-    Reply::json(&SessionBody::of_login(login, login.id == auth.login()))
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let login = cold(app, move || {
+        accounts.login(&auth.user(), request.login, now)
+    })
+    .await?;
+    let line = LoginLine::new(&login, Some(auth.login()));
+    Reply::json(&SessionBody::Login(line))
 }
 
 /// DELETE all sessions: nobody is logged in, and nothing plays.
@@ -58,8 +62,7 @@ pub async fn session(
 pub async fn end_sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     app.playback.end_all(&auth.user(), cx.now).await?;
     let accounts = app.accounts.clone();
-    let ended = app.cold.run(move |()| accounts.end_logins(auth.user()))?;
-    ended.await?.map_err(refused)?;
+    cold(app, move || accounts.end_logins(auth.user())).await?;
     Ok(Reply::no_content())
 }
 
@@ -82,29 +85,6 @@ pub async fn end_session(
         return Ok(Reply::no_content());
     }
     let accounts = app.accounts.clone();
-    let ended = app
-        .cold
-        .run(move |()| accounts.end_login(auth.user(), request.login))?;
-    ended.await?.map_err(refused)?;
+    cold(app, move || accounts.end_login(auth.user(), request.login)).await?;
     Ok(Reply::no_content())
-}
-
-async fn logins(app: &App, cx: &Context, auth: UserAuth) -> Result<Vec<LoginInfo>, ApiError> {
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    let logins = app
-        .cold
-        .run(move |()| accounts.logins(&auth.user(), now))?;
-    logins.await?.map_err(store_failed)
-}
-
-fn unknown() -> ApiError {
-    ApiError::new(ErrorCode::SessionNotFound, "there is no such session")
-}
-
-fn refused(error: AccountsError) -> ApiError {
-    match error {
-        AccountsError::LoginNotFound => unknown(),
-        AccountsError::Store(error) => store_failed(error),
-        other => ApiError::internal(other),
-    }
 }

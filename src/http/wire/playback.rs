@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::accounts::LoginInfo;
 use crate::domain::playback::{Issued, Registered, SessionView};
 use crate::http::error::ApiError;
 use crate::http::json::Object;
+use crate::http::wire::users::LoginLine;
 use crate::types::{AssetId, SessionId, UserId};
 
 /// The program of a livestream that an entitlement was asked at.
@@ -178,36 +178,14 @@ impl From<Registered> for DeviceBody {
     }
 }
 
-/// A session of a user, of a login or of playback.
-#[derive(Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
+/// A session of a user.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub enum SessionBody {
-    /// A login session.
-    Login {
-        /// Its id.
-        session_id: String,
-        /// When it began.
-        since: i64,
-        /// When it ends by itself.
-        expires: i64,
-        /// Whether it is the one of this request.
-        current: bool,
-    },
-    /// A playback session.
+    /// Of a login.
+    Login(LoginLine),
+    /// Of playback.
     Playback(PlaybackSessionBody),
-}
-
-impl SessionBody {
-    /// A login session, of which `current` says whether it is the asker's.
-    #[must_use]
-    pub fn of_login(login: &LoginInfo, current: bool) -> Self {
-        Self::Login {
-            session_id: login.id.to_string(),
-            since: login.created.0,
-            expires: login.expires.0,
-            current,
-        }
-    }
 }
 
 /// A playback session.

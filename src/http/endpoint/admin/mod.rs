@@ -2,6 +2,7 @@
 
 pub mod content;
 pub mod system;
+pub mod telemetry;
 pub mod users;
 
 use super::{Input, Payload};
@@ -12,6 +13,7 @@ use system::{
     AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
     MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, TestMailRequest,
 };
+use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
     AddUserRequest, ChangeUserRequest, GrantRequest, RevokeGrantRequest, SetPinRequest,
     UserRequest, UsersRequest, WhyRequest,
@@ -53,6 +55,8 @@ pub enum OperatorEndpoint {
     TestMail(TestMailRequest),
     PlaybackSessions,
     EndPlaybackSession(EndPlaybackSessionRequest),
+    ExportTelemetry(ExportTelemetryRequest),
+    ReportTelemetry(ReportTelemetryRequest),
     VerifyStore,
     RebuildStore,
 }
@@ -106,6 +110,8 @@ impl OperatorEndpoint {
             R::EndPlaybackSession => {
                 Self::EndPlaybackSession(EndPlaybackSessionRequest::parse(input)?)
             }
+            R::ExportTelemetry => Self::ExportTelemetry(ExportTelemetryRequest::parse(input)?),
+            R::ReportTelemetry => Self::ReportTelemetry(ReportTelemetryRequest::parse(input)?),
             R::VerifyStore => Self::VerifyStore,
             R::RebuildStore => Self::RebuildStore,
         })

@@ -136,6 +136,8 @@ pub struct ChangeUserRequest {
     pub parental_control: Option<ParentalControlChange>,
     /// All tags.
     pub tags: Option<Vec<String>>,
+    /// Whether the account is shut.
+    pub disabled: Option<bool>,
 }
 
 impl ChangeUserRequest {
@@ -159,6 +161,7 @@ impl ChangeUserRequest {
             birth_date: body.parsed("birthDate", BirthDate::parse)?,
             parental_control: ParentalControlChange::read(&body)?,
             tags,
+            disabled: body.boolean("disabled")?,
         })
     }
 }

@@ -1,0 +1,276 @@
+//! The assembled service: ports, settings and services, put together once. No logic.
+
+mod gate;
+mod keys;
+mod settings;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use crate::config::Config;
+use crate::config::http::HttpSettings;
+use crate::config::limits::Limits;
+use crate::domain;
+use crate::domain::accounts::{Accounts, Eraser, HashMemory};
+use crate::domain::catalog::Catalog;
+use crate::domain::entitlement::{self, Grants, Rights};
+use crate::domain::mail::Mail;
+use crate::domain::operators::Operators;
+use crate::domain::partners::Partners;
+use crate::domain::playback::Playback;
+use crate::domain::schedule::{self, Schedule};
+use crate::domain::surroundings::Surroundings;
+use crate::http::auth::Gate;
+use crate::http::front::Front;
+use crate::http::lanes::Lane;
+use crate::observe::metrics::Registry;
+use crate::observe::readiness::Readiness;
+use crate::ports::media::MediaDirectory;
+use crate::ports::upstream::LicenseServers;
+use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
+use crate::store::{Options, Store, StoreError};
+use gate::{Doors, PartnerRates};
+use keys::KeyError;
+
+/// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
+const HASHES_WAITING: usize = 128;
+/// Cold reads at a time. They wait for the disk, not for a core.
+const COLD_THREADS: usize = 4;
+/// Cold reads that may wait.
+const COLD_WAITING: usize = 1_024;
+/// Imports and verifications that may wait: they run one after the other.
+const BULK_WAITING: usize = 4;
+
+/// What every handler gets.
+pub struct App {
+    /// The clock. Read once per request, by the service.
+    pub clock: Arc<dyn Clock>,
+    /// The same clock where an operator may move it.
+    pub lab: Option<Arc<LabClock>>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// The configuration.
+    pub config: Config,
+    /// Settings of the HTTP front.
+    pub http: HttpSettings,
+    /// Limits that are settings.
+    pub limits: Limits,
+    /// Who asks.
+    pub gate: Arc<dyn Gate>,
+    /// What the front made of its settings.
+    pub front: Front,
+    /// Metrics.
+    pub metrics: Arc<Registry>,
+    /// What is in the way of doing our work.
+    pub readiness: Arc<Readiness>,
+
+    /// Partners and their access tokens.
+    pub partners: Partners,
+    /// Operators of the administration interface.
+    pub operators: Operators,
+    /// Users and their logins.
+    pub accounts: Accounts,
+    /// The queue of mails.
+    pub mail: Mail,
+    /// Livestreams, assets, offers.
+    pub catalog: Catalog,
+    /// The broadcast schedule.
+    pub schedule: Arc<Schedule>,
+    /// The offers that users have.
+    pub grants: Grants,
+    /// Who may play what.
+    pub rights: Rights,
+    /// Entitlements, sessions, devices.
+    pub playback: Playback,
+    /// License servers of others.
+    pub licenses: LicenseServers,
+    /// The files of the built-in origin.
+    pub media: MediaDirectory,
+
+    /// Work that hashes passwords and PINs.
+    pub hashing: Lane<HashMemory>,
+    /// Cold reads, and short work that waits for a commit.
+    pub cold: Lane<()>,
+    /// Imports and verifications, one at a time.
+    pub bulk: Lane<()>,
+
+    /// The store, for its own verbs. The last field: services go before what they stand on.
+    pub store: Store,
+}
+
+/// Why the service cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The store cannot be opened or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A setting cannot be used.
+    #[error("{0}")]
+    Setting(String),
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A key of the appliance cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A thread cannot be started.
+    #[error("no thread can be started: {0}")]
+    Threads(io::Error),
+}
+
+impl AppError {
+    fn setting(error: impl std::error::Error) -> Self {
+        Self::Setting(error.to_string())
+    }
+}
+
+/// Opens the store of a configuration: the first thing that a process does, since it holds the lock
+/// of the data directory.
+///
+/// # Errors
+/// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
+pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError> {
+    Store::open(&config.server.data_dir, domain::schema(), options)
+}
+
+/// The ports of a service: the world as it is, or as a test wants it.
+pub struct Ports {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The same clock where an operator may move it.
+    pub lab: Option<Arc<LabClock>>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Ports {
+    /// The machine's, with a clock that can be moved where the configuration allows that.
+    #[must_use]
+    pub fn of_machine(config: &Config) -> Self {
+        let lab = config
+            .lab
+            .clock
+            .then(|| Arc::new(LabClock::new(Arc::new(SystemClock))));
+        Self {
+            clock: match &lab {
+                Some(lab) => Arc::clone(lab) as Arc<dyn Clock>,
+                None => Arc::new(SystemClock),
+            },
+            lab,
+            entropy: Arc::new(SystemEntropy::default()),
+        }
+    }
+}
+
+impl App {
+    /// Puts the service together over an open store. `listener` is where it is reached, if it is.
+    ///
+    /// # Errors
+    /// [`AppError`].
+    pub fn open(
+        config: Config,
+        store: Store,
+        ports: Ports,
+        listener: Option<SocketAddr>,
+    ) -> Result<Self, AppError> {
+        let Ports {
+            clock,
+            lab,
+            entropy,
+        } = ports;
+        let public_url = settings::public_url(&config, listener);
+        let http = settings::http(&config, &public_url);
+        let metrics = Arc::new(Registry::default());
+        let messages = settings::messages(&config)?;
+        let front = Front::new(&http, messages, &*entropy, &metrics).map_err(AppError::setting)?;
+
+        let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
+        let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
+        let letters = settings::mail(&config, &public_url);
+        let mail =
+            Mail::open(store.clone(), Arc::clone(&entropy), letters).map_err(AppError::setting)?;
+        let limits = settings::accounts(&config);
+        let erasers = vec![entitlement::erase_user as Eraser, domain::playback::erase];
+        let accounts = Accounts::open(
+            store.clone(),
+            Arc::clone(&entropy),
+            limits,
+            mail.clone(),
+            erasers,
+        )?;
+        let master = keys::read_or_make(&config.server.data_dir, keys::CONTENT, &*entropy)?;
+        let zone = settings::catalog(&config);
+        let catalog = Catalog::open(store.clone(), Arc::clone(&entropy), &master, zone)?;
+        let schedule = Arc::new(open_schedule(&config, &store, &catalog)?);
+        let grants = Grants::open(store.clone(), catalog.clone())?;
+        let pins = settings::entitlement(&config)?;
+        let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
+        let world = Arc::new(Surroundings {
+            accounts: accounts.clone(),
+            catalog: catalog.clone(),
+            schedule: Arc::clone(&schedule),
+            rights: rights.clone(),
+            pins,
+        });
+        let signing = match &config.origin.signing_key {
+            Some(secret) => settings::signing_key(secret),
+            None => keys::read_or_make(&config.server.data_dir, keys::ORIGIN, &*entropy)?,
+        };
+        let licenses = settings::licenses(&config)?;
+        let media = MediaDirectory::new(&config.origin.media_dir);
+        let limits = settings::playback(&config);
+        let playback = Playback::open(&store, Arc::clone(&entropy), limits, &signing, world)?;
+
+        let gate = Arc::new(Doors {
+            partners: partners.clone(),
+            operators: operators.clone(),
+            accounts: accounts.clone(),
+            rates: PartnerRates::new(config.limits.partner_requests_per_second),
+        });
+        let cores = available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            clock,
+            lab,
+            entropy,
+            limits: config.limits.clone(),
+            http,
+            gate,
+            front,
+            metrics,
+            readiness: Arc::new(Readiness::default()),
+            partners,
+            operators,
+            accounts,
+            mail,
+            catalog,
+            schedule,
+            grants,
+            rights,
+            playback,
+            licenses,
+            media,
+            hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
+                .map_err(AppError::Threads)?,
+            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
+                .map_err(AppError::Threads)?,
+            bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,
+            store,
+            config,
+        })
+    }
+}
+
+/// The schedule; it asks the catalogue, whenever it renders, what it says by then.
+fn open_schedule(config: &Config, store: &Store, catalog: &Catalog) -> Result<Schedule, AppError> {
+    let catalog = catalog.clone();
+    let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
+    Schedule::open(store.clone(), rights, settings::schedule(config)).map_err(AppError::setting)
+}
