@@ -20,9 +20,11 @@ use crate::domain::entitlement::{self, Grants, Rights};
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::domain::playback::Playback;
+use crate::domain::playback::{self, Playback};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::surroundings::Surroundings;
+use crate::domain::telemetry::{self, Telemetry, TelemetryError};
+use crate::domain::upkeep::Upkeep;
 use crate::http::auth::Gate;
 use crate::http::front::Front;
 use crate::http::lanes::Lane;
@@ -32,6 +34,7 @@ use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Options, Store, StoreError};
+use crate::types::UnixSeconds;
 use gate::{Doors, PartnerRates};
 use keys::KeyError;
 
@@ -89,6 +92,10 @@ pub struct App {
     pub licenses: LicenseServers,
     /// The files of the built-in origin.
     pub media: MediaDirectory,
+    /// Players' telemetry.
+    pub telemetry: Telemetry,
+    /// The health of the store.
+    pub upkeep: Upkeep,
 
     /// Work that hashes passwords and PINs.
     pub hashing: Lane<HashMemory>,
@@ -121,6 +128,9 @@ pub enum AppError {
     /// A key of the appliance cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The files of telemetry cannot be read or made.
+    #[error("telemetry: {0}")]
+    Telemetry(TelemetryError),
     /// A thread cannot be started.
     #[error("no thread can be started: {0}")]
     Threads(io::Error),
@@ -141,7 +151,23 @@ pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError
     Store::open(&config.server.data_dir, domain::schema(), options)
 }
 
-/// The ports of a service: the world as it is, or as a test wants it.
+/// What a service is put together from.
+pub struct Parts {
+    /// The configuration.
+    pub config: Config,
+    /// The open store.
+    pub store: Store,
+    /// The world, as it is or as a test wants it.
+    pub ports: Ports,
+    /// Where the partner interface is served, if it is.
+    pub listener: Option<SocketAddr>,
+    /// Whether files are synced; switched off only by the control runs of durability tests.
+    pub sync: bool,
+    /// Told when a file of the service has failed and the process has to restart.
+    pub on_failure: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// The ports of a service.
 pub struct Ports {
     /// The clock.
     pub clock: Arc<dyn Clock>,
@@ -171,21 +197,24 @@ impl Ports {
 }
 
 impl App {
-    /// Puts the service together over an open store. `listener` is where it is reached, if it is.
+    /// Puts the service together.
     ///
     /// # Errors
     /// [`AppError`].
-    pub fn open(
-        config: Config,
-        store: Store,
-        ports: Ports,
-        listener: Option<SocketAddr>,
-    ) -> Result<Self, AppError> {
-        let Ports {
-            clock,
-            lab,
-            entropy,
-        } = ports;
+    pub fn open(parts: Parts) -> Result<Self, AppError> {
+        let Parts {
+            config,
+            store,
+            ports:
+                Ports {
+                    clock,
+                    lab,
+                    entropy,
+                },
+            listener,
+            sync,
+            on_failure,
+        } = parts;
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
@@ -198,7 +227,11 @@ impl App {
         let mail =
             Mail::open(store.clone(), Arc::clone(&entropy), letters).map_err(AppError::setting)?;
         let limits = settings::accounts(&config);
-        let erasers = vec![entitlement::erase_user as Eraser, domain::playback::erase];
+        let erasers = vec![
+            entitlement::erase_user as Eraser,
+            playback::tables::erase,
+            |txn, user| telemetry::request_erasure(txn, user, UnixSeconds(0)),
+        ];
         let accounts = Accounts::open(
             store.clone(),
             Arc::clone(&entropy),
@@ -229,6 +262,12 @@ impl App {
         let limits = settings::playback(&config);
         let playback = Playback::open(&store, Arc::clone(&entropy), limits, &signing, world)?;
 
+        let events = settings::telemetry(&config, sync);
+        let telemetry = Telemetry::open(store.clone(), events, clock.now(), move |error| {
+            on_failure(error.to_string());
+        })
+        .map_err(AppError::Telemetry)?;
+
         let gate = Arc::new(Doors {
             partners: partners.clone(),
             operators: operators.clone(),
@@ -257,6 +296,8 @@ impl App {
             playback,
             licenses,
             media,
+            telemetry,
+            upkeep: Upkeep::new(store.clone()),
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
                 .map_err(AppError::Threads)?,
             cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())

@@ -13,7 +13,7 @@ use ring::digest;
 use super::AppError;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{self, Address, Config, Secret, Unrated, WatershedRule, WhenFull};
-use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule};
+use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::time::DAY;
@@ -149,7 +149,8 @@ pub fn catalog(config: &Config) -> catalog::Settings {
 pub fn schedule(config: &Config) -> schedule::query::View {
     schedule::query::View {
         day_start: config.schedule.day_start,
-        ..schedule::query::View::default()
+        pad_before: i64::from(config.schedule.padding_before),
+        pad_after: i64::from(config.schedule.padding_after),
     }
 }
 
@@ -221,6 +222,15 @@ fn license_server(
     let server = HttpLicenseServer::new(&settings)
         .map_err(|error| AppError::Setting(format!("`license.{system}`: {error}")))?;
     Ok(Some(Arc::new(server)))
+}
+
+/// Where telemetry lies and for how long.
+pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
+    telemetry::Settings {
+        directory: config.server.data_dir.join("telemetry"),
+        retention_days: config.telemetry.retention_days,
+        sync,
+    }
 }
 
 /// A key of the length that signatures need, of a configured secret of any length.

@@ -14,13 +14,17 @@ use tokio::time::{interval, timeout};
 
 use super::exit::{Exit, Failure, Outcome};
 use super::{output, socket};
-use crate::app::{App, AppError, Ports, open_store};
+use crate::app::{App, AppError, Parts, Ports, open_store};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Address, Config, Loaded, LogFormat, LogLevel};
 use crate::http::listen::{Listener, Running, serve};
 use crate::http::matcher::Table;
+use crate::jobs::Jobs;
 use crate::observe::log;
-use crate::store::{Options, StoreError};
+use crate::store::Options;
+
+/// How long tasks that run may take once the server is asked to stop.
+const JOBS_TIME: Duration = Duration::from_secs(5);
 
 /// A server that serves.
 pub struct Server {
@@ -31,7 +35,8 @@ pub struct Server {
     /// Where operations and administration are served.
     pub ops: Option<SocketAddr>,
     running: Running,
-    failures: mpsc::Receiver<StoreError>,
+    failures: mpsc::Receiver<String>,
+    jobs: Jobs,
 }
 
 /// Starts the log of a server.
@@ -65,14 +70,17 @@ impl Server {
             unsafe_no_sync,
             ..
         } = loaded;
+        let sync = !unsafe_no_sync;
         let (failed, failures) = mpsc::channel(1);
+        let fail = move |error: String| {
+            tracing::error!(error, "the store has failed");
+            // One is enough to end the process.
+            let _ = failed.try_send(error);
+        };
+        let of_store = fail.clone();
         let options = Options {
-            sync: !unsafe_no_sync,
-            on_failure: Box::new(move |error| {
-                tracing::error!(%error, "the store has failed");
-                // One is enough to end the process.
-                let _ = failed.try_send(error.clone());
-            }),
+            sync,
+            on_failure: Box::new(move |error| of_store(error.to_string())),
         };
         let store = open_store(&config, options)?;
         let public = bind_all(&config.server.listen, Table::Public, "listen").await?;
@@ -81,8 +89,17 @@ impl Server {
         let address = public.first().and_then(Listener::address);
         let ops_address = ops.address();
         let shown = shown(&config, address);
-        let ports = Ports::of_machine(&config);
-        let app = Arc::new(App::open(config, store, ports, address)?);
+        let app = Arc::new(App::open(Parts {
+            ports: Ports::of_machine(&config),
+            config,
+            store,
+            listener: address,
+            sync,
+            on_failure: Box::new(fail),
+        })?);
+        let jobs =
+            Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        app.playback.refresh(app.clock.now());
         let mut listeners = public;
         listeners.extend([ops, admin]);
         Ok(Self {
@@ -91,6 +108,7 @@ impl Server {
             public: shown,
             ops: ops_address,
             failures,
+            jobs,
         })
     }
 
@@ -122,10 +140,14 @@ impl Server {
             // Nothing more can be promised to anybody: no request is finished, and what stands on
             // the store is not closed, since closing could wait for ever.
             std::mem::forget(self);
-            return Err(error.into());
+            return Err(Failure::new(Exit::Fatal, error));
         }
         if !self.running.stop(SHUTDOWN_TIME).await {
             tracing::warn!("some requests did not finish in time");
+        }
+        // The runtime has nothing else to do any more, so it may wait here.
+        if !self.jobs.stop(JOBS_TIME) {
+            tracing::warn!("a task did not finish in time");
         }
         if let Ok(place) = socket::Place::of(&self.app.config.server.data_dir) {
             // Left behind it would do no harm: nobody answers on it.
@@ -206,7 +228,9 @@ impl From<AppError> for Failure {
             AppError::Store(error) => error.into(),
             AppError::Setting(_) => Self::usage(error.to_string()),
             AppError::File { .. } => Self::usage(error.to_string()),
-            AppError::Key(_) | AppError::Threads(_) => Self::new(Exit::Fatal, error.to_string()),
+            AppError::Key(_) | AppError::Telemetry(_) | AppError::Threads(_) => {
+                Self::new(Exit::Fatal, error.to_string())
+            }
         }
     }
 }

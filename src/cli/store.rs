@@ -28,9 +28,9 @@ pub enum Command {
 const COLUMNS: [output::Column; 5] = [
     ("TABLE", "table"),
     ("RECORDS", "records"),
-    ("DAMAGED", "damaged/count"),
-    ("MISSING", "missing/count"),
-    ("STALE", "stale/count"),
+    ("DAMAGED", "damaged"),
+    ("MISSING", "missing"),
+    ("STALE", "stale"),
 ];
 
 /// Runs the command.

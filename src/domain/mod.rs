@@ -11,6 +11,8 @@ pub mod partners;
 pub mod playback;
 pub mod schedule;
 pub mod surroundings;
+pub mod telemetry;
+pub mod upkeep;
 
 use crate::store::Schema;
 /// What can go wrong in the store, as the errors of the services carry it.
@@ -26,5 +28,6 @@ pub fn schema() -> Schema {
     let schema = catalog::schema(schema);
     let schema = entitlement::schema(schema);
     let schema = schedule::tables::schema(schema);
-    playback::schema(schema)
+    let schema = playback::schema(schema);
+    telemetry::schema(schema)
 }

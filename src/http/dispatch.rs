@@ -4,11 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    clock, content, mail, partners, playback as running, probes, store, telemetry as events,
-    users as people,
+    catalog as catalog_file, clock, content, grants, mail, partners, playback as running, probes,
+    store, telemetry as events, users as people,
 };
 use super::api::{
-    catalog, devices, license, login, origin, playback, schedule, sessions, telemetry, users,
+    catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
+    users,
 };
 use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
 use super::context::Context;
@@ -102,7 +103,7 @@ fn user(app: &Arc<App>, cx: Context, auth: UserAuth, endpoint: UserEndpoint) -> 
         E::Session(request) => later!(app, cx, sessions::session, auth, request),
         E::EndSessions => later!(app, cx, sessions::end_sessions, auth),
         E::EndSession(request) => later!(app, cx, sessions::end_session, auth, request),
-        E::Offers => later!(app, cx, users::offers, auth),
+        E::Offers => later!(app, cx, offers::offers, auth),
         E::Export => later!(app, cx, users::export, auth),
     }
 }
@@ -127,22 +128,22 @@ fn operator(
         E::Operators => later!(app, cx, partners::operators, auth),
         E::AddOperator(request) => later!(app, cx, partners::add_operator, auth, request),
         E::RevokeOperator(request) => later!(app, cx, partners::revoke_operator, auth, request),
-        E::ExportCatalog => later!(app, cx, content::export_catalog, auth),
-        E::ImportCatalog(request) => later!(app, cx, content::import_catalog, auth, request),
+        E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
+        E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),
         E::Users(request) => later!(app, cx, people::users, auth, request),
         E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
         E::ShowUser(request) => later!(app, cx, people::show_user, auth, request),
         E::ChangeUser(request) => later!(app, cx, people::change_user, auth, *request),
         E::RemoveUser(request) => later!(app, cx, people::remove_user, auth, request),
-        E::Grants(request) => later!(app, cx, people::grants, auth, request),
-        E::Grant(request) => later!(app, cx, people::grant, auth, request),
-        E::RevokeGrant(request) => later!(app, cx, people::revoke_grant, auth, request),
+        E::Grants(request) => later!(app, cx, grants::grants, auth, request),
+        E::Grant(request) => later!(app, cx, grants::grant, auth, request),
+        E::RevokeGrant(request) => later!(app, cx, grants::revoke_grant, auth, request),
         E::SetPin(request) => later!(app, cx, people::set_pin, auth, request),
         E::UserSessions(request) => later!(app, cx, people::sessions, auth, request),
         E::LogoutUser(request) => later!(app, cx, people::logout, auth, request),
         E::ClearUserDevices(request) => later!(app, cx, people::clear_devices, auth, request),
-        E::Why(request) => later!(app, cx, people::why, auth, request),
+        E::Why(request) => later!(app, cx, grants::why, auth, request),
         E::Mails => later!(app, cx, mail::mails, auth),
         E::ShowMail(request) => later!(app, cx, mail::show, auth, request),
         E::TestMail(request) => later!(app, cx, mail::test, auth, request),

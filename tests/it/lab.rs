@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use playgate::app::{App, Ports};
+use playgate::app::{App, Parts, Ports};
 use playgate::config::http::HttpSettings;
 use playgate::config::limits::Limits;
 use playgate::config::{Inputs, load};
@@ -145,7 +145,15 @@ impl Lab {
             entropy: Arc::new(SeededEntropy::new(1)),
         };
         let store = Store::in_memory(playgate::domain::schema());
-        let mut app = App::open(config, store, ports, None).unwrap();
+        let parts = Parts {
+            config,
+            store,
+            ports,
+            listener: None,
+            sync: false,
+            on_failure: Box::new(|error| panic!("{error}")),
+        };
+        let mut app = App::open(parts).unwrap();
         change(&mut app.http, &mut app.limits);
         let messages = Messages::built_in(&app.http.language).unwrap();
         app.metrics = Arc::new(Registry::default());

@@ -13,9 +13,9 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
 use super::Admin;
-use crate::app::{App, Ports, open_store};
+use crate::app::{App, Parts, Ports, open_store};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::socket;
+use crate::cli::{output, socket};
 use crate::config::Loaded;
 use crate::http::listen;
 use crate::store::{Options, Store, StoreError};
@@ -55,8 +55,14 @@ impl Admin {
     }
 
     async fn within(loaded: Loaded, store: Store) -> Result<Self, Failure> {
-        let ports = Ports::of_machine(&loaded.config);
-        let app = App::open(loaded.config, store, ports, None)?;
+        let app = App::open(Parts {
+            ports: Ports::of_machine(&loaded.config),
+            config: loaded.config,
+            store,
+            listener: None,
+            sync: !loaded.unsafe_no_sync,
+            on_failure: Box::new(|error| output::note(&format!("error: {error}"))),
+        })?;
         Self::to(Arc::new(app)).await
     }
 

@@ -1,7 +1,9 @@
 //! Handlers of the administration interface and of the operations listener's probes.
 
+pub mod catalog;
 pub mod clock;
 pub mod content;
+pub mod grants;
 pub mod mail;
 pub mod partners;
 pub mod playback;

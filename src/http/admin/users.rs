@@ -7,8 +7,7 @@ use crate::http::api::unwritten;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::users::{
-    AddUserRequest, ChangeUserRequest, GrantRequest, RevokeGrantRequest, SetPinRequest,
-    UserRequest, UsersRequest, WhyRequest,
+    AddUserRequest, ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
 use crate::http::error::ApiError;
 use crate::http::reply::Reply;
@@ -132,45 +131,6 @@ pub async fn remove_user(
     Ok(Reply::no_content())
 }
 
-/// GET the grants.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn grants(
-    _app: &App,
-    _cx: &Context,
-    _auth: OperatorAuth,
-    _request: UserRequest,
-) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
-/// PUT a grant.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn grant(
-    _app: &App,
-    _cx: &Context,
-    _auth: OperatorAuth,
-    _request: GrantRequest,
-) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
-/// DELETE a grant.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn revoke_grant(
-    _app: &App,
-    _cx: &Context,
-    _auth: OperatorAuth,
-    _request: RevokeGrantRequest,
-) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
 /// PUT the PIN: the one given, or one that is drawn and mailed.
 ///
 /// # Errors
@@ -236,19 +196,6 @@ pub async fn clear_devices(
     _cx: &Context,
     _auth: OperatorAuth,
     _request: UserRequest,
-) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
-/// GET why.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn why(
-    _app: &App,
-    _cx: &Context,
-    _auth: OperatorAuth,
-    _request: WhyRequest,
 ) -> Result<Reply, ApiError> {
     Err(unwritten())
 }

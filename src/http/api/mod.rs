@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod devices;
 pub mod license;
 pub mod login;
+pub mod offers;
 pub mod origin;
 pub mod playback;
 pub mod schedule;

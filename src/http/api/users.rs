@@ -2,7 +2,6 @@
 
 use crate::app::App;
 use crate::domain::accounts::{Login, UserChange};
-use crate::http::api::unwritten;
 use crate::http::auth::UserAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::users::{
@@ -128,14 +127,6 @@ pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply,
     })
     .await?;
     Ok(Reply::empty_object())
-}
-
-/// GET the user's offers.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn offers(_app: &App, _cx: &Context, _auth: UserAuth) -> Result<Reply, ApiError> {
-    Err(unwritten())
 }
 
 /// GET all that is held about the user.

@@ -2,8 +2,11 @@
 //! service. No text of a lower layer gets into a message; it travels as the cause, for the log.
 
 mod accounts;
+mod catalog;
 mod partners;
 mod playback;
+
+pub use catalog::denial;
 
 use super::error::{ApiError, ErrorCode};
 use crate::domain::StoreError;

@@ -1,22 +1,8 @@
-//! The situations of rights, playback and license servers.
+//! The situations of playback and license servers.
 
-use crate::domain::entitlement::Denied;
 use crate::domain::playback::{EndReason, InTheWay, PlaybackError};
 use crate::http::error::{ApiError, Details, ErrorCode, SessionInTheWay};
 use crate::ports::upstream::UpstreamError;
-
-impl From<Denied> for ApiError {
-    fn from(denied: Denied) -> Self {
-        let code = match denied {
-            Denied::AssetNotFound => ErrorCode::AssetNotFound,
-            Denied::GeoBlocked => ErrorCode::GeoBlocked,
-            Denied::NotEntitled => ErrorCode::NotEntitled,
-            Denied::NotAvailable => ErrorCode::NotAvailable,
-            Denied::NoLiveRights => ErrorCode::NoLiveRights,
-        };
-        Self::new(code, denied.to_string())
-    }
-}
 
 impl From<PlaybackError> for ApiError {
     fn from(error: PlaybackError) -> Self {

@@ -1,5 +1,7 @@
 //! The forms that JSON takes on the wire.
 
+pub mod catalog;
+pub mod entitlement;
 pub mod guide;
 pub mod login;
 pub mod mail;

@@ -5,6 +5,36 @@ use bytes::Bytes;
 use super::super::{Input, Payload};
 use crate::http::body::BodyStream;
 use crate::http::error::ApiError;
+use crate::types::Malformed;
+
+/// The language of a catalogue file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CatalogFormat {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+/// GET catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportCatalogRequest {
+    /// The language; TOML where none is named.
+    pub format: CatalogFormat,
+}
+
+impl ExportCatalogRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let format = input.query.parsed("format", |text| match text {
+            "toml" => Ok(CatalogFormat::Toml),
+            "json" => Ok(CatalogFormat::Json),
+            _ => Err(Malformed("must be toml or json")),
+        })?;
+        Ok(Self {
+            format: format.unwrap_or(CatalogFormat::Toml),
+        })
+    }
+}
 
 /// POST catalog/import.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ pub mod users;
 use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
-use content::{ImportCatalogRequest, ImportGuideRequest};
+use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
 use system::{
     AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
     MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, TestMailRequest,
@@ -34,7 +34,7 @@ pub enum OperatorEndpoint {
     Operators,
     AddOperator(AddOperatorRequest),
     RevokeOperator(OperatorRequest),
-    ExportCatalog,
+    ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
     Users(UsersRequest),
@@ -87,7 +87,7 @@ impl OperatorEndpoint {
             R::Operators => Self::Operators,
             R::AddOperator => Self::AddOperator(AddOperatorRequest::parse(payload)?),
             R::RevokeOperator => Self::RevokeOperator(OperatorRequest::parse(input)?),
-            R::ExportCatalog => Self::ExportCatalog,
+            R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
