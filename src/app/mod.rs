@@ -226,19 +226,7 @@ impl App {
         let letters = settings::mail(&config, &public_url);
         let mail =
             Mail::open(store.clone(), Arc::clone(&entropy), letters).map_err(AppError::setting)?;
-        let limits = settings::accounts(&config);
-        let erasers = vec![
-            entitlement::erase_user as Eraser,
-            playback::tables::erase,
-            |txn, user| telemetry::request_erasure(txn, user, UnixSeconds(0)),
-        ];
-        let accounts = Accounts::open(
-            store.clone(),
-            Arc::clone(&entropy),
-            limits,
-            mail.clone(),
-            erasers,
-        )?;
+        let accounts = open_accounts(&config, &store, &entropy, &mail)?;
         let master = keys::read_or_make(&config.server.data_dir, keys::CONTENT, &*entropy)?;
         let zone = settings::catalog(&config);
         let catalog = Catalog::open(store.clone(), Arc::clone(&entropy), &master, zone)?;
@@ -253,21 +241,9 @@ impl App {
             rights: rights.clone(),
             pins,
         });
-        let signing = match &config.origin.signing_key {
-            Some(secret) => settings::signing_key(secret),
-            None => keys::read_or_make(&config.server.data_dir, keys::ORIGIN, &*entropy)?,
-        };
-        let licenses = settings::licenses(&config)?;
-        let media = MediaDirectory::new(&config.origin.media_dir);
-        let limits = settings::playback(&config);
-        let playback = Playback::open(&store, Arc::clone(&entropy), limits, &signing, world)?;
+        let playback = open_playback(&config, &store, &entropy, world)?;
 
-        let events = settings::telemetry(&config, sync);
-        let telemetry = Telemetry::open(store.clone(), events, clock.now(), move |error| {
-            on_failure(error.to_string());
-        })
-        .map_err(AppError::Telemetry)?;
-
+        let telemetry = open_telemetry(&config, &store, clock.now(), sync, on_failure)?;
         let gate = Arc::new(Doors {
             partners: partners.clone(),
             operators: operators.clone(),
@@ -294,8 +270,8 @@ impl App {
             grants,
             rights,
             playback,
-            licenses,
-            media,
+            licenses: settings::licenses(&config)?,
+            media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
             upkeep: Upkeep::new(store.clone()),
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
@@ -314,4 +290,61 @@ fn open_schedule(config: &Config, store: &Store, catalog: &Catalog) -> Result<Sc
     let catalog = catalog.clone();
     let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
     Schedule::open(store.clone(), rights, settings::schedule(config)).map_err(AppError::setting)
+}
+
+/// The users, and who else forgets one that is erased.
+fn open_accounts(
+    config: &Config,
+    store: &Store,
+    entropy: &Arc<dyn Entropy>,
+    mail: &Mail,
+) -> Result<Accounts, StoreError> {
+    let erasers = vec![
+        entitlement::erase_user as Eraser,
+        playback::erase,
+        |txn, user| telemetry::request_erasure(txn, user, UnixSeconds(0)),
+    ];
+    Accounts::open(
+        store.clone(),
+        Arc::clone(entropy),
+        settings::accounts(config),
+        mail.clone(),
+        erasers,
+    )
+}
+
+/// Playback, with the key that its addresses are signed with.
+fn open_playback(
+    config: &Config,
+    store: &Store,
+    entropy: &Arc<dyn Entropy>,
+    world: Arc<Surroundings>,
+) -> Result<Playback, AppError> {
+    let signing = match &config.origin.signing_key {
+        Some(secret) => settings::signing_key(secret),
+        None => keys::read_or_make(&config.server.data_dir, keys::ORIGIN, &**entropy)?,
+    };
+    let limits = settings::playback(config);
+    Ok(Playback::open(
+        store,
+        Arc::clone(entropy),
+        limits,
+        &signing,
+        world,
+    )?)
+}
+
+/// Telemetry. `on_failure` is told when its files have failed.
+fn open_telemetry(
+    config: &Config,
+    store: &Store,
+    now: UnixSeconds,
+    sync: bool,
+    on_failure: Box<dyn Fn(String) + Send + Sync>,
+) -> Result<Telemetry, AppError> {
+    let events = settings::telemetry(config, sync);
+    Telemetry::open(store.clone(), events, now, move |error| {
+        on_failure(error.to_string());
+    })
+    .map_err(AppError::Telemetry)
 }

@@ -48,15 +48,8 @@ pub async fn device(
 /// # Errors
 /// Those of the store.
 pub async fn clear_devices(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    match app
-        .playback
-        .forget_devices(&auth.user(), None, cx.now)
-        .await
-    {
-        // An empty list is what was asked for.
-        Ok(()) | Err(PlaybackError::DeviceNotFound) => Ok(Reply::no_content()),
-        Err(other) => Err(other.into()),
-    }
+    app.playback.clear_devices(&auth.user(), cx.now).await?;
+    Ok(Reply::no_content())
 }
 
 /// DELETE a device.
@@ -70,7 +63,7 @@ pub async fn remove_device(
     request: DeviceRequest,
 ) -> Result<Reply, ApiError> {
     app.playback
-        .forget_devices(&auth.user(), Some(request.device), cx.now)
+        .forget_device(&auth.user(), request.device, cx.now)
         .await?;
     Ok(Reply::no_content())
 }

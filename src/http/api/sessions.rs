@@ -28,7 +28,7 @@ pub async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, 
     let playing = app.playback.sessions_of(&auth.user(), cx.now);
     let playing = playing
         .into_iter()
-        .map(|view| SessionBody::Playback(PlaybackSessionBody::own(view)));
+        .map(|view| SessionBody::Playback(Box::new(PlaybackSessionBody::own(view))));
     Reply::json(&logins.chain(playing).collect::<Vec<_>>())
 }
 
@@ -44,7 +44,9 @@ pub async fn session(
 ) -> Result<Reply, ApiError> {
     let mut playing = app.playback.sessions_of(&auth.user(), cx.now).into_iter();
     if let Some(view) = playing.find(|view| view.id == request.playback) {
-        return Reply::json(&SessionBody::Playback(PlaybackSessionBody::own(view)));
+        return Reply::json(&SessionBody::Playback(Box::new(PlaybackSessionBody::own(
+            view,
+        ))));
     }
     let (accounts, now) = (app.accounts.clone(), cx.now);
     let login = cold(app, move || {

@@ -185,7 +185,7 @@ pub enum SessionBody {
     /// Of a login.
     Login(LoginLine),
     /// Of playback.
-    Playback(PlaybackSessionBody),
+    Playback(Box<PlaybackSessionBody>),
 }
 
 /// A playback session.
