@@ -31,6 +31,8 @@ use crate::http::front::Front;
 use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
+use crate::ports::media::MediaDirectory;
+use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Options, Store, StoreError};
 use gate::{Doors, PartnerRates};
@@ -87,6 +89,10 @@ pub struct App {
     pub rights: Rights,
     /// Entitlements, sessions, devices.
     pub playback: Playback,
+    /// License servers of others.
+    pub licenses: LicenseServers,
+    /// The files of the built-in origin.
+    pub media: MediaDirectory,
     /// Players' telemetry.
     pub telemetry: Telemetry,
     /// The health of the store.
@@ -265,6 +271,8 @@ impl App {
             grants,
             rights,
             playback,
+            licenses: settings::licenses(&config)?,
+            media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
             upkeep: Upkeep::new(store.clone()),
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
