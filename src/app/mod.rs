@@ -32,7 +32,6 @@ use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Options, Store, StoreError};
-use crate::types::UnixSeconds;
 use gate::{Doors, PartnerRates};
 use keys::KeyError;
 
@@ -224,7 +223,7 @@ impl App {
         let erasers = vec![
             entitlement::erase_user as Eraser,
             playback::tables::erase,
-            |txn, user| telemetry::request_erasure(txn, user, UnixSeconds(0)),
+            telemetry::request_erasure,
         ];
         let accounts = Accounts::open(
             store.clone(),

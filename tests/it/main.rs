@@ -15,5 +15,6 @@ mod coverage;
 mod framing;
 mod front;
 mod lab;
+mod telemetry;
 mod tidy;
 mod wire;
