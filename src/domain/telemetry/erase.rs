@@ -9,7 +9,7 @@ use super::segment::Segment;
 use super::tables::{ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry};
 use crate::store::{All, Durability, StoreError, Txn};
-use crate::types::UserId;
+use crate::types::{UnixSeconds, UserId};
 
 /// Users whose events are erased in one go of the job.
 const USERS_AT_ONCE: usize = 16;
@@ -19,8 +19,12 @@ const USERS_AT_ONCE: usize = 16;
 ///
 /// # Errors
 /// As [`Txn::put`].
-pub fn request_erasure(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
-    txn.put::<Erasures>(user, &ErasureRecord {})
+pub fn request_erasure(
+    txn: &mut Txn<'_>,
+    user: &UserId,
+    now: UnixSeconds,
+) -> Result<(), StoreError> {
+    txn.put::<Erasures>(user, &ErasureRecord { since: now })
 }
 
 impl Telemetry {
@@ -28,10 +32,12 @@ impl Telemetry {
     ///
     /// # Errors
     /// That a file or the store failed; the job tries again.
-    pub fn erase(&self, user: UserId) -> Result<(), TelemetryError> {
+    pub fn erase(&self, user: UserId, now: UnixSeconds) -> Result<(), TelemetryError> {
         self.inner
             .store
-            .write(Durability::Durable, move |txn| request_erasure(txn, &user))
+            .write(Durability::Durable, move |txn| {
+                request_erasure(txn, &user, now)
+            })
             .wait()?;
         self.erase_noted(user)
     }
@@ -45,9 +51,9 @@ impl Telemetry {
             .inner
             .store
             .read(|txn| txn.scan::<Erasures>(&All, USERS_AT_ONCE))?;
-        for (user, ErasureRecord {}) in &noted {
+        for (user, ErasureRecord { since }) in &noted {
             self.erase_noted(*user)?;
-            tracing::info!(%user, "telemetry of a user erased");
+            tracing::info!(%user, %since, "telemetry of a user erased");
         }
         Ok(noted.len())
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
-use crate::types::UserId;
+use crate::types::{UnixSeconds, UserId};
 
 /// Adds this module's tables.
 #[must_use]
@@ -45,7 +45,9 @@ impl Index for HoursByUser {
 /// That a user's events are to be erased. The record outlives a kill between the removal of an
 /// account and that of its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ErasureRecord {}
+pub(super) struct ErasureRecord {
+    pub(super) since: UnixSeconds,
+}
 
 impl Record for ErasureRecord {}
 
@@ -70,6 +72,9 @@ mod tests {
         let hex = data_encoding::HEXLOWER.encode(&key);
         assert_eq!(hex, format!("800000000007a120{}", "07".repeat(16)));
         assert_eq!(read_record(&[]), Some(UserHourRecord {}));
-        assert_eq!(read_record(&[]), Some(ErasureRecord {}));
+        // 1,800,000,000 as a zigzag varint of 64 bits.
+        let since = UnixSeconds(1_800_000_000);
+        let golden = [0xfc, 0x00, 0xa4, 0x93, 0xd6];
+        assert_eq!(read_record(&golden), Some(ErasureRecord { since }));
     }
 }

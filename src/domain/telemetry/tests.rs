@@ -283,7 +283,7 @@ fn a_user_is_erased_and_the_others_stay() {
             .unwrap();
     }
     let now = NOW + 2 * HOUR;
-    telemetry.erase(sender(1).user).unwrap();
+    telemetry.erase(sender(1).user, now).unwrap();
     assert_eq!(sequences(&telemetry, Selection::default()), [10, 11, 12]);
     assert_eq!(bench.index_rows(), 3);
     let trace = sender(1).user;
@@ -310,7 +310,7 @@ fn an_erasure_that_was_noted_is_done_later() {
     let noted: Result<(), crate::store::StoreError> = bench
         .store
         .write(crate::store::Durability::Durable, move |txn| {
-            request_erasure(txn, &user)
+            request_erasure(txn, &user, NOW)
         })
         .wait();
     noted.unwrap();
