@@ -19,6 +19,7 @@ mod front;
 mod house;
 mod lab;
 mod reset;
+mod telemetry;
 mod tidy;
 mod user;
 mod wire;
