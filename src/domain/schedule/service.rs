@@ -119,7 +119,7 @@ impl Schedule {
     pub fn retain(&self, now: UnixSeconds, retention_days: u32) -> Result<(), ScheduleError> {
         let mut shelf = self.shelf.lock();
         let first = first_day(now, retention_days);
-        shelf.drop_before(first);
+        let dropped = shelf.drop_before(&self.store, first);
         let from = UnixSeconds(first * DAY);
         let old = self.snapshot.load_full();
         let is_old = |c: &Arc<Channel>| c.starts.first().is_some_and(|start| *start < from);
@@ -129,6 +129,7 @@ impl Schedule {
             let channels = old.channels().map(|c| Arc::new(c.since(from, &mut slab)));
             self.publish(Snapshot::of(channels.collect::<Vec<_>>()));
         }
+        dropped?;
         shelf.sweep(&self.store)?;
         Ok(())
     }

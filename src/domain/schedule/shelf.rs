@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::model::Broadcast;
-use super::tables::{Chunk, ChunkKey, Chunks, Head, Heads, chunks};
-use crate::store::{Durability, Store, StoreError};
+use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Head, Heads, chunks};
+use crate::store::{All, Durability, Store, StoreError};
 use crate::types::LivestreamId;
 
 /// How many chunks are read at a time, and how many are written in one plan: at most 768 KiB, so
@@ -12,6 +12,8 @@ use crate::types::LivestreamId;
 const BATCH: usize = 64;
 /// How many chunks one plan deletes.
 const SWEEP: usize = 1_000;
+/// How many chunks retention takes at a time: several days of a usual schedule; the next run goes on.
+const RETIRED: usize = 100_000;
 
 /// The chunks of one day that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,15 +177,23 @@ impl Shelf {
         }
     }
 
-    /// Takes days before `first` off the shelf.
-    pub(super) fn drop_before(&mut self, first: i64) {
-        for (livestream, days) in &mut self.livestreams {
-            let kept = days.split_off(&first);
-            for (day, old) in std::mem::replace(days, kept) {
-                self.garbage.extend(keys(livestream, day, Some(old)));
+    /// Takes days before `first` off the shelf: as the index by day has them, so that not every
+    /// livestream is looked through.
+    pub(super) fn drop_before(&mut self, store: &Store, first: i64) -> Result<(), StoreError> {
+        let old = store.read(|txn| txn.range_index::<ByDay>(&All, &first, RETIRED))?;
+        for ((day, livestream), key) in old {
+            if let Some(days) = self.livestreams.get_mut(&livestream) {
+                days.remove(&day);
+                if days.is_empty() {
+                    self.livestreams.remove(&livestream);
+                }
             }
+            self.garbage.push(key);
         }
-        self.livestreams.retain(|_, days| !days.is_empty());
+        // An older generation of such a day may have been noted before.
+        self.garbage.sort_unstable();
+        self.garbage.dedup();
+        Ok(())
     }
 
     /// Deletes what does not count. What could not be deleted stays noted.

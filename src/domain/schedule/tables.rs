@@ -6,13 +6,15 @@
 //! counts, then the old ones go. Of each day the newest generation that counts holds; whatever is
 //! newer than the head was left behind by an import that did not end.
 //!
-//! There is no index beside: broadcasts by id and by tv day are found in memory, where all of them
-//! are, so that a changed zone or start of the day leaves nothing to rebuild here.
+//! The primary key is the index by livestream, [`ByDay`] the one by day: retention takes the days
+//! that are over from it. Its days are of UTC. Broadcasts by id and by tv day are found in memory,
+//! where all of them are: tv days depend on a livestream's zone and on where the day begins, and
+//! computed in memory they leave nothing to rebuild here when either changes.
 
 use serde::{Deserialize, Serialize};
 
 use super::model::Broadcast;
-use crate::store::{Record, Schema, Table};
+use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
 use crate::types::LivestreamId;
 
 /// How large a chunk may become, in bytes; one broadcast is never larger.
@@ -38,6 +40,22 @@ impl Table for Chunks {
     const NAME: &'static str = "schedule_chunks";
     type Key = ChunkKey;
     type Record = Chunk;
+
+    const INDEXES: &'static [TreeName] = &[ByDay::NAME];
+
+    fn index(key: &Self::Key, _: &Self::Record, entries: &mut Entries) {
+        let (livestream, day, _, _) = key;
+        entries.add::<ByDay>(&(*day, livestream.clone()), key);
+    }
+}
+
+/// The chunks by UTC day, then livestream; it follows from the key alone.
+pub struct ByDay;
+
+impl Index for ByDay {
+    const NAME: TreeName = "schedule_by_day";
+    type Table = Chunks;
+    type Key = (i64, LivestreamId);
 }
 
 /// Which generations count.

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::import::draft::{ChannelMap, Draft};
 use super::import::{GuideError, GuideEvent, GuideProgramme, GuideSource, Skip};
-use super::tables::{Chunk, Chunks};
+use super::tables::{ByDay, Chunk, ChunkKey, Chunks};
 use super::*;
-use crate::store::{Durability, Options, Schema, Store, StoreError};
+use crate::store::{All, Durability, Options, Schema, Store, StoreError, Table, TreeName};
 use crate::types::time::{DAY, HOUR};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
@@ -413,6 +413,97 @@ fn s4_adds_the_piece_of_the_livestream_and_leaves_out_the_unknown() {
     assert_eq!(snapshot.by_id(&id("none")).unwrap_err(), Missing::Broadcast);
 }
 
+fn assert_sound(store: &Store) {
+    for report in store.verify().unwrap() {
+        assert!(report.is_sound(), "{report:?}");
+    }
+}
+
+fn by_day(store: &Store) -> Vec<((i64, LivestreamId), ChunkKey)> {
+    store
+        .read(|txn| txn.scan_index::<ByDay>(&All, 1_000))
+        .unwrap()
+}
+
+#[test]
+fn the_index_by_day_follows_imports_and_retention() {
+    let catalogue = two_channels();
+    let store = in_memory();
+    let schedule = open(store.clone(), &catalogue);
+    let first = MIDNIGHT / DAY;
+    let rows: Vec<_> = (0..4)
+        .flat_map(|day| {
+            let (from, to) = (day * 1_440, day * 1_440 + 1_440);
+            [("news", "A", from, to), ("film", "B", from, to)]
+        })
+        .collect();
+    schedule.import(guide(&rows), &options()).unwrap();
+    assert_sound(&store);
+    let days = |store: &Store| by_day(store).into_iter().map(|((day, _), _)| day - first);
+    assert_eq!(days(&store).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2, 3, 3]);
+    assert!(
+        by_day(&store).iter().all(|((day, livestream), key)| {
+            (key.1, &key.0) == (*day, livestream) && key.2 == 1
+        })
+    );
+    // A day written anew is there once, under its new generation.
+    let mut changed = rows.clone();
+    changed[2].1 = "C";
+    schedule.import(guide(&changed), &options()).unwrap();
+    assert_sound(&store);
+    assert_eq!(days(&store).count(), 8);
+    schedule.retain(UnixSeconds(MIDNIGHT + 2 * DAY), 0).unwrap();
+    assert_sound(&store);
+    assert_eq!(days(&store).collect::<Vec<_>>(), [2, 2, 3, 3]);
+    schedule.retain(UnixSeconds(MIDNIGHT + 9 * DAY), 0).unwrap();
+    assert_sound(&store);
+    assert_eq!(days(&store).count(), 0);
+    assert!(schedule.broadcasts(&livestream("news")).unwrap().is_empty());
+    let again = schedule.import(guide(&rows), &options()).unwrap();
+    assert_eq!(again.difference.added, 8);
+    assert_sound(&store);
+}
+
+/// The table without its index, to harm the index.
+struct Unindexed;
+
+impl Table for Unindexed {
+    const NAME: TreeName = Chunks::NAME;
+    type Key = ChunkKey;
+    type Record = Chunk;
+}
+
+#[test]
+fn verification_finds_what_the_index_lacks_and_a_rebuild_mends_it() {
+    let catalogue = two_channels();
+    let store = in_memory();
+    let schedule = open(store.clone(), &catalogue);
+    schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
+    let whole = by_day(&store);
+    let (gone, stray) = (whole[0].1.clone(), (livestream("news"), 1, 1, 0));
+    let harmed: Result<(), StoreError> = store
+        .write(Durability::Logged, move |txn| {
+            let chunk = txn.get::<Chunks>(&gone)?.unwrap();
+            txn.delete::<Unindexed>(&gone)?;
+            txn.put::<Unindexed>(&stray, &chunk)
+        })
+        .wait();
+    harmed.unwrap();
+    let found = |reports: Vec<crate::store::TableReport>| {
+        let chunks = reports.into_iter().find(|r| r.table == Chunks::NAME);
+        let chunks = chunks.unwrap();
+        (chunks.missing.count, chunks.stale.count)
+    };
+    assert_eq!(found(store.verify().unwrap()), (1, 1));
+    assert_eq!(found(store.rebuild().unwrap()), (1, 1));
+    assert_sound(&store);
+    let days: Vec<_> = by_day(&store)
+        .into_iter()
+        .map(|((day, _), _)| day)
+        .collect();
+    assert_eq!(days, [1, MIDNIGHT / DAY]);
+}
+
 /// A random week: gaps and lengths in minutes, for each of some channels.
 fn any_week() -> impl Strategy<Value = Vec<(i64, i64)>> {
     prop::collection::vec(
@@ -521,6 +612,7 @@ proptest! {
             prop_assert!(starts.iter().all(|start| seen.contains(start)));
             prop_assert!(seen.is_sorted_by(|a, b| a < b));
         }
+        assert_sound(&schedule.store);
         // What is restored from the store is what was served.
         let again = open(schedule.store.clone(), &catalogue);
         for id in snapshot.channels().flat_map(|c| (0..c.entries.len()).map(|at| c.id(at))) {
