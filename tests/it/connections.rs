@@ -179,3 +179,21 @@ fn the_end_has_a_deadline() {
     assert!(began.elapsed() < Duration::from_secs(2));
     assert!(busy.ends_within(Duration::from_secs(1)));
 }
+
+#[test]
+fn the_local_socket_is_the_administrator() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    let lab = Lab::start();
+    let mode = std::fs::metadata(&lab.socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    let mut stream = UnixStream::connect(&lab.socket).unwrap();
+    let put = request("PUT", "/admin/v1/clock", &[], "{\"offset\":9}");
+    stream.write_all(put.as_bytes()).unwrap();
+    let mut first = [0; 12];
+    std::io::Read::read_exact(&mut stream, &mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    assert_eq!(lab.app.lab.as_ref().unwrap().offset(), 9);
+    assert_eq!(ask(lab.ops, put).status, 401);
+}

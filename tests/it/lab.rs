@@ -2,6 +2,7 @@
 //! user and one operator.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use playgate::ports::{Clock, LabClock};
 use playgate::types::{
     Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind, UnixSeconds, UserId,
 };
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// When every test begins: 2026-01-01T12:00:00Z.
@@ -33,6 +35,8 @@ pub struct Tokens {
     pub partner: Token,
     /// Of another partner, without users.
     pub other_partner: Token,
+    /// One that the gate panics on.
+    pub panicking: Token,
     pub user: Token,
     pub admin: Token,
     pub agent: Token,
@@ -50,6 +54,7 @@ const OTHER_PARTNER: PartnerId = PartnerId::from_bytes([9; 16]);
 
 impl Gate for TestGate {
     fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
+        assert!(*token != self.tokens.panicking.hash(), "on purpose");
         if *token == self.tokens.partner.hash() {
             Some(PARTNER)
         } else {
@@ -99,6 +104,9 @@ impl Gate for TestGate {
 pub struct Lab {
     pub public: SocketAddr,
     pub ops: SocketAddr,
+    /// The local administration socket.
+    pub socket: PathBuf,
+    _folder: TempDir,
     pub gate: Arc<TestGate>,
     pub app: Arc<App>,
     pub running: Option<Running>,
@@ -119,6 +127,7 @@ impl Lab {
             tokens: Tokens {
                 partner: Token::new_partner([1; 16]),
                 other_partner: Token::new_partner([9; 16]),
+                panicking: Token::new_partner([8; 16]),
                 user: Token::new(TokenKind::User, [2; 32]),
                 admin: Token::new(TokenKind::Operator, [3; 32]),
                 agent: Token::new(TokenKind::Operator, [4; 32]),
@@ -151,11 +160,18 @@ impl Lab {
         let mut server = Server::new(Arc::clone(&app));
         let public = server.bind(local, Table::Public).unwrap();
         let ops = server.bind(local, Table::Ops).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("admin.sock");
+        // Left behind by a process that was killed.
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        server.bind_unix(&socket, Table::Ops, true).unwrap();
         let running = server.start();
         drop(guard);
         Self {
             public,
             ops,
+            socket,
+            _folder: folder,
             gate,
             app,
             running: Some(running),
