@@ -13,9 +13,3 @@ pub mod sessions;
 pub mod telemetry;
 pub mod users;
 
-use super::error::ApiError;
-
-/// What a handler answers that is not written yet.
-pub(super) fn unwritten() -> ApiError {
-    ApiError::internal("not written yet")
-}
