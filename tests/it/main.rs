@@ -15,6 +15,8 @@ mod connections;
 mod coverage;
 mod framing;
 mod front;
+mod guides;
 mod lab;
+mod schedule;
 mod tidy;
 mod wire;

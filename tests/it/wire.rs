@@ -108,6 +108,10 @@ impl Wire {
             body: Vec::new(),
         };
         let empty = method == "HEAD" || matches!(status, 204 | 304);
+        if !empty && answer.header("transfer-encoding") == Some("chunked") {
+            answer.body = self.chunks();
+            return Some(answer);
+        }
         let length: usize = match answer.header("content-length") {
             _ if empty => 0,
             Some(text) => text.parse().unwrap(),
@@ -118,6 +122,30 @@ impl Wire {
         }
         answer.body = self.unread.drain(..length).collect();
         Some(answer)
+    }
+
+    /// A body in chunks, without trailers.
+    fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let at = loop {
+                if let Some(at) = self.unread.windows(2).position(|w| w == b"\r\n") {
+                    break at;
+                }
+                assert!(self.fill(), "the body breaks off");
+            };
+            let size = std::str::from_utf8(&self.unread[..at]).unwrap();
+            let size = usize::from_str_radix(size, 16).unwrap();
+            let end = at + 2 + size + 2;
+            while self.unread.len() < end {
+                assert!(self.fill(), "the body breaks off");
+            }
+            body.extend_from_slice(&self.unread[at + 2..at + 2 + size]);
+            self.unread.drain(..end);
+            if size == 0 {
+                return body;
+            }
+        }
     }
 
     /// Whether the server ends the connection within the time, without a further answer.
