@@ -9,6 +9,7 @@
     reason = "a helper of a test that cannot go on fails the test"
 )]
 
+mod accounts;
 mod bodies;
 mod catalog;
 mod connections;
@@ -16,7 +17,11 @@ mod coverage;
 mod framing;
 mod front;
 mod guides;
+mod house;
 mod lab;
+mod reset;
 mod schedule;
+mod telemetry;
 mod tidy;
+mod user;
 mod wire;

@@ -117,32 +117,34 @@ impl Wire {
             Some(text) => text.parse().unwrap(),
             None => panic!("an answer without a length: {head}"),
         };
-        while self.unread.len() < length {
-            assert!(self.fill(), "the body breaks off");
-        }
-        answer.body = self.unread.drain(..length).collect();
+        answer.body = self.bytes(length);
         Some(answer)
     }
 
-    /// A body in chunks, without trailers.
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        while self.unread.len() < length {
+            assert!(self.fill(), "the body breaks off");
+        }
+        self.unread.drain(..length).collect()
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(at) = self.unread.windows(2).position(|w| w == b"\r\n") {
+                let line = self.bytes(at + 2);
+                return String::from_utf8(line).unwrap().trim_end().to_owned();
+            }
+            assert!(self.fill(), "the body breaks off");
+        }
+    }
+
     fn chunks(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         loop {
-            let at = loop {
-                if let Some(at) = self.unread.windows(2).position(|w| w == b"\r\n") {
-                    break at;
-                }
-                assert!(self.fill(), "the body breaks off");
-            };
-            let size = std::str::from_utf8(&self.unread[..at]).unwrap();
-            let size = usize::from_str_radix(size, 16).unwrap();
-            let end = at + 2 + size + 2;
-            while self.unread.len() < end {
-                assert!(self.fill(), "the body breaks off");
-            }
-            body.extend_from_slice(&self.unread[at + 2..at + 2 + size]);
-            self.unread.drain(..end);
-            if size == 0 {
+            let length = usize::from_str_radix(&self.line(), 16).unwrap();
+            body.extend(self.bytes(length));
+            assert_eq!(self.line(), "");
+            if length == 0 {
                 return body;
             }
         }

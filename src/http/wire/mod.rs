@@ -7,6 +7,7 @@ pub mod login;
 pub mod m3u;
 pub mod mail;
 pub mod partners;
+pub mod playback;
 pub mod report;
 pub mod telemetry;
 pub mod users;
