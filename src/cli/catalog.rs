@@ -48,7 +48,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             json,
         } => {
             let report = import(global, &file, merge, dry_run).await?;
-            output::record(&report, json)
+            show(&report, json)
         }
         Command::Export { json } => {
             let format = if json { "json" } else { "toml" };
@@ -56,6 +56,33 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             global.admin().await?.download(&target).await
         }
     }
+}
+
+/// What an import changes, one thing a line, and the sum.
+fn show(report: &Value, json: bool) -> Outcome {
+    if json {
+        return output::json(report);
+    }
+    let changes = report.get("changes").and_then(Value::as_array);
+    for change in changes.into_iter().flatten() {
+        let text = change.get("text").and_then(Value::as_str);
+        output::line(text.unwrap_or_default())?;
+    }
+    let count = |member: &str| report.get(member).and_then(Value::as_u64).unwrap_or(0);
+    let dry_run = report.get("dryRun") == Some(&Value::Bool(true));
+    output::note(&format!(
+        "{} added, {} changed, {} removed, {} unchanged{}",
+        count("added"),
+        count("changed"),
+        count("removed"),
+        count("unchanged"),
+        if dry_run {
+            "; nothing was imported"
+        } else {
+            ""
+        }
+    ));
+    Ok(())
 }
 
 async fn import(
