@@ -12,3 +12,4 @@ pub mod schedule;
 pub mod sessions;
 pub mod telemetry;
 pub mod users;
+
