@@ -121,13 +121,14 @@ pub async fn change_user(
 /// `USER_NOT_FOUND`.
 pub async fn remove_user(
     app: &App,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
+    let now = cx.now;
     let id = resolve::user(app, &request.user).await?.id;
     let accounts = app.accounts.clone();
-    cold(app, move || accounts.remove(&id)).await?;
+    cold(app, move || accounts.remove(&id, now)).await?;
     Ok(Reply::no_content())
 }
 

@@ -4,6 +4,7 @@
 mod accounts;
 mod catalog;
 mod partners;
+mod schedule;
 
 pub use catalog::denial;
 
