@@ -1,6 +1,7 @@
 //! The assembled service: ports, settings and services, put together once. No logic.
 
 mod gate;
+mod ground;
 mod keys;
 mod settings;
 
@@ -14,26 +15,28 @@ use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
 use crate::domain;
-use crate::domain::accounts::{Accounts, Eraser, HashMemory};
+use crate::domain::accounts::{Accounts, HashMemory};
 use crate::domain::catalog::Catalog;
-use crate::domain::entitlement::{self, Grants, Rights};
+use crate::domain::entitlement::{Grants, Rights};
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::domain::playback::{self, Playback};
-use crate::domain::schedule::{self, Schedule};
+use crate::domain::playback::Playback;
+use crate::domain::schedule::Schedule;
 use crate::domain::surroundings::Surroundings;
-use crate::domain::telemetry::{self, Telemetry, TelemetryError};
+use crate::domain::telemetry::{Telemetry, TelemetryError};
 use crate::domain::upkeep::Upkeep;
 use crate::http::auth::Gate;
 use crate::http::front::Front;
 use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
+use crate::ports::media::MediaDirectory;
+use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Options, Store, StoreError};
-use crate::types::UnixSeconds;
 use gate::{Doors, PartnerRates};
+use ground::Ground;
 use keys::KeyError;
 
 /// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
@@ -86,6 +89,10 @@ pub struct App {
     pub rights: Rights,
     /// Entitlements, sessions, devices.
     pub playback: Playback,
+    /// License servers of others.
+    pub licenses: LicenseServers,
+    /// The files of the built-in origin.
+    pub media: MediaDirectory,
     /// Players' telemetry.
     pub telemetry: Telemetry,
     /// The health of the store.
@@ -215,50 +222,28 @@ impl App {
         let messages = settings::messages(&config)?;
         let front = Front::new(&http, messages, &*entropy, &metrics).map_err(AppError::setting)?;
 
+        let ground = Ground {
+            config: &config,
+            store: &store,
+            entropy: &entropy,
+        };
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
-        let letters = settings::mail(&config, &public_url);
-        let mail =
-            Mail::open(store.clone(), Arc::clone(&entropy), letters).map_err(AppError::setting)?;
-        let limits = settings::accounts(&config);
-        let erasers = vec![
-            entitlement::erase_user as Eraser,
-            playback::tables::erase,
-            |txn, user| telemetry::request_erasure(txn, user, UnixSeconds(0)),
-        ];
-        let accounts = Accounts::open(
-            store.clone(),
-            Arc::clone(&entropy),
-            limits,
-            mail.clone(),
-            erasers,
-        )?;
-        let master = keys::read_or_make(&config.server.data_dir, keys::CONTENT, &*entropy)?;
-        let zone = settings::catalog(&config);
-        let catalog = Catalog::open(store.clone(), Arc::clone(&entropy), &master, zone)?;
-        let schedule = Arc::new(open_schedule(&config, &store, &catalog)?);
+        let mail = ground.mail(&public_url)?;
+        let accounts = ground.accounts(&mail)?;
+        let catalog = ground.catalog()?;
+        let schedule = ground.schedule(&catalog)?;
         let grants = Grants::open(store.clone(), catalog.clone())?;
         let pins = settings::entitlement(&config)?;
         let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
-        let world = Arc::new(Surroundings {
+        let playback = ground.playback(Arc::new(Surroundings {
             accounts: accounts.clone(),
             catalog: catalog.clone(),
             schedule: Arc::clone(&schedule),
             rights: rights.clone(),
             pins,
-        });
-        let signing = match &config.origin.signing_key {
-            Some(secret) => settings::signing_key(secret),
-            None => keys::read_or_make(&config.server.data_dir, keys::ORIGIN, &*entropy)?,
-        };
-        let limits = settings::playback(&config);
-        let playback = Playback::open(&store, Arc::clone(&entropy), limits, &signing, world)?;
-
-        let events = settings::telemetry(&config, sync);
-        let telemetry = Telemetry::open(store.clone(), events, clock.now(), move |error| {
-            on_failure(error.to_string());
-        })
-        .map_err(AppError::Telemetry)?;
+        }))?;
+        let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),
@@ -286,6 +271,8 @@ impl App {
             grants,
             rights,
             playback,
+            licenses: settings::licenses(&config)?,
+            media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
             upkeep: Upkeep::new(store.clone()),
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
@@ -297,11 +284,4 @@ impl App {
             config,
         })
     }
-}
-
-/// The schedule; it asks the catalogue, whenever it renders, what it says by then.
-fn open_schedule(config: &Config, store: &Store, catalog: &Catalog) -> Result<Schedule, AppError> {
-    let catalog = catalog.clone();
-    let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
-    Schedule::open(store.clone(), rights, settings::schedule(config)).map_err(AppError::setting)
 }

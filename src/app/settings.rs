@@ -5,15 +5,17 @@ use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chrono::{NaiveDate, NaiveTime};
 use ring::digest;
 
 use super::AppError;
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{Address, Config, Secret, Unrated, WatershedRule, WhenFull};
+use crate::config::{self, Address, Config, Secret, Unrated, WatershedRule, WhenFull};
 use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
+use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::time::DAY;
 
 const MINUTE: i64 = 60;
@@ -179,8 +181,47 @@ pub fn playback(config: &Config) -> playback::Settings {
             WhenFull::Displace => playback::WhenFull::Displace,
         },
         clearkey: given.clearkey,
+        beats: playback::BeatRate {
+            per_second: config.limits.heartbeats_per_second,
+            burst: config.limits.heartbeat_burst,
+        },
         ..playback::Settings::default()
     }
+}
+
+/// The license servers of others, and the certificate of FairPlay.
+pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
+    let fairplay_certificate = match &config.fairplay_extra.certificate {
+        Some(path) => Some(fs::read(path).map_err(|error| AppError::File {
+            path: path.clone(),
+            error,
+        })?),
+        None => None,
+    };
+    Ok(LicenseServers {
+        widevine: license_server("widevine", &config.widevine)?,
+        playready: license_server("playready", &config.playready)?,
+        fairplay: license_server("fairplay", &config.fairplay)?,
+        fairplay_certificate: fairplay_certificate.map(Into::into),
+    })
+}
+
+fn license_server(
+    system: &str,
+    given: &config::LicenseServer,
+) -> Result<Option<Arc<dyn upstream::LicenseServer>>, AppError> {
+    let Some(url) = &given.url else {
+        return Ok(None);
+    };
+    let settings = LicenseServerSettings {
+        url: url.clone(),
+        authorization: given.authorization.as_ref().map(|s| s.reveal().to_owned()),
+        custom_data_header: given.custom_data_header.clone(),
+        timeout: given.timeout,
+    };
+    let server = HttpLicenseServer::new(&settings)
+        .map_err(|error| AppError::Setting(format!("`license.{system}`: {error}")))?;
+    Ok(Some(Arc::new(server)))
 }
 
 /// Where telemetry lies and for how long.

@@ -7,7 +7,10 @@ use super::admin::{
     catalog as catalog_file, clock, content, grants, mail, partners, playback as running, probes,
     store, telemetry as events, users as people,
 };
-use super::api::{catalog, license, login, offers, origin, playback, schedule, telemetry, users};
+use super::api::{
+    catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
+    users,
+};
 use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
 use super::context::Context;
 use super::endpoint::{Endpoint, OpenEndpoint, OperatorEndpoint, PartnerEndpoint, UserEndpoint};
@@ -60,12 +63,12 @@ fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndp
     match endpoint {
         E::Live(request) => Outcome::Now(schedule::live(app, &cx, auth, request)),
         E::LiveOne(request) => Outcome::Now(schedule::live_one(app, &cx, auth, request)),
-        E::Day(request) => later!(app, cx, schedule::day, auth, request),
-        E::DayOne(request) => later!(app, cx, schedule::day_one, auth, request),
-        E::Broadcast(request) => later!(app, cx, schedule::broadcast, auth, request),
-        E::Broadcasts(request) => later!(app, cx, schedule::broadcasts, auth, request),
-        E::Xmltv => later!(app, cx, schedule::xmltv, auth),
-        E::M3u => later!(app, cx, schedule::m3u, auth),
+        E::Day(request) => Outcome::Now(schedule::day(app, &cx, auth, request)),
+        E::DayOne(request) => Outcome::Now(schedule::day_one(app, &cx, auth, request)),
+        E::Broadcast(request) => Outcome::Now(schedule::broadcast(app, &cx, auth, request)),
+        E::Broadcasts(request) => Outcome::Now(schedule::broadcasts(app, &cx, auth, request)),
+        E::Xmltv => Outcome::Now(schedule::xmltv(app, &cx, auth)),
+        E::M3u => Outcome::Now(schedule::m3u(app, &cx, auth)),
         E::Livestreams => later!(app, cx, catalog::livestreams, auth),
         E::Assets => later!(app, cx, catalog::assets, auth),
         E::SignUp(request) => later!(app, cx, login::sign_up, auth, *request),
@@ -79,7 +82,7 @@ fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndp
 fn user(app: &Arc<App>, cx: Context, auth: UserAuth, endpoint: UserEndpoint) -> Outcome {
     use UserEndpoint as E;
     match endpoint {
-        E::Heartbeat(request) => Outcome::Now(playback::heartbeat(app, &cx, auth, request)),
+        E::Heartbeat(request) => playback::heartbeat(app, &cx, auth, &request),
         E::EndPlayback(request) => later!(app, cx, playback::end_playback, auth, request),
         E::Entitlement(request) => later!(app, cx, playback::entitlement, auth, request),
         E::Preflight(request) => later!(app, cx, playback::preflight, auth, request),
@@ -92,14 +95,14 @@ fn user(app: &Arc<App>, cx: Context, auth: UserAuth, endpoint: UserEndpoint) -> 
         E::ChangePassword(request) => later!(app, cx, users::change_password, auth, request),
         E::ChangePin(request) => later!(app, cx, users::change_pin, auth, request),
         E::ResetPin => later!(app, cx, users::reset_pin, auth),
-        E::Devices => later!(app, cx, users::devices, auth),
-        E::Device(request) => later!(app, cx, users::device, auth, request),
-        E::ClearDevices => later!(app, cx, users::clear_devices, auth),
-        E::RemoveDevice(request) => later!(app, cx, users::remove_device, auth, request),
-        E::Sessions => later!(app, cx, users::sessions, auth),
-        E::Session(request) => later!(app, cx, users::session, auth, request),
-        E::EndSessions => later!(app, cx, users::end_sessions, auth),
-        E::EndSession(request) => later!(app, cx, users::end_session, auth, request),
+        E::Devices => later!(app, cx, devices::devices, auth),
+        E::Device(request) => later!(app, cx, devices::device, auth, request),
+        E::ClearDevices => later!(app, cx, devices::clear_devices, auth),
+        E::RemoveDevice(request) => later!(app, cx, devices::remove_device, auth, request),
+        E::Sessions => later!(app, cx, sessions::sessions, auth),
+        E::Session(request) => later!(app, cx, sessions::session, auth, request),
+        E::EndSessions => later!(app, cx, sessions::end_sessions, auth),
+        E::EndSession(request) => later!(app, cx, sessions::end_session, auth, request),
         E::Offers => later!(app, cx, offers::offers, auth),
         E::Export => later!(app, cx, users::export, auth),
     }

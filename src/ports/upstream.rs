@@ -22,6 +22,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::types::Drm;
+
 /// Bytes of a license, and of a challenge.
 pub const LICENSE_MAX: usize = 64 * 1024;
 /// Challenges that one license server is asked at a time; more are refused at once.
@@ -71,6 +73,32 @@ pub type LicenseFuture<'a> =
 pub trait LicenseServer: Send + Sync {
     /// Sends a challenge unchanged, with the custom data that the server wants to decide by.
     fn license(&self, challenge: Bytes, custom: HeaderValue) -> LicenseFuture<'_>;
+}
+
+/// The license servers that are configured.
+#[derive(Clone, Default)]
+pub struct LicenseServers {
+    /// For Widevine.
+    pub widevine: Option<Arc<dyn LicenseServer>>,
+    /// For PlayReady.
+    pub playready: Option<Arc<dyn LicenseServer>>,
+    /// For FairPlay.
+    pub fairplay: Option<Arc<dyn LicenseServer>>,
+    /// The certificate that FairPlay players fetch.
+    pub fairplay_certificate: Option<Bytes>,
+}
+
+impl LicenseServers {
+    /// The server of a system; Clear Key has none.
+    #[must_use]
+    pub fn of(&self, drm: Drm) -> Option<&dyn LicenseServer> {
+        match drm {
+            Drm::Widevine => self.widevine.as_deref(),
+            Drm::Playready => self.playready.as_deref(),
+            Drm::Fairplay => self.fairplay.as_deref(),
+            Drm::Clearkey | Drm::None => None,
+        }
+    }
 }
 
 /// How a license server is reached.

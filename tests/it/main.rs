@@ -9,12 +9,17 @@
     reason = "a helper of a test that cannot go on fails the test"
 )]
 
+mod accounts;
 mod bodies;
 mod catalog;
 mod connections;
 mod coverage;
 mod framing;
 mod front;
+mod house;
 mod lab;
+mod reset;
+mod telemetry;
 mod tidy;
+mod user;
 mod wire;

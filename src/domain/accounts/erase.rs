@@ -49,7 +49,7 @@ impl Accounts {
         let user = *user;
         self.change(move |inner, txn| {
             confirmed.redeem(inner, txn, &user, now)?;
-            inner.erase(txn, &user)
+            inner.erase(txn, &user, now)
         })
     }
 
@@ -57,9 +57,9 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
-    pub fn remove(&self, user: &UserId) -> Result<(), AccountsError> {
+    pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Result<(), AccountsError> {
         let user = *user;
-        self.change(move |inner, txn| inner.erase(txn, &user))
+        self.change(move |inner, txn| inner.erase(txn, &user, now))
     }
 
     /// Erases all users of a partner, some at a time; returns how many. The caller has disabled the
@@ -67,13 +67,13 @@ impl Accounts {
     ///
     /// # Errors
     /// That the store failed; what was erased stays so.
-    pub fn remove_all(&self, partner: PartnerId) -> Result<usize, AccountsError> {
+    pub fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut removed = 0;
         loop {
             let batch = self.change(move |inner, txn| {
                 let users = txn.scan_index::<UsersByEmail>(&partner, BATCH)?;
                 for (_, user) in &users {
-                    inner.erase(txn, user)?;
+                    inner.erase(txn, user, now)?;
                 }
                 Ok(users.len())
             })?;
@@ -86,13 +86,13 @@ impl Accounts {
 }
 
 impl Inner {
-    fn erase(&self, txn: &mut Txn<'_>, id: &UserId) -> Result<(), AccountsError> {
+    fn erase(&self, txn: &mut Txn<'_>, id: &UserId, now: UnixSeconds) -> Result<(), AccountsError> {
         let user = user_record(txn, id)?;
         end_all(txn, id, None)?;
         reset::void(txn, id)?;
         mail::erase_user(txn, id)?;
         for eraser in &self.erasers {
-            eraser(txn, id)?;
+            eraser(txn, id, now)?;
         }
         let of_account = [Kind::LoginAccount, Kind::ResetMailAccount]
             .map(|kind| Subject::account(kind, &user.partner, &user.email));

@@ -55,7 +55,7 @@ pub fn schema(schema: Schema) -> Schema {
 }
 
 /// Deletes what another module holds of a user, within the plan that erases the account.
-pub type Eraser = fn(&mut Txn<'_>, &UserId) -> Result<(), StoreError>;
+pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreError>;
 
 /// The users of all partners.
 #[derive(Clone)]

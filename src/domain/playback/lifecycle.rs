@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability};
+use crate::store::{Commit, Durability, StoreError, Table, Txn};
 use crate::types::{DeviceId, SessionId, UnixSeconds, UserId};
 
 use super::Playback;
@@ -20,17 +20,6 @@ const REMEMBERED_MAX: usize = 100_000;
 const CHECKPOINT: i64 = 300;
 /// Changes of one plan of a job, so that requests wait for none of them long.
 const BATCH: usize = 256;
-
-/// What a sweep has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Sessions that no beat came for.
-    pub sessions: usize,
-    /// Entitlements that have expired.
-    pub entitlements: usize,
-    /// Ended sessions that were forgotten.
-    pub forgotten: usize,
-}
 
 impl Playback {
     /// The running sessions of a user, oldest first.
@@ -132,39 +121,46 @@ impl Playback {
     pub fn devices_of(&self, user: &UserId) -> Result<Vec<Registered>, PlaybackError> {
         let found = self
             .store
-            .read(|txn| txn.scan::<tables::Devices>(user, self.settings.devices))?;
+            .read(|txn| txn.scan::<tables::Devices>(user, usize::MAX))?;
         let mut devices: Vec<Registered> = found.into_iter().map(|(_, device)| device).collect();
         devices.sort_by(|a, b| (a.since, &a.device.id).cmp(&(b.since, &b.device.id)));
         Ok(devices)
     }
 
-    /// Takes one device, or all, off the user's list, and ends what runs on them.
-    pub fn forget_devices(
+    /// Takes a device off the user's list, and ends what runs on it.
+    pub fn forget_device(
         &self,
         user: &UserId,
-        device: Option<DeviceId>,
+        device: DeviceId,
         now: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
-        let user = *user;
-        let meant = move |id: &DeviceId| device.as_ref().is_none_or(|device| device == id);
+        let key = (*user, device);
         self.store.write(Durability::Durable, move |txn| {
-            let devices = txn.scan::<tables::Devices>(&user, DEVICE_SCAN)?;
-            let mut found = false;
-            for (key, registered) in devices {
-                if meant(&registered.device.id) {
-                    found = true;
-                    txn.delete::<tables::Devices>(&key)?;
-                }
+            if txn.get::<tables::Devices>(&key)?.is_none() {
+                return Err(PlaybackError::DeviceNotFound);
             }
+            txn.delete::<tables::Devices>(&key)?;
+            let (user, device) = key;
             for (id, stored) in limits::sessions_of(txn, user)? {
-                if meant(&stored.device.id) {
+                if stored.device.id == device {
                     limits::end(txn, user, id, EndReason::Revoked, now)?;
                 }
             }
-            match found {
-                true => Ok(()),
-                false => Err(PlaybackError::DeviceNotFound),
+            Ok(())
+        })
+    }
+
+    /// Empties the user's list, and ends all that runs.
+    pub fn clear_devices(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
+        let user = *user;
+        self.store.write(Durability::Durable, move |txn| {
+            for (key, _) in txn.scan::<tables::Devices>(&user, usize::MAX)? {
+                txn.delete::<tables::Devices>(&key)?;
             }
+            for (id, _) in limits::sessions_of(txn, user)? {
+                limits::end(txn, user, id, EndReason::Revoked, now)?;
+            }
+            Ok(())
         })
     }
 
@@ -202,35 +198,32 @@ impl Playback {
         Ok(over.len())
     }
 
-    /// Sweeps sessions, expired entitlements and what is remembered of ended sessions. Blocks.
+    /// Deletes entitlements that have expired. Blocks.
     ///
     /// # Errors
     /// That the store failed.
-    pub fn sweep(&self, now: UnixSeconds) -> Result<Swept, PlaybackError> {
-        let sessions = self.sweep_sessions(now)?;
+    pub fn sweep_entitlements(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let expired = self.tokens.expired(now);
-        for batch in expired.chunks(BATCH) {
-            let batch = batch.to_vec();
-            self.logged(move |txn| {
-                batch
-                    .iter()
-                    .try_for_each(|key| txn.delete::<tables::Entitlements>(key))
-            })?;
-        }
+        self.delete_all::<tables::Entitlements>(&expired)?;
+        Ok(expired.len())
+    }
+
+    /// Forgets sessions that ended long ago. Blocks.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn sweep_ended(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let forgotten = self.forgettable(now);
-        for batch in forgotten.chunks(BATCH) {
+        self.delete_all::<tables::EndedSessions>(&forgotten)?;
+        Ok(forgotten.len())
+    }
+
+    fn delete_all<T: Table>(&self, keys: &[T::Key]) -> Result<(), PlaybackError> {
+        for batch in keys.chunks(BATCH) {
             let batch = batch.to_vec();
-            self.logged(move |txn| {
-                batch
-                    .iter()
-                    .try_for_each(|key| txn.delete::<tables::EndedSessions>(key))
-            })?;
+            self.logged(move |txn| batch.iter().try_for_each(|key| txn.delete::<T>(key)))?;
         }
-        Ok(Swept {
-            sessions,
-            entitlements: expired.len(),
-            forgotten: forgotten.len(),
-        })
+        Ok(())
     }
 
     /// Ended sessions that are too old to remember, or too many.
@@ -274,14 +267,9 @@ impl Playback {
 
     fn logged(
         &self,
-        plan: impl FnOnce(&mut crate::store::Txn<'_>) -> Result<(), crate::store::StoreError>
-        + Send
-        + 'static,
+        plan: impl FnOnce(&mut Txn<'_>) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), PlaybackError> {
         self.store.write(Durability::Logged, plan).wait()?;
         Ok(())
     }
 }
-
-/// Devices of one user that are looked at: the list may have been longer under other settings.
-const DEVICE_SCAN: usize = 10_000;

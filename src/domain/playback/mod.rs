@@ -6,8 +6,10 @@
 //! the other domains stands in [`world::World`].
 
 pub mod address;
+pub mod challenge;
 pub mod entitle;
 pub mod error;
+mod granted;
 pub mod heartbeat;
 pub mod lifecycle;
 pub mod limits;
@@ -32,7 +34,6 @@ pub use address::{ORIGIN_PATH, Playlist};
 pub use entitle::{Considered, Grant, Issued, Locked, Right};
 pub use error::{InTheWay, PlaybackError};
 pub use heartbeat::{Beaten, Heartbeat, LicenseRequest};
-pub use lifecycle::Swept;
 pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
 pub use preflight::{Start, Started};

@@ -86,12 +86,12 @@ impl Playback {
             .filter(|(_, held)| usable(held, &viewer, &asset, &device, now))
             .ok_or(PlaybackError::EntitlementInvalid)?;
         let entitlement = &held.entitlement;
+        if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_ref()) {
+            return Err(PlaybackError::GeoBlocked);
+        }
         let known = playable.is_some();
         if known && !self.world.still_entitled(&viewer, &asset, now) {
             return Err(PlaybackError::EntitlementInvalid);
-        }
-        if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_ref()) {
-            return Err(PlaybackError::GeoBlocked);
         }
         let session = SessionId::from_bytes(self.entropy.array());
         let values = Values {

@@ -55,15 +55,16 @@ pub async fn add_partner(
 /// `PARTNER_NOT_FOUND`.
 pub async fn remove_partner(
     app: &App,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: PartnerRequest,
 ) -> Result<Reply, ApiError> {
+    let now = cx.now;
     let id = resolve::partner(app, &request.partner)?;
     let (partners, accounts) = (app.partners.clone(), app.accounts.clone());
     bulk(app, move || -> Result<(), ApiError> {
         partners.set_disabled(id, true)?;
-        accounts.remove_all(id)?;
+        accounts.remove_all(id, now)?;
         Ok(partners.remove(id)?)
     })
     .await?;

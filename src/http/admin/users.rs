@@ -3,7 +3,6 @@
 use super::resolve;
 use crate::app::App;
 use crate::domain::accounts::{NewUser, OperatorChange, UserChange};
-use crate::http::api::unwritten;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::users::{
@@ -121,13 +120,14 @@ pub async fn change_user(
 /// `USER_NOT_FOUND`.
 pub async fn remove_user(
     app: &App,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
+    let now = cx.now;
     let id = resolve::user(app, &request.user).await?.id;
     let accounts = app.accounts.clone();
-    cold(app, move || accounts.remove(&id)).await?;
+    cold(app, move || accounts.remove(&id, now)).await?;
     Ok(Reply::no_content())
 }
 
@@ -187,15 +187,17 @@ pub async fn logout(
     Ok(Reply::empty_object())
 }
 
-/// DELETE the devices.
+/// DELETE the devices, and end what plays on them.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn clear_devices(
-    _app: &App,
-    _cx: &Context,
+    app: &App,
+    cx: &Context,
     _auth: OperatorAuth,
-    _request: UserRequest,
+    request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    Err(unwritten())
+    let user = resolve::user(app, &request.user).await?;
+    app.playback.clear_devices(&user.id, cx.now).await?;
+    Ok(Reply::no_content())
 }

@@ -2,18 +2,14 @@
 //! out. No rule of the product stands here.
 
 pub mod catalog;
+pub mod devices;
 pub mod license;
 pub mod login;
 pub mod offers;
 pub mod origin;
 pub mod playback;
 pub mod schedule;
+pub mod sessions;
 pub mod telemetry;
 pub mod users;
 
-use super::error::ApiError;
-
-/// What a handler answers that is not written yet.
-pub(super) fn unwritten() -> ApiError {
-    ApiError::internal("not written yet")
-}

@@ -2,17 +2,15 @@
 
 use crate::app::App;
 use crate::domain::accounts::{Login, UserChange};
-use crate::http::api::unwritten;
 use crate::http::auth::UserAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::users::{
-    ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, DeviceRequest, SessionRequest,
-    UpdateUserRequest,
+    ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, UpdateUserRequest,
 };
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
 use crate::http::run::{cold, hashing};
-use crate::http::wire::users::{ExportReply, LoginLine, UserReply};
+use crate::http::wire::users::{ExportReply, UserReply};
 
 /// GET the record.
 ///
@@ -129,105 +127,6 @@ pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply,
     })
     .await?;
     Ok(Reply::empty_object())
-}
-
-/// GET the devices.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn devices(_app: &App, _cx: &Context, _auth: UserAuth) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
-/// GET a device.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn device(
-    _app: &App,
-    _cx: &Context,
-    _auth: UserAuth,
-    _request: DeviceRequest,
-) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
-/// DELETE all devices.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn clear_devices(_app: &App, _cx: &Context, _auth: UserAuth) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
-/// DELETE a device.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn remove_device(
-    _app: &App,
-    _cx: &Context,
-    _auth: UserAuth,
-    _request: DeviceRequest,
-) -> Result<Reply, ApiError> {
-    Err(unwritten())
-}
-
-/// GET the login sessions.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    let logins = cold(app, move || accounts.logins(&auth.user(), now)).await?;
-    let lines: Vec<_> = logins
-        .iter()
-        .map(|login| LoginLine::new(login, Some(auth.login())))
-        .collect();
-    Reply::json(&lines)
-}
-
-/// GET a login session.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn session(
-    app: &App,
-    cx: &Context,
-    auth: UserAuth,
-    request: SessionRequest,
-) -> Result<Reply, ApiError> {
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    let login = cold(app, move || {
-        accounts.login(&auth.user(), request.login, now)
-    })
-    .await?;
-    Reply::json(&LoginLine::new(&login, Some(auth.login())))
-}
-
-/// DELETE all login sessions, the one that asks among them.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn end_sessions(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let accounts = app.accounts.clone();
-    cold(app, move || accounts.end_logins(auth.user())).await?;
-    Ok(Reply::no_content())
-}
-
-/// DELETE a login session.
-///
-/// # Errors
-/// As the decisions list them.
-pub async fn end_session(
-    app: &App,
-    _cx: &Context,
-    auth: UserAuth,
-    request: SessionRequest,
-) -> Result<Reply, ApiError> {
-    let accounts = app.accounts.clone();
-    cold(app, move || accounts.end_login(auth.user(), request.login)).await?;
-    Ok(Reply::no_content())
 }
 
 /// GET all that is held about the user.

@@ -60,6 +60,8 @@ pub struct PreflightRequest {
     pub protocol: Protocol,
     /// What the Entitlement Token is stored under; `None` for a text that is none.
     pub entitlement: Option<TokenHash>,
+    /// The token as it was sent: the answer hands it back among the headers.
+    pub token: String,
     /// The device.
     pub device: DeviceHeaders,
 }
@@ -69,6 +71,7 @@ impl PreflightRequest {
         let asset = input.parsed("assetId", AssetId::parse)?;
         let (drm, protocol) = (play::drm(input)?, play::protocol(input)?);
         let entitlement = play::entitlement(input)?;
+        let token = input.heads.play.entitlement.ascii().unwrap_or_default();
         let device = DeviceHeaders::read(input)?;
         if !drm.offered_with(protocol) {
             return Err(ApiError::new(
@@ -81,6 +84,7 @@ impl PreflightRequest {
             drm,
             protocol,
             entitlement,
+            token: token.to_owned(),
             device,
         })
     }

@@ -11,7 +11,9 @@ use crate::http::auth::UserAuth;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::http::routes::UserRoute;
-use crate::types::{BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, UserId};
+use crate::types::{
+    BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId, UserId,
+};
 
 /// A change of parental control: what is absent stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,10 +87,12 @@ pub struct DeviceRequest {
     pub device: DeviceId,
 }
 
-/// One login session.
+/// One session, of a login or of playback: both are 128 random bits, so an id is of one alone.
 pub struct SessionRequest {
-    /// The login session.
+    /// The id as that of a login session.
     pub login: LoginId,
+    /// The id as that of a playback session.
+    pub playback: SessionId,
 }
 
 /// The endpoints that take the user token.
@@ -211,9 +215,12 @@ fn device(input: &Input<'_>) -> Result<DeviceRequest, ApiError> {
 
 /// Ids are opaque to clients: one that is none of ours is not known.
 fn session(input: &Input<'_>) -> Result<SessionRequest, ApiError> {
-    let login = LoginId::parse(&input.text("sessionId")?)
-        .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))?;
-    Ok(SessionRequest { login })
+    let id = input.text("sessionId")?;
+    let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");
+    Ok(SessionRequest {
+        login: LoginId::parse(&id).map_err(unknown)?,
+        playback: SessionId::parse(&id).map_err(unknown)?,
+    })
 }
 
 impl UpdateUserRequest {

@@ -4,6 +4,8 @@
 mod accounts;
 mod catalog;
 mod partners;
+mod playback;
+mod schedule;
 
 pub use catalog::denial;
 

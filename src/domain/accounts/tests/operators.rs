@@ -110,7 +110,7 @@ fn operators_set_what_users_may_not() {
     f.assert_sound();
 }
 
-fn count_erased(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+fn count_erased(txn: &mut Txn<'_>, user: &UserId, _: UnixSeconds) -> Result<(), StoreError> {
     let key = (255, *user.as_bytes());
     txn.delete::<Throttles>(&key)
 }
@@ -163,7 +163,10 @@ fn an_erased_account_leaves_nothing() {
             [2, 3, 5]
         );
     });
-    assert_eq!(accounts.remove(&user), Err(AccountsError::UserNotFound));
+    assert_eq!(
+        accounts.remove(&user, NOW),
+        Err(AccountsError::UserNotFound)
+    );
     f.sign_up("ann@example.com");
     f.assert_sound();
 }
@@ -175,7 +178,7 @@ fn a_partners_users_are_removed_together() {
         assert!(f.add(1, &format!("user{n}@example.com")).is_ok());
     }
     assert!(f.add(2, "a@b.example").is_ok());
-    assert_eq!(f.accounts.remove_all(partner(1)), Ok(120));
+    assert_eq!(f.accounts.remove_all(partner(1), NOW), Ok(120));
     assert!(f.accounts.list(Some(partner(1)), None, 9).is_empty());
     assert_eq!(f.accounts.list(Some(partner(2)), None, 9).len(), 1);
     f.assert_sound();

@@ -225,7 +225,7 @@ fn devices_register_at_their_first_start() {
     let runs = lab.play(&viewer(1), "news", "d1", at);
     let forget = |id: &str| {
         let id = DeviceId::parse(id).unwrap();
-        lab.playback.forget_devices(&user(1), Some(id), at).wait()
+        lab.playback.forget_device(&user(1), id, at).wait()
     };
     assert_eq!(forget("d1"), Ok(()));
     assert_eq!(forget("d1"), Err(PlaybackError::DeviceNotFound));
@@ -235,6 +235,9 @@ fn devices_register_at_their_first_start() {
     );
     lab.play(&viewer(1), "news", "d5", at);
     assert_eq!(names(&lab), ["d0", "d2", "d3", "d4", "d5"]);
+    lab.playback.clear_devices(&user(1), at).wait().unwrap();
+    assert!(names(&lab).is_empty());
+    lab.play(&viewer(1), "news", "d5", at);
     lab.store
         .write(Durability::Durable, |txn| erase(txn, &user(1)))
         .wait()

@@ -364,9 +364,9 @@ fn ends_are_remembered_for_a_while() {
     assert_eq!(stop(1, NOW).err(), ended);
     // The first reason stands.
     assert_eq!(lab.playback.revoke(&player.session, NOW).err(), ended);
-    assert_eq!(lab.playback.sweep(NOW + 3_599).unwrap().forgotten, 0);
+    assert_eq!(lab.playback.sweep_ended(NOW + 3_599).unwrap(), 0);
     assert_eq!(lab.beat(&player, NOW + 3_599).err(), ended);
-    assert_eq!(lab.playback.sweep(NOW + 3_600).unwrap().forgotten, 1);
+    assert_eq!(lab.playback.sweep_ended(NOW + 3_600).unwrap(), 1);
     assert_eq!(
         lab.beat(&player, NOW + 3_600),
         Err(PlaybackError::SessionNotFound)
@@ -378,16 +378,15 @@ fn a_sweep_takes_what_is_over_and_nothing_else() {
     let lab = Lab::new();
     let silent = lab.play(&viewer(1), "film", "tv", NOW);
     let runs = lab.play(&viewer(2), "film", "tv", NOW + 300);
-    let swept = lab.playback.sweep(NOW + 334).unwrap();
-    assert_eq!(swept, Swept::default());
-    let swept = lab.playback.sweep(NOW + 335).unwrap();
-    assert_eq!((swept.sessions, swept.entitlements), (1, 0));
+    let swept = |now| lab.playback.sweep_sessions(now).unwrap();
+    assert_eq!((swept(NOW + 334), swept(NOW + 335)), (0, 1));
+    assert_eq!(lab.playback.sweep_entitlements(NOW + DAY - 1).unwrap(), 0);
     assert_eq!(
         lab.beat(&silent, NOW + 336),
         Err(PlaybackError::SessionEnded(EndReason::Expired))
     );
     assert_eq!(lab.beat(&runs, NOW + 334), Ok(()));
-    assert_eq!(lab.playback.sweep(NOW + DAY).unwrap().entitlements, 1);
+    assert_eq!(lab.playback.sweep_entitlements(NOW + DAY).unwrap(), 1);
     assert_eq!(lab.playback.tokens.len(), 1);
 }
 
@@ -410,7 +409,7 @@ fn a_clock_that_is_set_back_ends_nothing() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let before = NOW - DAY;
-    assert_eq!(lab.playback.sweep(before).unwrap().sessions, 0);
+    assert_eq!(lab.playback.sweep_sessions(before).unwrap(), 0);
     // Its slot is not held by a beat of tomorrow, and its own next beat takes it back.
     assert_eq!(lab.playback.streams(before), 0);
     assert_eq!(lab.beat(&player, before), Ok(()));
