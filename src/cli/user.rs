@@ -321,5 +321,19 @@ fn show_why(why: &Value, json: bool) -> Outcome {
     if json {
         return output::json(why);
     }
-    output::record(why, false)
+    let steps = why.get("steps").and_then(Value::as_array);
+    for step in steps.into_iter().flatten() {
+        let text = |member: &str| step.get(member).and_then(Value::as_str).unwrap_or_default();
+        let passed = step.get("passed") == Some(&Value::Bool(true));
+        let sign = if passed { '+' } else { '-' };
+        let what = format!("{} {}", text("check"), text("subject"));
+        output::line(&format!("{sign} {}: {}", what.trim_end(), text("finding")))?;
+    }
+    let code = why.get("code").and_then(Value::as_str);
+    let pin = why.get("pinNeeded") == Some(&Value::Bool(true));
+    output::line(match (code, pin) {
+        (Some(code), _) => code,
+        (None, true) => "PIN_CODE_REQUIRED",
+        (None, false) => "granted",
+    })
 }
