@@ -58,30 +58,20 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-/// What an import changes, one thing a line, and the sum.
+/// The changes, one a line, then the figures.
 fn show(report: &Value, json: bool) -> Outcome {
     if json {
         return output::json(report);
     }
     let changes = report.get("changes").and_then(Value::as_array);
     for change in changes.into_iter().flatten() {
-        let text = change.get("text").and_then(Value::as_str);
-        output::line(text.unwrap_or_default())?;
+        output::line(&output::text(change, "text"))?;
     }
-    let count = |member: &str| report.get(member).and_then(Value::as_u64).unwrap_or(0);
-    let dry_run = report.get("dryRun") == Some(&Value::Bool(true));
-    output::note(&format!(
-        "{} added, {} changed, {} removed, {} unchanged{}",
-        count("added"),
-        count("changed"),
-        count("removed"),
-        count("unchanged"),
-        if dry_run {
-            "; nothing was imported"
-        } else {
-            ""
-        }
-    ));
+    let figures: Vec<String> = ["added", "changed", "removed", "unchanged"]
+        .iter()
+        .map(|name| format!("{} {name}", output::text(report, name)))
+        .collect();
+    output::note(&figures.join(", "));
     Ok(())
 }
 
