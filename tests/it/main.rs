@@ -17,6 +17,7 @@ mod coverage;
 mod framing;
 mod front;
 mod house;
+mod kill;
 mod lab;
 mod reset;
 mod telemetry;
