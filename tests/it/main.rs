@@ -12,6 +12,7 @@
 mod accounts;
 mod bodies;
 mod catalog;
+mod cli;
 mod connections;
 mod coverage;
 mod framing;
