@@ -135,11 +135,7 @@ impl Lab {
         let folder = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             demo: true,
-            flags: vec![(
-                "data_dir",
-                "-",
-                folder.path().to_str().unwrap().to_owned(),
-            )],
+            flags: vec![("data_dir", "-", folder.path().to_str().unwrap().to_owned())],
             ..Inputs::default()
         };
         let config = load(&inputs)

@@ -12,14 +12,17 @@
 mod accounts;
 mod bodies;
 mod catalog;
+mod cli;
 mod connections;
 mod coverage;
 mod framing;
 mod front;
+mod guides;
 mod house;
 mod kill;
 mod lab;
 mod reset;
+mod schedule;
 mod telemetry;
 mod tidy;
 mod user;

@@ -12,4 +12,3 @@ pub mod schedule;
 pub mod sessions;
 pub mod telemetry;
 pub mod users;
-
