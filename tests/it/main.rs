@@ -12,12 +12,14 @@
 mod accounts;
 mod bodies;
 mod catalog;
+mod cli;
 mod connections;
 mod coverage;
 mod framing;
 mod front;
 mod guides;
 mod house;
+mod kill;
 mod lab;
 mod reset;
 mod schedule;
