@@ -15,6 +15,7 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     let [retaining, erasing] = telemetry;
     let playback = || app.playback.clone();
     let (sessions, entitlements, ended, beats) = (playback(), playback(), playback(), playback());
+    let (accounts, mail) = (app.accounts.clone(), app.mail.clone());
     vec![
         // Often: what is over must not look running for long.
         Task::new("sessions-sweep", 5 * SECOND, move |now| {
@@ -27,6 +28,10 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
             ended.sweep_ended(now)
         }),
         Task::new("beats-checkpoint", MINUTE, move |_| beats.checkpoint()),
+        Task::new("accounts-sweep", MINUTE, move |now| {
+            accounts.sweep(now).map(|swept| swept.total())
+        }),
+        Task::new("mail-sweep", 10 * MINUTE, move |now| mail.sweep(now)),
         Task::new("telemetry-retention", 10 * MINUTE, move |now| {
             retaining.retain(now)
         }),

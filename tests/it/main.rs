@@ -9,11 +9,15 @@
     reason = "a helper of a test that cannot go on fails the test"
 )]
 
+mod accounts;
 mod bodies;
 mod connections;
 mod coverage;
 mod framing;
 mod front;
+mod house;
 mod lab;
+mod reset;
 mod tidy;
+mod user;
 mod wire;

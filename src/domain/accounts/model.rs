@@ -147,6 +147,14 @@ pub struct Swept {
     pub throttles: usize,
 }
 
+impl Swept {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        self.logins + self.resets + self.throttles
+    }
+}
+
 /// Section `accounts` of the configuration, and the limits on guessing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
