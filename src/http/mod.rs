@@ -27,6 +27,7 @@ pub mod messages;
 pub mod metrics;
 pub mod net;
 pub mod path;
+pub mod pipe;
 pub mod pulse;
 pub mod query;
 pub mod range;

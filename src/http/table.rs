@@ -59,15 +59,15 @@ const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 pub static PUBLIC: &[Route] = &[
     // Schedule (interface, part 4.1): S6 to S1.
     partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory),
-    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Store),
-    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Store),
-    partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", P::Broadcast, Ignored, Store),
-    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", P::DayOne, Ignored, Store)
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", P::Broadcast, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", P::DayOne, Ignored, Memory)
         .replaced_by("/api/schedule/v1/broadcasts/day/{date}"),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/live", "live_one", P::LiveOne, Ignored, Memory)
         .replaced_by("/api/schedule/v1/broadcasts/live"),
     partner(Get, "/api/schedule/v1/xmltv", "xmltv", P::Xmltv, Ignored, Store).with_query_token(),
-    partner(Get, "/api/schedule/v1/m3u", "m3u", P::M3u, Ignored, Store).with_query_token(),
+    partner(Get, "/api/schedule/v1/m3u", "m3u", P::M3u, Ignored, Memory).with_query_token(),
     // Catalogue for clients.
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", P::Livestreams, Ignored, Memory),
     partner(Get, "/api/catalog/v1/assets", "assets", P::Assets, Ignored, Memory),

@@ -11,6 +11,7 @@
 
 mod accounts;
 mod bodies;
+mod catalog;
 mod connections;
 mod coverage;
 mod framing;

@@ -1,7 +1,9 @@
 //! The import: from a draft to a schedule that is served, or to a report of what it would change.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+
+use chrono_tz::Tz;
 
 use super::builder::Slab;
 use super::channel::Channel;
@@ -9,26 +11,75 @@ use super::import::draft::Draft;
 use super::plan::{Difference, NewRow, plan};
 use super::ready::{Unpacking, doubts, put_in_order};
 use super::report::{ImportOptions, ImportReport, Outcome, Unmapped};
-use super::rights::Rights;
+use super::rights::{BroadcastRights, ChannelFacts, Rights};
 use super::service::{Schedule, ScheduleError, render};
 use super::shelf::{Shelf, Writing};
 use super::snapshot::Snapshot;
 use crate::types::{BroadcastId, LivestreamId};
 
-impl Draft {
-    /// The channels that the catalogue does not know: for making livestreams of them, with
-    /// [`Schedule::refresh`] behind, before the import.
-    #[must_use]
-    pub fn unknown(&self, rights: &dyn Rights) -> Vec<Unmapped> {
-        let unknown = self.channels.iter();
-        unknown
-            .filter(|(id, _)| rights.channel(id).is_none())
-            .map(|(id, channel)| Unmapped {
-                id: id.clone(),
-                name: channel.name.clone(),
-                programmes: u64::try_from(channel.rows.len()).unwrap_or(u64::MAX),
-            })
-            .collect()
+/// Makes livestreams of channels that the catalogue does not know.
+pub trait MakeLivestreams {
+    /// Why it could not.
+    type Error: From<ScheduleError>;
+
+    /// Makes them. The schedule is held meanwhile; the current rights know them afterwards.
+    ///
+    /// # Errors
+    /// That they could not be made; then the import changes nothing.
+    fn make(&self, channels: &[Unmapped]) -> Result<(), Self::Error>;
+}
+
+/// The catalogue with the livestreams that an import makes before it writes.
+struct Expanded<'a> {
+    rights: &'a dyn Rights,
+    new: BTreeSet<LivestreamId>,
+}
+
+impl Rights for Expanded<'_> {
+    fn livestreams(&self) -> Vec<LivestreamId> {
+        let mut all = self.rights.livestreams();
+        all.extend(self.new.iter().cloned());
+        all
+    }
+
+    fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts> {
+        let new = || self.new.contains(livestream);
+        let facts = self.rights.channel(livestream);
+        // Nothing is rendered before they are made and have a zone of their own.
+        facts.or_else(|| new().then_some(ChannelFacts { zone: Tz::UTC }))
+    }
+
+    fn rights(&self, livestream: &LivestreamId, broadcast: &super::Broadcast) -> BroadcastRights {
+        self.rights.rights(livestream, broadcast)
+    }
+
+    fn is_taken(&self, id: &str) -> bool {
+        self.new.contains(id) || self.rights.is_taken(id)
+    }
+}
+
+/// The channels of a guide that the catalogue does not know.
+fn unknown(draft: &Draft, rights: &dyn Rights) -> Vec<Unmapped> {
+    let unknown = draft.channels.iter();
+    unknown
+        .filter(|(id, _)| rights.channel(id).is_none())
+        .map(|(id, channel)| Unmapped {
+            id: id.clone(),
+            name: channel.name.clone(),
+            icon: channel.icon.clone(),
+            programmes: u64::try_from(channel.rows.len()).unwrap_or(u64::MAX),
+        })
+        .collect()
+}
+
+/// Makes no livestreams.
+enum Nobody {}
+
+impl MakeLivestreams for Nobody {
+    type Error = ScheduleError;
+
+    fn make(&self, _: &[Unmapped]) -> Result<(), ScheduleError> {
+        match *self {}
     }
 }
 
@@ -39,12 +90,39 @@ impl Schedule {
     /// That the store failed; then nothing has changed.
     pub fn import(
         &self,
-        mut draft: Draft,
+        draft: Draft,
         options: &ImportOptions,
     ) -> Result<ImportReport, ScheduleError> {
+        self.take_in(draft, options, None::<&Nobody>)
+    }
+
+    /// The same, with livestreams made of unknown channels first; those whose id something else has
+    /// stay unmapped.
+    ///
+    /// # Errors
+    /// That the store failed or livestreams could not be made; then nothing of the guide is there.
+    pub fn import_making<M: MakeLivestreams>(
+        &self,
+        draft: Draft,
+        options: &ImportOptions,
+        make: &M,
+    ) -> Result<ImportReport, M::Error> {
+        self.take_in(draft, options, Some(make))
+    }
+
+    fn take_in<M: MakeLivestreams>(
+        &self,
+        mut draft: Draft,
+        options: &ImportOptions,
+        make: Option<&M>,
+    ) -> Result<ImportReport, M::Error> {
         let mut shelf = self.shelf.lock();
         let rights = (self.rights)();
-        let rights = &*rights;
+        let before = self.snapshot.load_full();
+        let (created, unmapped) = unknown(&draft, &*rights).into_iter().partition(|channel| {
+            let id = channel.id.as_str();
+            make.is_some() && !rights.is_taken(id) && before.broadcast(id).is_none()
+        });
         let mut report = ImportReport {
             outcome: Outcome::Applied,
             channels: u64::try_from(draft.channels.len()).unwrap_or(u64::MAX),
@@ -52,30 +130,45 @@ impl Schedule {
             difference: Difference::default(),
             skipped: std::mem::take(&mut draft.skipped),
             shortened: draft.shortened,
-            unmapped: draft.unknown(rights),
+            unmapped,
+            created,
             newly_seen: Vec::new(),
             doubts: Vec::new(),
         };
-        let before = self.snapshot.load_full();
         let packed = std::mem::take(&mut draft.packed);
-        let ready = put_in_order(draft, rights, options, &mut report.skipped);
-        report.doubts = doubts(&before, &ready);
-        let change = Change {
-            schedule: self,
-            rights,
-            before: &before,
+        let expanded = Expanded {
+            rights: &*rights,
+            new: report.created.iter().map(|c| c.id.clone()).collect(),
         };
+        let ready = put_in_order(draft, &expanded, options, &mut report.skipped);
+        report.doubts = doubts(&before, &ready);
         let mut rows = Unpacking::of(packed, ready);
         report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
             (true, _) => Outcome::DryRun,
             (false, false) => Outcome::Held,
             (false, true) => Outcome::Applied,
         };
-        if report.outcome == Outcome::Applied {
-            change.apply(&mut shelf, &mut rows, &mut report)?;
-        } else {
+        let mut change = Change {
+            schedule: self,
+            rights: &expanded,
+            before: &before,
+        };
+        if report.outcome != Outcome::Applied {
             change.compare(&shelf, &mut rows, &mut report)?;
+            return Ok(report);
         }
+        let made;
+        if let Some(make) = make.filter(|_| !report.created.is_empty()) {
+            make.make(&report.created)?;
+            made = (self.rights)();
+            change.rights = &*made;
+            // Known from now on, whatever becomes of their broadcasts.
+            let mut slab = Slab::default();
+            let new = expanded.new.iter();
+            let empty = new.filter_map(|id| render(id, &[], change.rights, &mut slab));
+            self.replace(&mut shelf, empty.collect(), Slab::default());
+        }
+        change.apply(&mut shelf, &mut rows, &mut report)?;
         Ok(report)
     }
 }

@@ -27,6 +27,7 @@ pub mod snapshot;
 pub mod tables;
 pub mod zone;
 
+pub use apply::MakeLivestreams;
 pub use model::{Broadcast, Facts, Image};
 pub use program::Program;
 pub use query::{Answer, Body, Missing, View};

@@ -36,6 +36,8 @@ pub struct Unmapped {
     pub id: LivestreamId,
     /// What the guide calls it.
     pub name: Option<String>,
+    /// The address of its logo.
+    pub icon: Option<String>,
     /// How many programmes it has.
     pub programmes: u64,
 }
@@ -55,8 +57,10 @@ pub struct ImportReport {
     pub skipped: Skipped,
     /// How many programmes had a text or list that was cut.
     pub shortened: u64,
-    /// Channels that the catalogue does not know.
+    /// Channels that the catalogue does not know and that were not made livestreams.
     pub unmapped: Vec<Unmapped>,
+    /// Channels that were made livestreams, or would be.
+    pub created: Vec<Unmapped>,
     /// Livestreams that had no broadcast before.
     pub newly_seen: Vec<LivestreamId>,
     /// What the brake has against it; an accepted import has them too.

@@ -76,6 +76,19 @@ fn open_with(store: Store, catalogue: &Arc<Catalogue>, view: View) -> Schedule {
     Schedule::open(store, Box::new(move || catalogue.clone()), view).unwrap()
 }
 
+/// Makes livestreams in a catalogue of tests.
+struct Making(Arc<Catalogue>);
+
+impl MakeLivestreams for Making {
+    type Error = ScheduleError;
+
+    fn make(&self, channels: &[Unmapped]) -> Result<(), ScheduleError> {
+        let mut zones = self.0.zones.lock().unwrap();
+        zones.extend(channels.iter().map(|c| (c.id.clone(), Tz::UTC)));
+        Ok(())
+    }
+}
+
 /// A guide made of a list.
 struct Listed(std::vec::IntoIter<GuideProgramme>);
 
@@ -248,7 +261,6 @@ fn what_is_unmapped_old_far_or_taken_is_reported() {
         ("film", "Bad#a,b", 180, 240),
         ("film", "Name of a livestream#news", 240, 300),
     ]);
-    assert_eq!(draft.unknown(&*catalogue).len(), 1);
     let report = schedule.import(draft, &options()).unwrap();
     assert_eq!(report.unmapped[0].id, livestream("sport"));
     assert_eq!(report.unmapped[0].programmes, 2);
@@ -270,6 +282,44 @@ fn what_is_unmapped_old_far_or_taken_is_reported() {
         report.difference.added + report.skipped.total(),
         report.programmes
     );
+}
+
+#[test]
+fn livestreams_are_made_with_an_import_that_is_applied() {
+    let catalogue = two_channels();
+    let schedule = open(in_memory(), &catalogue);
+    let making = Making(Arc::clone(&catalogue));
+    let draft = || {
+        guide(&[
+            ("sport", "A", 0, 60),
+            ("sport", "B", 60, 120),
+            ("vod", "C", 0, 60),
+        ])
+    };
+    let mut dry = options();
+    dry.dry_run = true;
+    let would = schedule.import_making(draft(), &dry, &making).unwrap();
+    assert_eq!((would.difference.added, would.created.len()), (2, 1));
+    assert!(catalogue.channel(&livestream("sport")).is_none());
+    let mut late = options();
+    late.now = UnixSeconds(NOW.0 + 90 * DAY);
+    let held = schedule.import_making(draft(), &late, &making).unwrap();
+    assert_eq!(held.outcome, Outcome::Held);
+    assert!(catalogue.channel(&livestream("sport")).is_none());
+    let done = schedule
+        .import_making(draft(), &options(), &making)
+        .unwrap();
+    assert_eq!(done.outcome, Outcome::Applied);
+    assert_eq!((done.difference.added, done.created.len()), (2, 1));
+    assert_eq!(done.created[0].id, livestream("sport"));
+    // The id of something else stays what it is.
+    assert_eq!(done.unmapped[0].id, livestream("vod"));
+    let on = live(&schedule, "sport", UnixSeconds(MIDNIGHT));
+    assert_eq!(on["sport"]["current"]["title"], "A");
+    let again = schedule
+        .import_making(draft(), &options(), &making)
+        .unwrap();
+    assert_eq!((again.difference.unchanged, again.created.len()), (2, 0));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod accounts;
 mod catalog;
 mod partners;
 mod playback;
+mod schedule;
 
 pub use catalog::denial;
 
