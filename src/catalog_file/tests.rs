@@ -483,3 +483,29 @@ fn odd_files_are_told_apart_and_bounded() {
         ["line 1: `livestream` must be a list of tables, as in `[[livestream]]`"]
     );
 }
+
+#[test]
+fn the_documented_example_is_in_order() {
+    let text = include_str!("../../data/catalog.example.toml");
+    let catalog = catalog();
+    assert_eq!(import(&catalog, text, Mode::Replace).len(), 8);
+    // Nothing in it goes without saying: each member that an export has stands in it.
+    for line in to_toml(&catalog.snapshot()).lines() {
+        let member = line.split('=').next().unwrap_or_default();
+        assert!(text.contains(member.trim()), "{line}");
+    }
+}
+
+#[test]
+fn the_number_of_rules_is_bounded() {
+    let rule = |at: usize| format!("[[rule]]\ntitle = \"{at}\"\nlive = false\n");
+    let rules = |count: usize| (0..count).map(rule).collect::<String>();
+    let catalog = catalog();
+    import(&catalog, &rules(catalog::RULES_MAX), Mode::Replace);
+    let one_more = parse("[[rule]]\ntitle = \"x\"\nlive = false\n", None);
+    let refused = catalog.import(one_more, Mode::Merge, false, &|_| false);
+    assert!(matches!(
+        refused,
+        Err(CatalogError::TooMany { what: "rules", .. })
+    ));
+}

@@ -10,9 +10,11 @@ pub enum CatalogError {
     #[error("the catalogue file has {} mistakes", .0.len())]
     Invalid(Vec<Problem>),
     /// There would be more in the catalogue than it holds.
-    #[error("the catalogue would have {rows} rows, and it holds {most}")]
+    #[error("the catalogue would have {rows} {what}, and it holds {most}")]
     TooMany {
-        /// How many rows there would be.
+        /// What there would be too much of.
+        what: &'static str,
+        /// How many there would be.
         rows: usize,
         /// How many there may be.
         most: usize,

@@ -45,6 +45,10 @@ use crate::store::{Durability, Store, StoreError};
 /// the writer thread does nothing else meanwhile.
 pub const ROWS_MAX: usize = 100_000;
 
+/// How many rules there are at the most: each is tried on every broadcast that it may concern, and
+/// two states of the catalogue are told apart by comparing all with all.
+pub const RULES_MAX: usize = 2_000;
+
 /// What the configuration says of the catalogue.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -129,13 +133,8 @@ impl Catalog {
             return Err(CatalogError::Invalid(mistakes));
         }
         let next = import.apply(&current.contents, mode, &inner.vault, &*inner.entropy);
-        let rows = next.rows();
-        if rows > ROWS_MAX {
-            return Err(CatalogError::TooMany {
-                rows,
-                most: ROWS_MAX,
-            });
-        }
+        within("rules", next.rules.len(), RULES_MAX)?;
+        within("rows", next.rows(), ROWS_MAX)?;
         let next = Arc::new(Snapshot::new(next, inner.settings.zone));
         let difference = Difference::between(&current.contents, &next.contents);
         if !dry_run && !difference.changes.is_empty() {
@@ -150,4 +149,11 @@ impl Catalog {
         }
         Ok(difference)
     }
+}
+
+fn within(what: &'static str, rows: usize, most: usize) -> Result<(), CatalogError> {
+    if rows > most {
+        return Err(CatalogError::TooMany { what, rows, most });
+    }
+    Ok(())
 }

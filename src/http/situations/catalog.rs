@@ -14,9 +14,9 @@ impl From<CatalogError> for ApiError {
             .with_details(Details::Problems {
                 problems: problems.into_iter().map(problem).collect(),
             }),
-            CatalogError::TooMany { rows, most } => Self::malformed(format!(
-                "the catalogue would have {rows} rows, and it holds {most}; nothing was imported"
-            )),
+            CatalogError::TooMany { .. } => {
+                Self::malformed(format!("{error}; nothing was imported"))
+            }
             CatalogError::Store(error) => error.into(),
         }
     }
