@@ -12,10 +12,3 @@ pub mod schedule;
 pub mod sessions;
 pub mod telemetry;
 pub mod users;
-
-use super::error::ApiError;
-
-/// What a handler answers that is not written yet.
-pub(super) fn unwritten() -> ApiError {
-    ApiError::internal("not written yet")
-}
