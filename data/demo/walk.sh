@@ -75,5 +75,5 @@ RESET=$(curl -sS "$OPS/admin/v1/mail/$MAIL" -H "$O" | sed -n 's/.*token=\([A-Za-
 curl -sS -w ' -> %{http_code}\n' -X POST "$BASE/api/login/v2/password/reset" -H "$P" -d "{\"token\":\"$RESET\",\"password\":\"another pass phrase\"}"    # 200
 curl -sS -w ' -> %{http_code}\n' "$BASE/api/user/v1/users/$VIEWER_ID" -H "$P" -H "$V"    # 401
 curl -sS -w ' -> %{http_code}\n' -X POST "$BASE/api/login/v2/auth/email" -H "$P" -d "{\"identity\":\"$VIEWER\",\"accessKey\":\"another pass phrase\"}"    # 200
-curl -sS -w ' -> %{http_code}\n' -X POST "$BASE/api/login/v2/auth/logout" -H "$P" -H "$U"    # 204
+curl -sS -w ' -> %{http_code}\n' -X POST "$BASE/api/login/v2/auth/logout" -H "$P" -H "$U"    # 200
 rm -f "$DEVICE" "$DEVICE.old" "$PLAY"

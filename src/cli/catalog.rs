@@ -48,7 +48,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             json,
         } => {
             let report = import(global, &file, merge, dry_run).await?;
-            output::record(&report, json)
+            show(&report, json)
         }
         Command::Export { json } => {
             let format = if json { "json" } else { "toml" };
@@ -56,6 +56,23 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             global.admin().await?.download(&target).await
         }
     }
+}
+
+/// The changes, one a line, then the figures.
+fn show(report: &Value, json: bool) -> Outcome {
+    if json {
+        return output::json(report);
+    }
+    let changes = report.get("changes").and_then(Value::as_array);
+    for change in changes.into_iter().flatten() {
+        output::line(&output::text(change, "text"))?;
+    }
+    let figures: Vec<String> = ["added", "changed", "removed", "unchanged"]
+        .iter()
+        .map(|name| format!("{} {name}", output::text(report, name)))
+        .collect();
+    output::note(&figures.join(", "));
+    Ok(())
 }
 
 async fn import(

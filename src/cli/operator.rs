@@ -32,6 +32,7 @@ pub enum Command {
     /// End an operator's access
     Revoke {
         /// Id or name
+        #[arg(allow_hyphen_values = true)]
         operator: String,
     },
 }

@@ -101,6 +101,12 @@ pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A member of an object, as one cell.
+#[must_use]
+pub fn text(value: &Value, member: &str) -> String {
+    cell(value.get(member))
+}
+
 /// A value in one cell: text bare, lists joined, objects as JSON.
 fn cell(value: Option<&Value>) -> String {
     match value {

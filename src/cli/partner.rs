@@ -28,6 +28,7 @@ pub enum Command {
     /// Remove a partner with its users
     Remove {
         /// Id or name
+        #[arg(allow_hyphen_values = true)]
         partner: String,
     },
     /// Access tokens of a partner
@@ -41,6 +42,7 @@ pub enum Token {
     /// Make a further token, shown this once; the others stay valid
     Add {
         /// Id or name
+        #[arg(allow_hyphen_values = true)]
         partner: String,
         /// Print {"tokenId","accessToken"}
         #[arg(long)]
@@ -49,6 +51,7 @@ pub enum Token {
     /// List the tokens of a partner, without the tokens themselves
     List {
         /// Id or name
+        #[arg(allow_hyphen_values = true)]
         partner: String,
         /// Print a JSON array
         #[arg(long)]
@@ -57,6 +60,7 @@ pub enum Token {
     /// End a token; requests with it are refused at once
     Revoke {
         /// Id or name
+        #[arg(allow_hyphen_values = true)]
         partner: String,
         /// The id of the token, from `token list`
         token: String,

@@ -99,6 +99,7 @@ pub enum Command {
 #[derive(Args)]
 pub struct Named {
     /// User id, or e-mail address
+    #[arg(allow_hyphen_values = true)]
     user: String,
     /// The partner whose user it is, for an e-mail address: id or name; not needed if there is one
     #[arg(long)]
@@ -321,5 +322,19 @@ fn show_why(why: &Value, json: bool) -> Outcome {
     if json {
         return output::json(why);
     }
-    output::record(why, false)
+    let steps = why.get("steps").and_then(Value::as_array);
+    for step in steps.into_iter().flatten() {
+        let passed = step.get("passed") == Some(&Value::Bool(true));
+        let mark = if passed { "yes" } else { "no " };
+        let subject = step.get("subject").map_or(String::new(), |_| {
+            format!(" {}", output::text(step, "subject"))
+        });
+        let (check, finding) = (output::text(step, "check"), output::text(step, "finding"));
+        output::line(&format!("{mark}  {check}{subject}: {finding}"))?;
+    }
+    output::line(match (why.get("granted"), why.get("pinNeeded")) {
+        (Some(Value::Bool(true)), Some(Value::Bool(true))) => "granted, with the PIN",
+        (Some(Value::Bool(true)), _) => "granted",
+        _ => "denied",
+    })
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::error::ErrorCode;
+use super::quality::quality;
 use crate::types::Locale;
 
 const BUILT_IN: [(&str, &str); 3] = [
@@ -93,10 +94,7 @@ impl Messages {
         for range in accept.split(',').take(RANGES) {
             let mut parts = range.split(';');
             let tag = parts.next().unwrap_or_default().trim();
-            let weight = parts
-                .find_map(|part| part.trim().strip_prefix("q="))
-                .map_or(Some(1_000), thousandths)
-                .unwrap_or(0);
+            let weight = quality(parts);
             let Some(language) = self.known(tag) else {
                 continue;
             };
@@ -120,17 +118,6 @@ impl Messages {
 
 fn is_code(key: &str) -> bool {
     ErrorCode::ALL.iter().any(|code| code.as_str() == key)
-}
-
-/// A quality value of RFC 9110, `0` to `1` with up to three decimals, in thousandths.
-fn thousandths(text: &str) -> Option<u16> {
-    let (whole, decimals) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
-    let plain = decimals.len() <= 3 && decimals.bytes().all(|b| b.is_ascii_digit());
-    match whole {
-        "0" if plain => format!("{decimals:0<3}").parse().ok(),
-        "1" if plain => Some(1_000),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -121,18 +121,33 @@ impl Pulse {
 
 /// Whether a request line in these bytes has a `#`. The HTTP crate cuts a fragment off and goes on,
 /// so that two spellings would reach one route; nobody may send one.
+///
+/// Within a head a piece of the line is enough, since it may come in two. After the head there may be
+/// a further request, but also a body whose lines look like anything: only a whole request line counts.
 fn has_fragment(bytes: &[u8]) -> bool {
     // Heads hardly ever have the character at all.
-    bytes.contains(&b'#') && bytes.split(|b| *b == b'\n').any(is_line_with_fragment)
+    if !bytes.contains(&b'#') {
+        return false;
+    }
+    let mut in_head = true;
+    bytes.split(|b| *b == b'\n').any(|line| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        in_head &= !line.is_empty();
+        is_line_with_fragment(line, in_head)
+    })
 }
 
-fn is_line_with_fragment(line: &[u8]) -> bool {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
+fn is_line_with_fragment(line: &[u8], piece_is_enough: bool) -> bool {
     let method = line.iter().take_while(|b| b.is_ascii_alphabetic()).count();
     let begins = method > 0 && line.get(method) == Some(&b' ');
     // A line that came in two pieces is known by its end.
     let ends = line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0");
-    line.contains(&b'#') && (begins || ends)
+    let is_line = if piece_is_enough {
+        begins || ends
+    } else {
+        begins && ends
+    };
+    is_line && line.contains(&b'#')
 }
 
 #[cfg(test)]
@@ -161,6 +176,7 @@ mod tests {
             "GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n",
             "GET /a#",
             "#b HTTP/1.1\r\n",
+            "GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /a#b HTTP/1.1\r\n",
         ] {
             assert!(has_fragment(line.as_bytes()), "{line}");
         }
@@ -168,6 +184,7 @@ mod tests {
             "GET /a HTTP/1.1\r\nX: #1\r\n\r\n",
             "{\"a\":\"#\"}",
             "GET /a HTTP/1.1",
+            "POST /a HTTP/1.1\r\nHost: x\r\n\r\nid = 5 # a comment\n",
         ] {
             assert!(!has_fragment(line.as_bytes()), "{line}");
         }

@@ -1,17 +1,15 @@
 //! From a reply or an error to a response: conditions, codings, ranges, caching.
 
-use std::io::Write;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
     ETAG, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
+use super::coding::{accepts_gzip, is_known, pack, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode};
 use super::headers::{HeaderNames, Heads};
 use super::range::{Part, part};
@@ -145,66 +143,6 @@ fn packed(prepared: &Prepared, heads: &Heads<'_>) -> Option<Bytes> {
         Gzip::Make if GZIP_RANGE.contains(&prepared.identity.len()) => pack(&prepared.identity),
         Gzip::Make => None,
     }
-}
-
-/// Packs fast rather than small.
-fn pack(bytes: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
-    encoder.write_all(bytes).ok()?;
-    encoder.finish().ok().map(Bytes::from)
-}
-
-/// Whether an `Accept-Encoding` takes gzip.
-fn accepts_gzip(accept: &str) -> bool {
-    let mut any = false;
-    for range in accept.split(',') {
-        let mut parts = range.split(';');
-        let coding = parts.next().unwrap_or_default().trim();
-        let refused = parts.any(|part| {
-            let weight = part.trim().strip_prefix("q=").unwrap_or("1");
-            weight
-                .trim()
-                .trim_end_matches('0')
-                .trim_end_matches('.')
-                .is_empty()
-                || weight.trim() == "0"
-        });
-        if coding.eq_ignore_ascii_case("gzip") {
-            return !refused;
-        }
-        any |= coding == "*" && !refused;
-    }
-    any
-}
-
-/// A strong tag; it differs by content coding.
-fn tag(number: u64, packed: bool) -> HeaderValue {
-    let mut text = *b"\"0000000000000000-gz\"";
-    for (digit, at) in text.iter_mut().skip(1).take(16).zip((0..16).rev()) {
-        let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
-        *digit = char::from_digit(nibble, 16).map_or(b'0', |c| u8::try_from(c).unwrap_or(b'0'));
-    }
-    let value = if packed {
-        HeaderValue::from_bytes(&text)
-    } else {
-        let mut plain = [b'"'; 18];
-        for (to, from) in plain.iter_mut().zip(text).take(17) {
-            *to = from;
-        }
-        HeaderValue::from_bytes(&plain)
-    };
-    value.unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
-}
-
-/// Whether `If-None-Match` names the tag.
-fn is_known(heads: &Heads<'_>, tag: &HeaderValue) -> bool {
-    let (Some(known), Ok(tag)) = (heads.if_none_match.ascii(), tag.to_str()) else {
-        return false;
-    };
-    known.trim() == "*"
-        || known
-            .split(',')
-            .any(|one| one.trim().trim_start_matches("W/") == tag)
 }
 
 fn file_body(
@@ -368,28 +306,59 @@ mod tests {
     }
 
     #[test]
-    fn accept_encoding_is_read_with_weights() {
-        for yes in [
-            "gzip",
-            "GZIP",
-            "br, gzip",
-            "*",
-            "gzip;q=0.1",
-            "*;q=0.5, gzip;q=1.0",
-        ] {
-            assert!(accepts_gzip(yes), "{yes}");
-        }
-        for no in [
-            "",
-            "br",
-            "gzip;q=0",
-            "gzip; q=0.000",
-            "*, gzip;q=0",
-            "identity",
-            "*;q=0",
-        ] {
-            assert!(!accepts_gzip(no), "{no}");
-        }
+    fn files_are_served_in_parts() {
+        let names = HeaderNames::new("Service-").unwrap();
+        let ask = |headers: &[(&'static str, &str)], head: bool| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                let value = HeaderValue::from_str(value).unwrap();
+                map.insert(HeaderName::from_static(name), value);
+            }
+            let heads = Heads::read(&map, &names);
+            let file = FileReply {
+                file: tempfile::tempfile().unwrap(),
+                length: 1_000,
+                media: media::BYTES,
+                tag: 5,
+                caching: NO_STORE,
+            };
+            let answer = render(
+                Reply::file(file),
+                Wish {
+                    heads: &heads,
+                    head,
+                },
+            );
+            answer.map_err(|error| (error.code(), error.headers().to_vec()))
+        };
+        let range = |headers: &[(&'static str, &str)]| {
+            let answer = ask(headers, false).unwrap();
+            let range = answer.headers().get(CONTENT_RANGE).cloned();
+            let length = answer.headers()[CONTENT_LENGTH].clone();
+            (answer.status().as_u16(), range, length)
+        };
+        let tag = "\"0000000000000005\"";
+        let part = Some(HeaderValue::from_static("bytes 10-19/1000"));
+        assert_eq!(range(&[]), (200, None, 1_000.into()));
+        assert_eq!(
+            range(&[("range", "bytes=10-19")]),
+            (206, part.clone(), 10.into())
+        );
+        let same = [("range", "bytes=10-19"), ("if-range", tag)];
+        assert_eq!(range(&same), (206, part, 10.into()));
+        let other = [("range", "bytes=10-19"), ("if-range", "\"x\"")];
+        assert_eq!(range(&other), (200, None, 1_000.into()));
+        let known = ask(&[("if-none-match", tag)], false).unwrap();
+        assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
+        let (code, headers) = ask(&[("range", "bytes=1000-")], false).err().unwrap();
+        assert_eq!(code, ErrorCode::RangeNotSatisfiable);
+        assert_eq!(
+            headers,
+            [(CONTENT_RANGE, HeaderValue::from_static("bytes */1000"))]
+        );
+        let head = ask(&[], true).unwrap();
+        assert_eq!(head.headers()[CONTENT_LENGTH], "1000");
+        assert!(matches!(head.body(), ReplyBody::Empty));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::ALLOW;
 use http::request::Parts;
-use http::{Method, Request, Response, Version};
+use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::timeout;
@@ -29,7 +29,8 @@ use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::{Endpoint, Input, Payload};
 use super::error::{ApiError, ErrorCode};
 use super::finish::finish;
-use super::headers::{Heads, Slot};
+use super::framing::check_framing;
+use super::headers::Heads;
 use super::matcher::{Found, Params, Table};
 use super::net;
 use super::path::check_path;
@@ -38,7 +39,6 @@ use super::query::Query;
 use super::routes::{BodyRule, RateClass, Route};
 use super::stream::{Busy, ReplyBody};
 use crate::app::App;
-use crate::config::limits::TARGET_MAX;
 use crate::types::{Country, UserId};
 
 /// What answers the requests of one connection.
@@ -287,81 +287,6 @@ fn too_many(class: RateClass, TryAgainIn(seconds): TryAgainIn) -> ApiError {
     ApiError::new(code, "too many requests; see Retry-After").with_retry_after(seconds)
 }
 
-/// What the parser lets through and we do not.
-fn check_framing(parts: &Parts, heads: &Heads<'_>, fragment: bool) -> Result<(), ApiError> {
-    let target = parts
-        .uri
-        .path_and_query()
-        .map_or(0, |target| target.as_str().len());
-    if target > TARGET_MAX {
-        return Err(ApiError::new(
-            ErrorCode::UriTooLong,
-            format!("the target has at most {TARGET_MAX} bytes"),
-        ));
-    }
-    heads.check_size(parts.method.as_str().len() + target)?;
-    match heads.transfer_encoding {
-        Slot::Absent => {}
-        Slot::One(coding)
-            if coding
-                .as_bytes()
-                .trim_ascii()
-                .eq_ignore_ascii_case(b"chunked") => {}
-        Slot::One(_) | Slot::Repeated => {
-            return Err(ApiError::new(
-                ErrorCode::CodingNotImplemented,
-                "the only transfer coding is chunked",
-            ));
-        }
-    }
-    match heads.host {
-        Slot::One(host) if is_host(host.as_bytes()) => {}
-        Slot::Absent if parts.version < Version::HTTP_11 => {}
-        Slot::Absent => return Err(ApiError::malformed("Host is missing")),
-        Slot::One(_) => return Err(ApiError::malformed("Host is not valid")),
-        Slot::Repeated => return Err(ApiError::malformed("Host is sent more than once")),
-    }
-    if fragment {
-        return Err(ApiError::malformed("the target has a fragment"));
-    }
-    if !parts.uri.query().unwrap_or_default().is_ascii() {
-        return Err(ApiError::malformed(
-            "the query has a character that must be percent-encoded",
-        ));
-    }
-    if !matches!(
-        parts.method,
-        Method::GET
-            | Method::HEAD
-            | Method::POST
-            | Method::PUT
-            | Method::DELETE
-            | Method::OPTIONS
-            | Method::PATCH
-    ) {
-        return Err(ApiError::new(
-            ErrorCode::MethodNotImplemented,
-            "no path has this method",
-        ));
-    }
-    match heads.expect {
-        Slot::Absent => Ok(()),
-        Slot::One(value) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(()),
-        Slot::One(_) | Slot::Repeated => Err(ApiError::new(
-            ErrorCode::ExpectationFailed,
-            "the only expectation is 100-continue",
-        )),
-    }
-}
-
-/// A name or address with an optional port.
-fn is_host(host: &[u8]) -> bool {
-    !host.is_empty()
-        && host
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-._:[]%~".contains(b))
-}
-
 /// Reads the parameters and calls the handler.
 fn act(
     app: &Arc<App>,
@@ -460,15 +385,36 @@ async fn guarded(
     deadline: Duration,
     future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 ) -> Answer {
-    let mut future = pin!(future);
-    let barrier = poll_fn(|cx| {
-        catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Err(panicked(app))))
-    });
-    timeout(deadline, barrier).await.unwrap_or_else(|_| {
-        Err(ApiError::new(
+    match timeout(deadline, caught(future)).await {
+        Ok(Some(answer)) => answer,
+        Ok(None) => Err(panicked(app)),
+        Err(_) => Err(ApiError::new(
             ErrorCode::DeadlineExceeded,
             "the answer was not ready in time",
-        ))
+        )),
+    }
+}
+
+/// The future's output; `None` if it panics.
+async fn caught<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
+    poll_fn(|cx| {
+        let step = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        step.map_or(Poll::Ready(None), |poll| poll.map(Some))
     })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_caught_where_it_happens() {
+        assert_eq!(caught(Box::pin(async { 1 })).await, Some(1));
+        let later = async {
+            tokio::task::yield_now().await;
+            panic!("on purpose");
+        };
+        assert_eq!(caught::<()>(Box::pin(later)).await, None);
+    }
 }

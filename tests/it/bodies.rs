@@ -119,6 +119,26 @@ fn the_member_at_fault_is_named() {
 }
 
 #[test]
+fn the_clock_is_moved_to_times_that_have_a_date() {
+    let lab = Lab::start();
+    for good in [
+        "{\"now\":0}",
+        "{\"now\":253402300799}",
+        "{\"offset\":-10000000000}",
+    ] {
+        assert_eq!(put_clock(&lab, good), 200, "{good}");
+    }
+    for bad in [
+        "{\"now\":-1}",
+        "{\"now\":253402300800}",
+        "{\"offset\":10000000001}",
+        "{\"offset\":-9223372036854775808}",
+    ] {
+        assert_eq!(put_clock(&lab, bad), 400, "{bad}");
+    }
+}
+
+#[test]
 fn a_body_over_the_limit_is_refused_before_and_while_it_comes() {
     let lab = Lab::start();
     // Told: refused at once, the connection stays readable for the client.

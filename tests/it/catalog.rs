@@ -25,7 +25,7 @@ available = { from = 2025-01-01T00:00:00Z }
 keys = [{ kid = "00112233445566778899aabbccddeeff", key = "0f0e0d0c0b0a09080706050403020100" }]
 
 [[asset]]
-id = "short"
+id = "short"                        # a comment, as people write them
 encrypted = false
 
 [[offer]]

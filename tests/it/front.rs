@@ -384,3 +384,34 @@ fn heartbeat_headers_are_required_bounded_and_single() {
         }
     }
 }
+
+#[test]
+fn a_panic_is_one_answer_and_the_connection_goes_on() {
+    let lab = Lab::start();
+    let mut wire = Wire::to(lab.public);
+    let token = ("Service-AccessToken", lab.gate.tokens.panicking.reveal());
+    wire.send(request("GET", LIVE, &[token], ""));
+    let answer = wire.answer().unwrap();
+    assert_eq!((answer.status, answer.code()), (500, "INTERNAL".to_owned()));
+    assert!(!String::from_utf8(answer.body).unwrap().contains("purpose"));
+    wire.send(request("GET", LIVE, &[], ""));
+    assert_eq!(wire.answer().unwrap().status, 401);
+    assert_eq!(lab.app.front.metrics.panics.get(), 1);
+}
+
+#[test]
+fn guides_for_simple_players_take_the_token_in_the_query() {
+    let lab = Lab::start();
+    let token = lab.gate.tokens.partner.reveal();
+    let status = |target: &str| get(&lab, target, &[]).status;
+    assert_eq!(status("/api/schedule/v1/xmltv"), 401);
+    assert_eq!(status("/api/schedule/v1/xmltv?accessToken=x"), 401);
+    assert_ne!(
+        status(&format!("/api/schedule/v1/xmltv?accessToken={token}")),
+        401
+    );
+    assert_eq!(
+        status(&format!("{LIVE}?livestreams=a&accessToken={token}")),
+        401
+    );
+}

@@ -2,6 +2,7 @@
 //! user and one operator.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use playgate::store::Store;
 use playgate::types::{
     Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind, UnixSeconds, UserId,
 };
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// When every test begins: 2026-01-01T12:00:00Z.
@@ -34,6 +36,8 @@ pub struct Tokens {
     pub partner: Token,
     /// Of another partner, without users.
     pub other_partner: Token,
+    /// One that the gate panics on.
+    pub panicking: Token,
     pub user: Token,
     pub admin: Token,
     pub agent: Token,
@@ -51,6 +55,7 @@ const OTHER_PARTNER: PartnerId = PartnerId::from_bytes([9; 16]);
 
 impl Gate for TestGate {
     fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
+        assert!(*token != self.tokens.panicking.hash(), "on purpose");
         if *token == self.tokens.partner.hash() {
             Some(PARTNER)
         } else {
@@ -100,11 +105,13 @@ impl Gate for TestGate {
 pub struct Lab {
     pub public: SocketAddr,
     pub ops: SocketAddr,
+    /// The local administration socket.
+    pub socket: PathBuf,
+    _folder: TempDir,
     pub gate: Arc<TestGate>,
     pub app: Arc<App>,
     pub running: Option<Running>,
     pub runtime: Runtime,
-    _data_dir: tempfile::TempDir,
 }
 
 impl Lab {
@@ -118,20 +125,17 @@ impl Lab {
             tokens: Tokens {
                 partner: Token::new_partner([1; 16]),
                 other_partner: Token::new_partner([9; 16]),
+                panicking: Token::new_partner([8; 16]),
                 user: Token::new(TokenKind::User, [2; 32]),
                 admin: Token::new(TokenKind::Operator, [3; 32]),
                 agent: Token::new(TokenKind::Operator, [4; 32]),
             },
             admitted: AtomicU32::new(u32::MAX),
         });
-        let data_dir = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             demo: true,
-            flags: vec![(
-                "data_dir",
-                "-",
-                data_dir.path().to_str().unwrap().to_owned(),
-            )],
+            flags: vec![("data_dir", "-", folder.path().to_str().unwrap().to_owned())],
             ..Inputs::default()
         };
         let config = load(&inputs)
@@ -170,16 +174,21 @@ impl Lab {
         let public = Listener::tcp(local, Table::Public).unwrap();
         let ops = Listener::tcp(local, Table::Ops).unwrap();
         let (public_at, ops_at) = (public.address().unwrap(), ops.address().unwrap());
-        let running = serve(Arc::clone(&app), vec![public, ops]);
+        let socket = folder.path().join("admin.sock");
+        // Left behind by a process that was killed.
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        let admin = Listener::unix(&socket, Table::Ops, true).unwrap();
+        let running = serve(Arc::clone(&app), vec![public, ops, admin]);
         drop(guard);
         Self {
             public: public_at,
             ops: ops_at,
+            socket,
+            _folder: folder,
             gate,
             app,
             running: Some(running),
             runtime,
-            _data_dir: data_dir,
         }
     }
 

@@ -108,16 +108,46 @@ impl Wire {
             body: Vec::new(),
         };
         let empty = method == "HEAD" || matches!(status, 204 | 304);
+        if !empty && answer.header("transfer-encoding") == Some("chunked") {
+            answer.body = self.chunks();
+            return Some(answer);
+        }
         let length: usize = match answer.header("content-length") {
             _ if empty => 0,
             Some(text) => text.parse().unwrap(),
             None => panic!("an answer without a length: {head}"),
         };
+        answer.body = self.bytes(length);
+        Some(answer)
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
         while self.unread.len() < length {
             assert!(self.fill(), "the body breaks off");
         }
-        answer.body = self.unread.drain(..length).collect();
-        Some(answer)
+        self.unread.drain(..length).collect()
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(at) = self.unread.windows(2).position(|w| w == b"\r\n") {
+                let line = self.bytes(at + 2);
+                return String::from_utf8(line).unwrap().trim_end().to_owned();
+            }
+            assert!(self.fill(), "the body breaks off");
+        }
+    }
+
+    fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let length = usize::from_str_radix(&self.line(), 16).unwrap();
+            body.extend(self.bytes(length));
+            assert_eq!(self.line(), "");
+            if length == 0 {
+                return body;
+            }
+        }
     }
 
     /// Whether the server ends the connection within the time, without a further answer.

@@ -4,6 +4,7 @@
 //! Verbs that hash take [`HashMemory`] and block: they run in a lane. What hot requests ask is
 //! answered from memory. What users may watch is not for this module.
 
+mod counter;
 mod erase;
 mod error;
 mod hashing;
@@ -26,13 +27,14 @@ mod throttle;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use counter::Rule;
 pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, HashMemory};
 pub use model::{
     Export, Login, LoginInfo, NewUser, Opened, OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl,
     Settings, Swept, User, UserChange,
 };
-pub use throttle::{Limits, Rule};
+pub use throttle::Limits;
 
 use crate::domain::mail::Mail;
 use crate::ports::Entropy;

@@ -4,8 +4,9 @@ use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+use super::counter::Counter;
 use super::model::{ParentalControl, User};
-use super::throttle::{Counter, ThrottleKey};
+use super::throttle::ThrottleKey;
 use crate::store::{Changed, Entries, Index, Mirror, Record, Table, TreeName};
 use crate::types::{
     BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, TokenHash, UnixSeconds,

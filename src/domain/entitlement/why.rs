@@ -106,11 +106,11 @@ fn describe(subject: &Subject) -> String {
 
 fn country(user: &User, address: Option<Country>) -> Step {
     let country = viewer_country(user, address);
-    let text = country.map_or("unknown".to_owned(), |country| country.as_str().to_owned());
-    let finding = match (any_country(user), address) {
-        (true, _) => "a tag switches the country check off".to_owned(),
-        (false, Some(_)) => format!("{text}, by the address"),
-        (false, None) => format!("{text}, by the account"),
+    let finding = match country {
+        _ if any_country(user) => "a tag switches the country check off".to_owned(),
+        None => "unknown: neither the address nor the account tells it".to_owned(),
+        Some(country) if address.is_some() => format!("{}, by the address", country.as_str()),
+        Some(country) => format!("{}, by the account", country.as_str()),
     };
     step("country", finding, true)
 }

@@ -19,7 +19,7 @@ use crate::ports::Entropy;
 use crate::store::{All, Durability, Schema, Store, StoreError, Txn};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
-use templates::{Rendered, Templates, Values};
+use templates::{Templates, Values};
 
 /// How many mails are kept; the oldest go.
 pub const MAILS_MAX: u64 = 10_000;
@@ -176,25 +176,6 @@ impl Mail {
                 this.enqueue(txn, draft, now)
             })
             .wait()
-    }
-
-    /// How a mail of a kind looks in a language, with made-up values.
-    #[must_use]
-    pub fn preview(&self, kind: Kind, locale: Option<&Locale>) -> (String, String, String) {
-        let values = Values {
-            email: "viewer@example.com".to_owned(),
-            link: self.link("pgr_example", locale),
-            pin: "1234".to_owned(),
-            minutes: "30".to_owned(),
-        };
-        let Rendered {
-            subject,
-            text,
-            html,
-        } = self
-            .templates
-            .render(kind, &self.languages(locale), &values);
-        (subject, text, html)
     }
 
     /// Takes the secrets out of mails that have had them long enough, and deletes old mails;

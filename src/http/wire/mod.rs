@@ -1,4 +1,5 @@
-//! The forms that data takes on the wire: JSON, guides, playlists.
+//! Types of the wire, one file per resource: what a body looks like, and nothing else. They are made
+//! from what the domain returns and never enter a table.
 
 pub mod catalog;
 pub mod entitlement;

@@ -132,7 +132,7 @@ fn an_erased_account_leaves_nothing() {
     let key = (255, *user.as_bytes());
     f.store
         .write(Durability::Durable, move |txn| {
-            txn.put::<Throttles>(&key, &throttle::Counter::default())
+            txn.put::<Throttles>(&key, &counter::Counter::default())
         })
         .wait()
         .unwrap();

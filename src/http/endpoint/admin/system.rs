@@ -16,9 +16,20 @@ pub enum MoveClockRequest {
 }
 
 impl MoveClockRequest {
+    /// The end of the year 9999: beyond it dates have no form that everybody reads.
+    const NOW_MAX: i64 = 253_402_300_799;
+    /// Some three centuries, either way.
+    const OFFSET_MAX: i64 = 10_000_000_000;
+
     pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         match (body.integer("now")?, body.integer("offset")?) {
+            (Some(now), None) if !(0..=Self::NOW_MAX).contains(&now) => {
+                Err(body.refuse("now", "must be in Unix seconds, up to the year 9999"))
+            }
+            (None, Some(offset)) if offset.unsigned_abs() > Self::OFFSET_MAX.unsigned_abs() => {
+                Err(body.refuse("offset", "must be at most 10000000000 seconds"))
+            }
             (Some(now), None) => Ok(Self::Now(UnixSeconds(now))),
             (None, Some(offset)) => Ok(Self::Offset(offset)),
             (None, None) => Err(body.refuse("now", "is missing, and so is offset")),
