@@ -242,7 +242,7 @@ fn sessions_are_listed_and_ended() {
     house.wait(5);
     let phone = super::house::viewer(&house.log_in("ann@example.com", PASSWORD));
     let listed = house.own(&ann, "GET", "/sessions", &Value::Null).json();
-    let line = |viewer: &Viewer, began: i64, current: bool| json!({"sessionId": viewer.session, "createdTimestamp": began, "expires": began + 30 * 86_400, "current": current});
+    let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 30 * 86_400, "current": current});
     let began = 1_767_268_800;
     assert_eq!(
         listed,
