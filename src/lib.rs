@@ -1,7 +1,71 @@
 //! Playgate: the partner interface of a video-streaming platform in one binary.
+//!
+//! # Code map
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`types`] | the vocabulary: ids, instants, tokens, addresses; a value of such a type has been checked |
+//! | [`ports`] | clock and randomness: traits with a real and a test implementation |
+//! | [`store`] | typed tables over a commit log and an ordered key-value engine |
+//! | [`domain`] | what the service knows and decides, one module per resource, synchronous |
+//! | [`config`] | settings and limits, checked at start, all mistakes reported together |
+//! | [`observe`] | log, metrics, readiness |
+//! | [`http`] | sockets, the route table, parsing, proofs of who asks, handlers, wire types |
+//! | [`jobs`] | what happens by itself: sweeps, checkpoints, retention |
+//! | [`app`] | all services, put together once |
+//! | [`cli`] | the command line; every administrative command is a client of the operators' interface |
+//!
+//! A resource has the same name in `http/api`, `http/wire` and `domain`, so that a path can be guessed.
+//!
+//! # Arrows
+//!
+//! ```text
+//! main -> cli -> { http, jobs } -> app -> domain -> { store, ports } -> types
+//! ```
+//!
+//! `config` and `observe` may be used by cli, http, jobs and app. `domain` names no hyper, http,
+//! `serde_json`, tokio or sled; `http` never names `store`; only `store/engine.rs` names sled. One
+//! package cannot enforce that, so `tests/it/tidy.rs` reads the source and does.
+//!
+//! # Invariants
+//!
+//! - A request is parsed into a typed endpoint before anything is done for it, in one order of
+//!   checks; a handler that needs a partner, a user or an operator takes the proof as an argument.
+//! - Hot reads never touch the engine: mirrors and snapshots in memory, filled at start, changed by
+//!   the commit that changes the store, before that commit is answered.
+//! - A change is a plan on the one writer thread: log first, synced once per group, then engine,
+//!   then mirrors, then the answer. The log is the truth.
+//! - An index entry is made by one pure function of its table and changed with its record;
+//!   `store verify` compares both ways, `store rebuild` makes them anew.
+//! - Time and randomness are arguments. The clock is read once per request, at the edge.
+//! - Blocking work (argon2, cold reads) runs in bounded lanes; a full lane refuses at once.
+//! - Tokens are stored as hashes and looked up, never compared; each kind is unknown in every other
+//!   place. Secrets have neither `Debug` nor `Display`.
+//! - Everything that grows has a limit, and every limit a reason (`config/limits.rs`).
+//! - Error codes, their statuses and texts stand in one table (`http/code.rs`); what a lower layer
+//!   said goes to the log, never into a body.
+//!
+//! # To add an endpoint
+//!
+//! A row in `http/routes.rs`; a variant and its parser in `http/endpoint`; a verb in `domain`; a
+//! handler of ten lines in `http/api` and an arm in `http/dispatch.rs`; a test in `tests/it`. The
+//! compiler names each place that is missing, the coverage test asks for the cases of authorization.
+//!
+//! # Deliberately absent
+//!
+//! A web framework, an ORM, a second runtime, a message broker, JWTs, a plug-in system, sharding: one
+//! machine of two cores serves the viewers of a whole platform, and what is not there cannot fail.
 
 #![forbid(unsafe_code)]
 
+pub mod app;
+pub mod catalog_file;
+pub mod cli;
+pub mod config;
+pub mod domain;
+pub mod http;
+pub mod jobs;
+pub mod observe;
 pub mod ports;
 pub mod store;
 pub mod types;

@@ -1,3 +1,7 @@
-//! The command line of Playgate.
+//! Command line in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    playgate::cli::main()
+}

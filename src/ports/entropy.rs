@@ -11,7 +11,7 @@ pub trait Entropy: Send + Sync {
     fn fill(&self, buffer: &mut [u8]);
 }
 
-impl dyn Entropy {
+impl dyn Entropy + '_ {
     /// `N` random bytes.
     pub fn array<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];

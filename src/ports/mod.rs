@@ -2,6 +2,8 @@
 
 pub mod clock;
 pub mod entropy;
+pub mod media;
+pub mod upstream;
 
 pub use clock::{Clock, LabClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};

@@ -39,6 +39,8 @@ use parking_lot::Mutex;
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
+#[cfg(test)]
+pub use record::golden;
 pub use record::{Record, VALUE_MAX, read as read_record};
 pub use table::{Entries, Index, PrimaryKey, Schema, Table, TreeName};
 pub use txn::Txn;

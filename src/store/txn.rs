@@ -50,6 +50,23 @@ impl Txn<'_> {
             .collect()
     }
 
+    /// Up to `limit` records in key order, from the key `from` or the first one on. A damaged record
+    /// comes as `None`, so that it does not hide those behind it.
+    ///
+    /// # Errors
+    /// That the engine failed, or that a key is damaged.
+    pub fn scan_from<T: Table>(
+        &self,
+        from: Option<&T::Key>,
+        limit: usize,
+    ) -> Result<Vec<(T::Key, Option<T::Record>)>, StoreError> {
+        let from = from.map(Key::to_bytes).unwrap_or_default();
+        self.pairs(T::NAME, &from, None, limit)?
+            .into_iter()
+            .map(|(key, value)| Ok((read_key::<T>(&key)?, open::<T>(&key, &value).ok())))
+            .collect()
+    }
+
     /// Up to `limit` index keys that begin with `prefix`, with the primary keys they lead to.
     ///
     /// # Errors
@@ -104,7 +121,7 @@ impl Txn<'_> {
     /// Writes a record, and the difference that it makes to its table's indexes.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`], or as [`Txn::get`] for the record that was there.
+    /// [`StoreError::TooLarge`], or that the engine failed.
     pub fn put<T: Table>(&mut self, key: &T::Key, record: &T::Record) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
@@ -116,7 +133,7 @@ impl Txn<'_> {
     /// Deletes a record and its index entries; nothing happens if there is none.
     ///
     /// # Errors
-    /// As [`Txn::get`].
+    /// That the engine failed.
     pub fn delete<T: Table>(&mut self, key: &T::Key) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         self.reindex::<T>(key, &bytes, &[])?;
@@ -133,9 +150,12 @@ impl Txn<'_> {
         if T::INDEXES.is_empty() {
             return Ok(());
         }
-        let old = match self.lookup::<T>(bytes)? {
-            Some(record) => table::entries::<T>(key, &record),
-            None => Vec::new(),
+        let old = match self.lookup::<T>(bytes) {
+            Ok(Some(record)) => table::entries::<T>(key, &record),
+            // What a damaged record had in the indexes is not known; a rebuild finds what is left of
+            // it. Refusing would keep the damage for good.
+            Ok(None) | Err(StoreError::Damaged { .. }) => Vec::new(),
+            Err(error) => return Err(error),
         };
         for (tree, entry) in old.iter().filter(|entry| !new.contains(entry)) {
             self.plan.set(tree, entry.clone(), None);

@@ -5,7 +5,10 @@
 
 pub mod email;
 pub mod ids;
+pub mod media;
+pub mod person;
 pub mod playback;
+pub mod role;
 pub mod secret;
 pub mod time;
 pub mod token;
@@ -15,7 +18,10 @@ pub use ids::{
     AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
     OperatorId, PartnerId, SessionId, UserId,
 };
+pub use media::MediaPath;
+pub use person::{BirthDate, Country, Locale, PersonName};
 pub use playback::{Drm, Protocol};
+pub use role::Role;
 pub use secret::{Password, Pin};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
 pub use token::{Token, TokenHash, TokenKind};

@@ -1,0 +1,128 @@
+//! What the front asks before it lets a request in, answered by the services, from memory.
+
+use std::net::IpAddr;
+
+use dashmap::DashMap;
+
+use crate::domain::accounts::{Accounts, AccountsError};
+use crate::domain::operators::Operators;
+use crate::domain::partners::Partners;
+use crate::http::auth::{Gate, OperatorIdentity, TryAgainIn, UserIdentity};
+use crate::http::routes::RateClass;
+use crate::types::{Locale, PartnerId, TokenHash, UnixSeconds, UserId};
+
+/// The gate of the service.
+pub struct Doors {
+    pub(super) partners: Partners,
+    pub(super) operators: Operators,
+    pub(super) accounts: Accounts,
+    pub(super) rates: PartnerRates,
+}
+
+impl Gate for Doors {
+    fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
+        self.partners.authenticate(token)
+    }
+
+    fn user(
+        &self,
+        token: &TokenHash,
+        partner: PartnerId,
+        now: UnixSeconds,
+    ) -> Option<UserIdentity> {
+        let login = self.accounts.authenticate(token, partner, now)?;
+        Some(UserIdentity {
+            user: login.user,
+            login: login.login,
+        })
+    }
+
+    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity> {
+        let operator = self.operators.authenticate(token)?;
+        Some(OperatorIdentity {
+            operator: operator.id,
+            role: operator.role,
+        })
+    }
+
+    fn locale(&self, user: UserId) -> Option<Locale> {
+        self.accounts.user(&user)?.locale.clone()
+    }
+
+    fn admit(
+        &self,
+        class: RateClass,
+        partner: Option<PartnerId>,
+        peer: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), TryAgainIn> {
+        if let Some(partner) = partner {
+            self.rates.admit(partner, now)?;
+        }
+        let allowed = match class {
+            RateClass::SignUp => self.accounts.may_sign_up(peer, now),
+            RateClass::Reset => self.accounts.may_reset(peer, now),
+            // These count by what stands in the body, too, and are looked at with it.
+            RateClass::General | RateClass::Login | RateClass::ResetMail => Ok(()),
+        };
+        match allowed {
+            Err(AccountsError::TooManyAttempts { retry_after }) => {
+                Err(TryAgainIn(u32::try_from(retry_after).unwrap_or(u32::MAX)))
+            }
+            // Anything else is the handler's to find and to answer.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Requests of each partner in the running second, where a limit is set.
+pub struct PartnerRates {
+    /// Requests a second; 0 is no limit.
+    limit: u32,
+    running: DashMap<PartnerId, (UnixSeconds, u32)>,
+}
+
+impl PartnerRates {
+    /// No more than so many requests a second of each partner; 0 is no limit.
+    #[must_use]
+    pub fn new(limit: u32) -> Self {
+        Self {
+            limit,
+            running: DashMap::new(),
+        }
+    }
+
+    fn admit(&self, partner: PartnerId, now: UnixSeconds) -> Result<(), TryAgainIn> {
+        if self.limit == 0 {
+            return Ok(());
+        }
+        let mut running = self.running.entry(partner).or_insert((now, 0));
+        if running.0 != now {
+            *running = (now, 0);
+        }
+        if running.1 >= self.limit {
+            return Err(TryAgainIn(1));
+        }
+        running.1 += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partner_over_its_limit_waits_for_the_next_second() {
+        let rates = PartnerRates::new(2);
+        let (one, other) = (
+            PartnerId::from_bytes([1; 16]),
+            PartnerId::from_bytes([2; 16]),
+        );
+        let at = |partner, second| rates.admit(partner, UnixSeconds(second)).is_ok();
+        assert!(at(one, 5) && at(one, 5) && !at(one, 5));
+        assert!(at(other, 5) && at(one, 6));
+        let free = PartnerRates::new(0);
+        assert!((0..1_000).all(|_| free.admit(one, UnixSeconds(1)).is_ok()));
+    }
+}

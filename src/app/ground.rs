@@ -1,0 +1,90 @@
+//! What every service stands on, and how each is opened on it.
+
+use std::sync::Arc;
+
+use super::{AppError, keys, settings};
+use crate::config::Config;
+use crate::domain::accounts::{Accounts, Eraser};
+use crate::domain::catalog::Catalog;
+use crate::domain::entitlement;
+use crate::domain::mail::Mail;
+use crate::domain::playback::{self, Playback, World};
+use crate::domain::schedule::{self, Schedule};
+use crate::domain::telemetry::{self, Telemetry};
+use crate::ports::Entropy;
+use crate::store::Store;
+use crate::types::UnixSeconds;
+
+/// What every service stands on.
+pub struct Ground<'a> {
+    pub config: &'a Config,
+    pub store: &'a Store,
+    pub entropy: &'a Arc<dyn Entropy>,
+}
+
+impl Ground<'_> {
+    pub fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
+        let letters = settings::mail(self.config, public_url);
+        Mail::open(self.store.clone(), Arc::clone(self.entropy), letters).map_err(AppError::setting)
+    }
+
+    pub fn accounts(&self, mail: &Mail) -> Result<Accounts, AppError> {
+        let erasers: Vec<Eraser> = vec![
+            |txn, user, _| entitlement::erase_user(txn, user),
+            |txn, user, _| playback::tables::erase(txn, user),
+            telemetry::request_erasure,
+        ];
+        let accounts = Accounts::open(
+            self.store.clone(),
+            Arc::clone(self.entropy),
+            settings::accounts(self.config),
+            mail.clone(),
+            erasers,
+        )?;
+        Ok(accounts)
+    }
+
+    pub fn catalog(&self) -> Result<Catalog, AppError> {
+        let data_dir = &self.config.server.data_dir;
+        let master = keys::read_or_make(data_dir, keys::CONTENT, &**self.entropy)?;
+        let zone = settings::catalog(self.config);
+        let catalog = Catalog::open(self.store.clone(), Arc::clone(self.entropy), &master, zone)?;
+        Ok(catalog)
+    }
+
+    /// The schedule; it asks the catalogue, whenever it renders, what it says by then.
+    pub fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
+        let catalog = catalog.clone();
+        let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
+        let view = settings::schedule(self.config);
+        Schedule::open(self.store.clone(), rights, view)
+            .map(Arc::new)
+            .map_err(AppError::setting)
+    }
+
+    pub fn playback(&self, world: Arc<dyn World>) -> Result<Playback, AppError> {
+        let data_dir = &self.config.server.data_dir;
+        let signing = match &self.config.origin.signing_key {
+            Some(secret) => settings::signing_key(secret),
+            None => keys::read_or_make(data_dir, keys::ORIGIN, &**self.entropy)?,
+        };
+        let limits = settings::playback(self.config);
+        let entropy = Arc::clone(self.entropy);
+        Ok(Playback::open(
+            self.store, entropy, limits, &signing, world,
+        )?)
+    }
+
+    pub fn telemetry(
+        &self,
+        sync: bool,
+        now: UnixSeconds,
+        on_failure: Box<dyn Fn(String) + Send + Sync>,
+    ) -> Result<Telemetry, AppError> {
+        let events = settings::telemetry(self.config, sync);
+        Telemetry::open(self.store.clone(), events, now, move |error| {
+            on_failure(error.to_string());
+        })
+        .map_err(AppError::Telemetry)
+    }
+}

@@ -1,0 +1,107 @@
+//! Keys of the appliance, each in a file of its own beside the store: made on the first start, never
+//! in the store, so that a copy of the store alone opens nothing.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+
+use crate::ports::Entropy;
+
+/// The directory of key files below the data directory.
+const DIRECTORY: &str = "keys";
+/// What content keys are sealed with.
+pub const CONTENT: &str = "content.key";
+/// What addresses of the built-in origin are signed with.
+pub const ORIGIN: &str = "origin.key";
+
+/// A key file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// It cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It holds something else.
+    #[error("{}: holds no key of 32 bytes in hexadecimal", .0.display())]
+    Malformed(PathBuf),
+}
+
+/// Reads a key, or makes it.
+///
+/// # Errors
+/// [`KeyError`].
+pub fn read_or_make(
+    data_dir: &Path,
+    name: &str,
+    entropy: &dyn Entropy,
+) -> Result<[u8; 32], KeyError> {
+    let directory = data_dir.join(DIRECTORY);
+    let path = directory.join(name);
+    match fs::read(&path) {
+        Ok(content) => decode(&content).ok_or(KeyError::Malformed(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = entropy.array();
+            match write(&directory, &path, &key) {
+                Ok(()) => Ok(key),
+                Err(error) => Err(KeyError::File { path, error }),
+            }
+        }
+        Err(error) => Err(KeyError::File { path, error }),
+    }
+}
+
+fn decode(content: &[u8]) -> Option<[u8; 32]> {
+    let key = HEXLOWER.decode(content.trim_ascii()).ok()?;
+    key.try_into().ok()
+}
+
+/// Written aside, synced and renamed: a power cut leaves a whole key or none, never a torn one that
+/// content keys were sealed with.
+fn write(directory: &Path, path: &Path, key: &[u8; 32]) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
+    let aside = path.with_extension("new");
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&aside)?;
+    writeln!(file, "{}", HEXLOWER.encode(key))?;
+    file.sync_all()?;
+    fs::rename(&aside, path)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::ports::entropy::SeededEntropy;
+
+    #[test]
+    fn a_key_is_made_once_and_for_its_owner_alone() {
+        let data = tempfile::tempdir().unwrap();
+        let key = read_or_make(data.path(), CONTENT, &SeededEntropy::new(1)).unwrap();
+        let again = read_or_make(data.path(), CONTENT, &SeededEntropy::new(2)).unwrap();
+        assert_eq!(key, again);
+        let path = data.path().join(DIRECTORY).join(CONTENT);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        fs::write(&path, "torn").unwrap();
+        let damaged = read_or_make(data.path(), CONTENT, &SeededEntropy::new(3));
+        assert!(matches!(damaged, Err(KeyError::Malformed(_))));
+    }
+}

@@ -1,0 +1,289 @@
+//! The assembled service: ports, settings and services, put together once. No logic.
+
+mod figures;
+mod gate;
+mod ground;
+mod keys;
+mod settings;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use crate::config::Config;
+use crate::config::http::HttpSettings;
+use crate::config::limits::Limits;
+use crate::domain;
+use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::catalog::Catalog;
+use crate::domain::entitlement::{Grants, Rights};
+use crate::domain::mail::Mail;
+use crate::domain::operators::Operators;
+use crate::domain::partners::Partners;
+use crate::domain::playback::Playback;
+use crate::domain::schedule::Schedule;
+use crate::domain::surroundings::Surroundings;
+use crate::domain::telemetry::{Telemetry, TelemetryError};
+use crate::domain::upkeep::Upkeep;
+use crate::http::auth::Gate;
+use crate::http::front::Front;
+use crate::http::lanes::Lane;
+use crate::observe::metrics::Registry;
+use crate::observe::readiness::Readiness;
+use crate::ports::media::MediaDirectory;
+use crate::ports::upstream::LicenseServers;
+use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
+use crate::store::{Options, Store, StoreError};
+use gate::{Doors, PartnerRates};
+use ground::Ground;
+use keys::KeyError;
+
+/// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
+const HASHES_WAITING: usize = 128;
+/// Cold reads at a time. They wait for the disk, not for a core.
+const COLD_THREADS: usize = 4;
+/// Cold reads that may wait.
+const COLD_WAITING: usize = 1_024;
+/// Imports and verifications that may wait: they run one after the other.
+const BULK_WAITING: usize = 4;
+
+/// What every handler gets.
+pub struct App {
+    /// The clock. Read once per request, by the service.
+    pub clock: Arc<dyn Clock>,
+    /// The same clock where an operator may move it.
+    pub lab: Option<Arc<LabClock>>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// The configuration.
+    pub config: Config,
+    /// Settings of the HTTP front.
+    pub http: HttpSettings,
+    /// Limits that are settings.
+    pub limits: Limits,
+    /// Who asks.
+    pub gate: Arc<dyn Gate>,
+    /// What the front made of its settings.
+    pub front: Front,
+    /// Metrics.
+    pub metrics: Arc<Registry>,
+    /// What is in the way of doing our work.
+    pub readiness: Arc<Readiness>,
+
+    /// Partners and their access tokens.
+    pub partners: Partners,
+    /// Operators of the administration interface.
+    pub operators: Operators,
+    /// Users and their logins.
+    pub accounts: Accounts,
+    /// The queue of mails.
+    pub mail: Mail,
+    /// Livestreams, assets, offers.
+    pub catalog: Catalog,
+    /// The broadcast schedule.
+    pub schedule: Arc<Schedule>,
+    /// The offers that users have.
+    pub grants: Grants,
+    /// Who may play what.
+    pub rights: Rights,
+    /// Entitlements, sessions, devices.
+    pub playback: Playback,
+    /// License servers of others.
+    pub licenses: LicenseServers,
+    /// The files of the built-in origin.
+    pub media: MediaDirectory,
+    /// Players' telemetry.
+    pub telemetry: Telemetry,
+    /// The health of the store.
+    pub upkeep: Upkeep,
+
+    /// Work that hashes passwords and PINs.
+    pub hashing: Lane<HashMemory>,
+    /// Cold reads, and short work that waits for a commit.
+    pub cold: Lane<()>,
+    /// Imports and verifications, one at a time.
+    pub bulk: Lane<()>,
+
+    /// The store, for its own verbs. The last field: services go before what they stand on.
+    pub store: Store,
+}
+
+/// Why the service cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The store cannot be opened or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A setting cannot be used.
+    #[error("{0}")]
+    Setting(String),
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A key of the appliance cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The files of telemetry cannot be read or made.
+    #[error("telemetry: {0}")]
+    Telemetry(TelemetryError),
+    /// A thread cannot be started.
+    #[error("no thread can be started: {0}")]
+    Threads(io::Error),
+}
+
+impl AppError {
+    fn setting(error: impl std::error::Error) -> Self {
+        Self::Setting(error.to_string())
+    }
+}
+
+/// Opens the store of a configuration: the first thing that a process does, since it holds the lock
+/// of the data directory.
+///
+/// # Errors
+/// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
+pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError> {
+    Store::open(&config.server.data_dir, domain::schema(), options)
+}
+
+/// What a service is put together from.
+pub struct Parts {
+    /// The configuration.
+    pub config: Config,
+    /// The open store.
+    pub store: Store,
+    /// The world, as it is or as a test wants it.
+    pub ports: Ports,
+    /// Where the partner interface is served, if it is.
+    pub listener: Option<SocketAddr>,
+    /// Whether files are synced; switched off only by the control runs of durability tests.
+    pub sync: bool,
+    /// Told when a file of the service has failed and the process has to restart.
+    pub on_failure: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// The ports of a service.
+pub struct Ports {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The same clock where an operator may move it.
+    pub lab: Option<Arc<LabClock>>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Ports {
+    /// The machine's, with a clock that can be moved where the configuration allows that.
+    #[must_use]
+    pub fn of_machine(config: &Config) -> Self {
+        let lab = config
+            .lab
+            .clock
+            .then(|| Arc::new(LabClock::new(Arc::new(SystemClock))));
+        Self {
+            clock: match &lab {
+                Some(lab) => Arc::clone(lab) as Arc<dyn Clock>,
+                None => Arc::new(SystemClock),
+            },
+            lab,
+            entropy: Arc::new(SystemEntropy::default()),
+        }
+    }
+}
+
+impl App {
+    /// Puts the service together.
+    ///
+    /// # Errors
+    /// [`AppError`].
+    pub fn open(parts: Parts) -> Result<Self, AppError> {
+        let Parts {
+            config,
+            store,
+            ports:
+                Ports {
+                    clock,
+                    lab,
+                    entropy,
+                },
+            listener,
+            sync,
+            on_failure,
+        } = parts;
+        let public_url = settings::public_url(&config, listener);
+        let http = settings::http(&config, &public_url);
+        let metrics = Arc::new(Registry::default());
+        let messages = settings::messages(&config)?;
+        let front = Front::new(&http, messages, &*entropy, &metrics).map_err(AppError::setting)?;
+
+        let ground = Ground {
+            config: &config,
+            store: &store,
+            entropy: &entropy,
+        };
+        let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
+        let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
+        let mail = ground.mail(&public_url)?;
+        let accounts = ground.accounts(&mail)?;
+        let catalog = ground.catalog()?;
+        let schedule = ground.schedule(&catalog)?;
+        let grants = Grants::open(store.clone(), catalog.clone())?;
+        let pins = settings::entitlement(&config)?;
+        let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
+        let playback = ground.playback(Arc::new(Surroundings {
+            accounts: accounts.clone(),
+            catalog: catalog.clone(),
+            schedule: Arc::clone(&schedule),
+            rights: rights.clone(),
+            pins,
+        }))?;
+        let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
+        figures::register(&metrics, &config, &telemetry);
+
+        let gate = Arc::new(Doors {
+            partners: partners.clone(),
+            operators: operators.clone(),
+            accounts: accounts.clone(),
+            rates: PartnerRates::new(config.limits.partner_requests_per_second),
+        });
+        let cores = available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            clock,
+            lab,
+            entropy,
+            limits: config.limits.clone(),
+            http,
+            gate,
+            front,
+            metrics,
+            readiness: Arc::new(Readiness::default()),
+            partners,
+            operators,
+            accounts,
+            mail,
+            catalog,
+            schedule,
+            grants,
+            rights,
+            playback,
+            licenses: settings::licenses(&config)?,
+            media: MediaDirectory::new(&config.origin.media_dir),
+            telemetry,
+            upkeep: Upkeep::new(store.clone()),
+            hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
+                .map_err(AppError::Threads)?,
+            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
+                .map_err(AppError::Threads)?,
+            bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,
+            store,
+            config,
+        })
+    }
+}

@@ -1,0 +1,276 @@
+//! The configuration as each service takes it. One place, so that a key is looked for here when it
+//! seems to do nothing.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chrono::{NaiveDate, NaiveTime};
+use ring::digest;
+
+use super::AppError;
+use crate::config::http::{CorsOrigins, HttpSettings};
+use crate::config::{self, Address, Config, Secret, Unrated, WatershedRule, WhenFull};
+use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule, telemetry};
+use crate::http::messages::Messages;
+use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
+use crate::types::time::DAY;
+
+const MINUTE: i64 = 60;
+
+/// Settings of the HTTP front.
+pub fn http(config: &Config, public_url: &str) -> HttpSettings {
+    let origins = &config.http.cors_origins;
+    HttpSettings {
+        public_url: public_url.to_owned(),
+        environment: config.server.environment,
+        header_prefix: config.http.header_prefix.clone(),
+        trusted_proxies: config.http.trusted_proxies.clone(),
+        cors_origins: if origins.iter().any(|origin| origin == "*") {
+            CorsOrigins::Any
+        } else {
+            CorsOrigins::Listed(origins.clone())
+        },
+        language: config.http.language.clone(),
+        geo_header: config.geo.header.clone(),
+        access_log: config.log.access,
+        sunset: config.http.sunset.map(http_date),
+    }
+}
+
+/// Midnight of a day, as HTTP writes instants.
+fn http_date(date: NaiveDate) -> String {
+    date.format("%a, %d %b %Y 00:00:00 GMT").to_string()
+}
+
+/// The address that partners know: what is configured, or that of a listener.
+pub fn public_url(config: &Config, listener: Option<std::net::SocketAddr>) -> String {
+    if let Some(url) = &config.server.public_url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    let (host, port) = match (listener, config.server.listen.first()) {
+        (Some(address), _) => (reachable(address.ip()), address.port()),
+        (None, Some(Address::Tcp { host, port })) => (host.clone(), *port),
+        (None, Some(Address::Unix(_) | Address::Passed(_)) | None) => ("localhost".to_owned(), 80),
+    };
+    if host.contains(':') {
+        format!("http://[{host}]:{port}")
+    } else {
+        format!("http://{host}:{port}")
+    }
+}
+
+/// An address that can be connected to: `0.0.0.0` is where one listens, not where one is.
+fn reachable(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(v4) if v4.is_unspecified() => "127.0.0.1".to_owned(),
+        IpAddr::V6(v6) if v6.is_unspecified() => "::1".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Texts for viewers: the built-in languages and those of a directory, `xx.toml` each.
+pub fn messages(config: &Config) -> Result<Messages, AppError> {
+    let mut added = Vec::new();
+    if let Some(directory) = &config.http.messages {
+        let failed = |path: PathBuf| move |error: io::Error| AppError::File { path, error };
+        for entry in fs::read_dir(directory).map_err(failed(directory.clone()))? {
+            let path = entry.map_err(failed(directory.clone()))?.path();
+            let language = path.file_stem().and_then(|stem| stem.to_str());
+            if let Some(language) = language
+                && path
+                    .extension()
+                    .is_some_and(|extension| extension == "toml")
+            {
+                let text = fs::read_to_string(&path).map_err(failed(path.clone()))?;
+                added.push((language.to_owned(), text));
+            }
+        }
+    }
+    let added = added
+        .iter()
+        .map(|(language, text)| (language.as_str(), text.as_str()));
+    Messages::with(&config.http.language, added)
+        .map_err(|error| AppError::Setting(error.to_string()))
+}
+
+/// Settings of accounts, with the limits on guessing.
+pub fn accounts(config: &Config) -> accounts::Settings {
+    let given = &config.accounts;
+    let limits = &config.limits;
+    let mut rules = accounts::Limits::default();
+    let window = i64::from(limits.login_window_minutes) * MINUTE;
+    rules.login_account.limit = limits.login_wrong_per_account;
+    rules.login_account.window = window;
+    rules.login_address.limit = limits.login_wrong_per_address;
+    rules.login_address.window = window;
+    rules.sign_up.limit = limits.sign_up_per_address;
+    rules.reset_mail_account.limit = limits.reset_mails_per_account;
+    rules.reset_mail_address.limit = limits.reset_mails_per_address;
+    rules.reset.limit = limits.resets_per_address;
+    rules.pin.limit = limits.pin_wrong;
+    accounts::Settings {
+        token_life: i64::from(given.user_token_days) * DAY,
+        reset_life: i64::from(given.reset_token_minutes) * MINUTE,
+        password_min: usize::try_from(given.password_min).unwrap_or(usize::MAX),
+        cost: accounts::Cost {
+            memory_kib: given.argon2_memory_kib,
+            iterations: given.argon2_iterations,
+            parallelism: given.argon2_parallelism,
+        },
+        parental_limit: config.parental.limit,
+        limits: rules,
+        ..accounts::Settings::default()
+    }
+}
+
+/// Settings of mails.
+pub fn mail(config: &Config, public_url: &str) -> mail::Settings {
+    mail::Settings {
+        reset_url: config
+            .accounts
+            .reset_url
+            .replace("{public_url}", public_url),
+        language: config.http.language.clone(),
+        templates: config.mail.templates.clone(),
+    }
+}
+
+/// Settings of the catalogue.
+pub fn catalog(config: &Config) -> catalog::Settings {
+    catalog::Settings {
+        zone: config.schedule.zone,
+    }
+}
+
+/// How the schedule is cut and padded.
+pub fn schedule(config: &Config) -> schedule::query::View {
+    schedule::query::View {
+        day_start: config.schedule.day_start,
+        pad_before: i64::from(config.schedule.padding_before),
+        pad_after: i64::from(config.schedule.padding_after),
+    }
+}
+
+/// Which programs ask for the PIN.
+pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
+    let given = &config.parental;
+    let text = |time: NaiveTime| time.format("%H:%M").to_string();
+    let night = catalog::Hours::parse(&text(given.from), &text(given.to));
+    Ok(entitlement::Settings {
+        rule: match given.rule {
+            WatershedRule::Age => entitlement::PinRule::Age,
+            WatershedRule::Watershed => entitlement::PinRule::Watershed,
+        },
+        night: night.map_err(AppError::setting)?,
+        unrated_needs_pin: given.unrated == Unrated::Pin,
+    })
+}
+
+/// Settings of playback.
+pub fn playback(config: &Config) -> playback::Settings {
+    let given = &config.playback;
+    playback::Settings {
+        streams_total: given.streams_total,
+        streams_per_asset: given.streams_per_asset,
+        devices: usize::try_from(given.devices).unwrap_or(usize::MAX),
+        when_full: match given.when_full {
+            WhenFull::Deny => playback::WhenFull::Deny,
+            WhenFull::Displace => playback::WhenFull::Displace,
+        },
+        clearkey: given.clearkey,
+        beats: playback::BeatRate {
+            per_second: config.limits.heartbeats_per_second,
+            burst: config.limits.heartbeat_burst,
+        },
+        ..playback::Settings::default()
+    }
+}
+
+/// The license servers of others, and the certificate of FairPlay.
+pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
+    let fairplay_certificate = match &config.fairplay_extra.certificate {
+        Some(path) => Some(fs::read(path).map_err(|error| AppError::File {
+            path: path.clone(),
+            error,
+        })?),
+        None => None,
+    };
+    Ok(LicenseServers {
+        widevine: license_server("widevine", &config.widevine)?,
+        playready: license_server("playready", &config.playready)?,
+        fairplay: license_server("fairplay", &config.fairplay)?,
+        fairplay_certificate: fairplay_certificate.map(Into::into),
+    })
+}
+
+fn license_server(
+    system: &str,
+    given: &config::LicenseServer,
+) -> Result<Option<Arc<dyn upstream::LicenseServer>>, AppError> {
+    let Some(url) = &given.url else {
+        return Ok(None);
+    };
+    let settings = LicenseServerSettings {
+        url: url.clone(),
+        authorization: given.authorization.as_ref().map(|s| s.reveal().to_owned()),
+        custom_data_header: given.custom_data_header.clone(),
+        timeout: given.timeout,
+    };
+    let server = HttpLicenseServer::new(&settings)
+        .map_err(|error| AppError::Setting(format!("`license.{system}`: {error}")))?;
+    Ok(Some(Arc::new(server)))
+}
+
+/// Where telemetry lies and for how long.
+pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
+    telemetry::Settings {
+        directory: config.server.data_dir.join("telemetry"),
+        retention_days: config.telemetry.retention_days,
+        sync,
+    }
+}
+
+/// A key of the length that signatures need, of a configured secret of any length.
+pub fn signing_key(secret: &Secret) -> [u8; 32] {
+    let mut key = [0; 32];
+    key.copy_from_slice(digest::digest(&digest::SHA256, secret.reveal().as_bytes()).as_ref());
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Inputs, load};
+
+    fn config(flags: Vec<(&'static str, &'static str, String)>) -> Config {
+        let inputs = Inputs {
+            demo: true,
+            flags,
+            ..Inputs::default()
+        };
+        load(&inputs)
+            .map(|loaded| loaded.config)
+            .unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    #[test]
+    fn the_address_that_partners_know_can_be_connected_to() {
+        let given = config(vec![("public_url", "-", "https://tv.example/".to_owned())]);
+        assert_eq!(public_url(&given, None), "https://tv.example");
+        let none = config(Vec::new());
+        assert_eq!(public_url(&none, None), "http://127.0.0.1:8080");
+        let at = |address: &str| public_url(&none, Some(address.parse().unwrap()));
+        assert_eq!(at("0.0.0.0:81"), "http://127.0.0.1:81");
+        assert_eq!(at("[::]:81"), "http://[::1]:81");
+        assert_eq!(at("192.0.2.1:81"), "http://192.0.2.1:81");
+    }
+
+    #[test]
+    fn an_http_date_has_the_form_of_the_standard() {
+        let date = NaiveDate::from_ymd_opt(2026, 8, 2).unwrap();
+        assert_eq!(http_date(date), "Sun, 02 Aug 2026 00:00:00 GMT");
+    }
+}

@@ -1,0 +1,457 @@
+//! What each table of a catalogue file means.
+
+use std::collections::BTreeSet;
+
+use chrono_tz::Tz;
+
+use super::reader::{Reader, Table, nearest};
+use super::tree::{Member, Node, Value};
+use crate::domain::catalog::{
+    Asset, CATCHUP_DAYS_MAX, CatalogImport, Condition, ContentKey, DURATION_DAYS_MAX, Effects,
+    ExtendedRights, Glob, Hours, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX,
+    Offer, OfferKind, PG_AGE_MAX, Pack, Placed, Playlists, RULE_IDS_MAX, Reference, Rule,
+    STREAMS_MAX, When,
+};
+use crate::domain::schedule::Image;
+use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
+use crate::types::{AssetId, BroadcastId, Country, LivestreamId, Malformed, OfferId, Protocol};
+
+/// The names at the top level.
+const TOP: [&str; 5] = ["livestream", "asset", "offer", "rule", "broadcast"];
+
+/// Reads all that is in the file.
+pub(super) fn read(reader: &Reader<'_>, root: &[Member]) -> CatalogImport {
+    let mut import = CatalogImport::default();
+    for member in root {
+        let read: fn(&mut CatalogImport, Table<'_>) = match member.name.as_str() {
+            "livestream" => livestream,
+            "asset" => asset,
+            "offer" => offer,
+            "rule" => rule,
+            "broadcast" => broadcast,
+            _ => {
+                reader.unknown("", member, &TOP);
+                continue;
+            }
+        };
+        for table in reader.tables(member) {
+            read(&mut import, table.named("id"));
+        }
+    }
+    import
+}
+
+fn livestream(import: &mut CatalogImport, table: Table<'_>) {
+    let line = table.line("id");
+    let id = table.needed_parsed("id", LivestreamId::parse);
+    let name = table.parsed("name", bounded::<NAME_MAX>);
+    let images = images(&table);
+    let own_zone = zone(&table);
+    let live_rights = table.boolean("live_rights");
+    let catchup_days = catchup_days(&table);
+    let start_over = table.boolean("start_over");
+    let mut extended = Effects::default();
+    extended_rights(&table, &mut extended);
+    let verify_age = table.boolean("verify_age");
+    let streams = streams(&table);
+    let playlist = playlist(&table);
+    let encrypted = table.boolean("encrypted");
+    let keys = keys(import, &table);
+    table.finish();
+    // Read to its end all the same, for the mistakes in its other members.
+    let Some(id) = id else { return };
+    let default = Livestream::new(id.clone(), id.as_str().to_owned());
+    let item = Livestream {
+        name: name.unwrap_or(default.name),
+        images,
+        own_zone,
+        live_rights: live_rights.unwrap_or(default.live_rights),
+        catchup_days: catchup_days.unwrap_or(default.catchup_days),
+        start_over: start_over.unwrap_or(default.start_over),
+        extended: ExtendedRights {
+            pause: extended.pause.unwrap_or(default.extended.pause),
+            rewind: extended.rewind.unwrap_or(default.extended.rewind),
+            fast_forward: extended
+                .fast_forward
+                .unwrap_or(default.extended.fast_forward),
+        },
+        verify_age: verify_age.unwrap_or(default.verify_age),
+        streams,
+        playlist,
+        encrypted: encrypted.unwrap_or(default.encrypted),
+        keys,
+        id,
+        zone: default.zone,
+    };
+    import.livestreams.push(Placed { line, item });
+}
+
+fn asset(import: &mut CatalogImport, table: Table<'_>) {
+    let line = table.line("id");
+    let id = table.needed_parsed("id", AssetId::parse);
+    let title = table.parsed("title", bounded::<NAME_MAX>);
+    let images = images(&table);
+    let pg_age = table.number("pg_age", 0..=i64::from(PG_AGE_MAX));
+    let available = table.window("available");
+    let encrypted = table.boolean("encrypted").unwrap_or(true);
+    let keys = keys(import, &table);
+    let playlist = playlist(&table);
+    let streams = streams(&table);
+    table.finish();
+    if let Some(id) = id {
+        let item = Asset {
+            title: title.unwrap_or_else(|| id.as_str().to_owned()),
+            id,
+            images,
+            pg_age,
+            available,
+            encrypted,
+            keys,
+            playlist,
+            streams,
+        };
+        import.assets.push(Placed { line, item });
+    }
+}
+
+fn offer(import: &mut CatalogImport, table: Table<'_>) {
+    let line = table.line("id");
+    let id = table.needed_parsed("id", OfferId::parse);
+    let kind = table.needed_parsed("type", |text| {
+        let mut kinds = OfferKind::ALL.into_iter();
+        kinds.find(|kind| kind.as_str() == text).ok_or(Malformed(
+            "must be one of default, subscription, pass, rental, est, thirdparty",
+        ))
+    });
+    let pack = pack(import, &table);
+    let mut countries: Vec<Country> = (table.list("countries").iter())
+        .filter_map(|node| table.parse("countries", node, Country::parse))
+        .collect();
+    countries.sort_unstable();
+    countries.dedup();
+    let sale = table.window("sale");
+    let duration_days = table.number("duration_days", 1..=i64::from(DURATION_DAYS_MAX));
+    table.finish();
+    if let Some(id) = id {
+        let item = Offer {
+            id,
+            kind: kind.unwrap_or(OfferKind::Subscription),
+            pack: pack.unwrap_or(Pack::All),
+            countries,
+            sale,
+            duration_days,
+        };
+        import.offers.push(Placed { line, item });
+    }
+}
+
+fn pack(import: &mut CatalogImport, table: &Table<'_>) -> Option<Pack> {
+    let form = "must be \"all\", or a table of `livestreams` and `assets`";
+    let Some(node) = table.node("pack") else {
+        table.report("`pack` is missing");
+        return None;
+    };
+    match &node.value {
+        Value::Text(text) if text == "all" => Some(Pack::All),
+        Value::Table(_) => {
+            let pack = table.as_table("pack", node)?;
+            let livestreams = ids(import, &pack, "livestreams", LivestreamId::parse);
+            let assets = ids(import, &pack, "assets", AssetId::parse);
+            pack.finish();
+            Some(Pack::Listed {
+                livestreams,
+                assets,
+            })
+        }
+        _ => {
+            table.wrong("pack", node, form);
+            None
+        }
+    }
+}
+
+/// Ids of a list in a pack, each of which must lead somewhere.
+fn ids<T: Ord>(
+    import: &mut CatalogImport,
+    table: &Table<'_>,
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, Malformed>,
+) -> BTreeSet<T> {
+    let mut ids = BTreeSet::new();
+    for node in table.list(name) {
+        if let Some(id) = table.parse(name, node, &parse) {
+            mention(import, table, node, name == "livestreams");
+            ids.insert(id);
+        }
+    }
+    ids
+}
+
+fn mention(import: &mut CatalogImport, table: &Table<'_>, node: &Node, livestream: bool) {
+    if let Value::Text(id) = &node.value {
+        import.references.push(Placed {
+            line: table.reader().line(node),
+            item: Reference {
+                by: table.what().to_owned(),
+                livestream,
+                id: id.clone(),
+            },
+        });
+    }
+}
+
+fn rule(import: &mut CatalogImport, table: Table<'_>) {
+    let mut livestreams = Vec::new();
+    if let Some(node) = table.node("livestream") {
+        let nodes = match &node.value {
+            Value::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        for node in nodes {
+            if let Some(id) = table.parse("livestream", node, LivestreamId::parse) {
+                mention(import, &table, node, true);
+                livestreams.push(id);
+            }
+        }
+        // An empty list is not "any": a rule for nothing would become one for everything.
+        if nodes.is_empty() {
+            table.wrong("livestream", node, "must name a livestream");
+        }
+        let bytes: usize = livestreams.iter().map(|id| id.as_str().len()).sum();
+        if bytes > RULE_IDS_MAX {
+            table.wrong("livestream", node, "names too many; make it two rules");
+        }
+    }
+    livestreams.sort_unstable();
+    livestreams.dedup();
+    let condition = Condition {
+        livestreams,
+        when: when(&table),
+        title: table.parsed("title", Glob::parse),
+        category: table.parsed("category", Glob::parse),
+        rating: rating(&table),
+    };
+    let line = table.line("");
+    let effects = effects(&table);
+    table.finish();
+    let item = Rule { condition, effects };
+    import.rules.push(Placed { line, item });
+}
+
+/// The window of a rule: two dates with times, or two times of day.
+fn when(table: &Table<'_>) -> Option<When> {
+    let node = table.node("window")?;
+    let window = table.as_table("window", node)?;
+    let of_day = |name: &str| {
+        let member = window.members().iter().find(|member| member.name == name);
+        matches!(member.map(|member| &member.node.value), Some(Value::Text(text)) if text.len() == 5)
+    };
+    if !(of_day("from") && of_day("to")) {
+        return Some(When::Window(window.into_window()));
+    }
+    let (from, to) = (window.text("from")?, window.text("to")?);
+    window.finish();
+    Hours::parse(from, to)
+        .map_err(|Malformed(why)| table.wrong("window", node, why))
+        .map(When::Hours)
+        .ok()
+}
+
+fn rating(table: &Table<'_>) -> Option<(u8, u8)> {
+    let rating = table.table("rating")?;
+    let bounds = 0..=i64::from(PG_AGE_MAX);
+    let least = rating.number("from", bounds.clone()).unwrap_or(0);
+    let most = rating.number("to", bounds).unwrap_or(PG_AGE_MAX);
+    if most < least {
+        rating.report("`to` must not be under `from`");
+    }
+    rating.finish();
+    Some((least, most))
+}
+
+fn broadcast(import: &mut CatalogImport, table: Table<'_>) {
+    let line = table.line("id");
+    let id = table.needed_parsed("id", BroadcastId::parse);
+    let effects = effects(&table);
+    table.finish();
+    if let Some(id) = id {
+        let item = (id, effects);
+        import.broadcasts.push(Placed { line, item });
+    }
+}
+
+/// The members that say something about rights.
+const EFFECTS: [&str; 5] = [
+    "live",
+    "catchup",
+    "catchup_days",
+    "start_over",
+    "extended_rights",
+];
+
+fn effects(table: &Table<'_>) -> Effects {
+    let mut effects = Effects {
+        live: table.boolean("live"),
+        catchup: table.boolean("catchup"),
+        catchup_days: catchup_days(table),
+        start_over: table.boolean("start_over"),
+        ..Effects::default()
+    };
+    extended_rights(table, &mut effects);
+    if !table.has_any(&EFFECTS) {
+        table.report("says nothing about rights");
+    }
+    effects
+}
+
+fn catchup_days(table: &Table<'_>) -> Option<u16> {
+    table.number("catchup_days", 0..=i64::from(CATCHUP_DAYS_MAX))
+}
+
+fn extended_rights(table: &Table<'_>, effects: &mut Effects) {
+    if let Some(rights) = table.table("extended_rights") {
+        effects.pause = rights.boolean("pause");
+        effects.rewind = rights.boolean("rewind");
+        effects.fast_forward = rights.boolean("fastForward");
+        rights.finish();
+    }
+}
+
+fn streams(table: &Table<'_>) -> Option<u32> {
+    table.number("streams", 1..=i64::from(STREAMS_MAX))
+}
+
+fn zone(table: &Table<'_>) -> Option<Tz> {
+    let node = table.node("zone")?;
+    let name = table.as_text("zone", node)?;
+    let zone = name.parse().ok();
+    if zone.is_none() {
+        let known = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+        let hint = nearest(name, known).map(|known| format!("; did you mean `{known}`?"));
+        let why = format!(
+            "must be a time zone such as Europe/Stockholm{}",
+            hint.unwrap_or_default()
+        );
+        table.wrong("zone", node, &why);
+    }
+    zone
+}
+
+fn playlist(table: &Table<'_>) -> Playlists {
+    let mut playlists = Playlists::default();
+    let Some(playlist) = table.table("playlist") else {
+        return playlists;
+    };
+    for protocol in Protocol::ALL {
+        // `dashs` and `sstrs` are `dash` and `sstr` with an https address.
+        if protocol != protocol.family() {
+            continue;
+        }
+        let location = playlist.parsed(protocol.as_str(), |text| {
+            Location::parse(text).map(|_| text.to_owned())
+        });
+        if let Some(location) = location {
+            playlists.0.insert(protocol, location);
+        }
+    }
+    playlist.finish();
+    playlists
+}
+
+fn images(table: &Table<'_>) -> Vec<Image> {
+    let mut images: Vec<Image> = Vec::new();
+    let tables = table.tables("images");
+    if tables.len() > IMAGES_MAX {
+        table.report("`images` has over 8 of them");
+    }
+    for one in tables {
+        let kind = one.parsed("type", bounded::<IMAGE_KIND_MAX>);
+        let filename = one.needed_parsed("filename", bounded::<FILENAME_MAX>);
+        let default = one.boolean("default").unwrap_or(false);
+        if default && images.iter().any(|image| image.default) {
+            one.report("another image is the default one");
+        }
+        images.push(Image {
+            kind: kind.as_deref().unwrap_or("sixteen-nine").into(),
+            default,
+            filename: filename.unwrap_or_default().into(),
+            embedded_text: one.boolean("embeddedText").unwrap_or(false),
+        });
+        one.finish();
+    }
+    if images.iter().all(|image| !image.default)
+        && let Some(first) = images.first_mut()
+    {
+        first.default = true;
+    }
+    images
+}
+
+fn keys(import: &mut CatalogImport, table: &Table<'_>) -> Vec<KeyId> {
+    let mut ids = Vec::new();
+    let tables = table.tables("keys");
+    if tables.len() > KEYS_MAX {
+        table.report("`keys` has over 64 of them");
+    }
+    for one in tables {
+        let line = one.line("kid");
+        let id = one.needed_parsed("kid", KeyId::parse);
+        let key = key(&one);
+        one.finish();
+        let Some(id) = id else { continue };
+        if ids.contains(&id) {
+            table.report(&format!("kid `{id}` stands twice"));
+            continue;
+        }
+        ids.push(id);
+        if let Some(key) = key {
+            let item = (id, key);
+            import.keys.push(Placed { line, item });
+        }
+    }
+    ids
+}
+
+/// The key itself, which may be absent: then a license server has it.
+fn key(table: &Table<'_>) -> Option<ContentKey> {
+    let inline = table.node("key");
+    let Some(node) = table.node("key_file") else {
+        return inline.and_then(|node| table.parse("key", node, ContentKey::parse));
+    };
+    if inline.is_some() {
+        table.wrong("key_file", node, "and `key` cannot both be there");
+        return None;
+    }
+    let path = table.as_text("key_file", node)?;
+    let Some(open) = table.reader().open else {
+        table.wrong(
+            "key_file",
+            node,
+            "is opened by the import command alone; give `key`",
+        );
+        return None;
+    };
+    match open(path) {
+        Ok(content) => ContentKey::read_file(&content)
+            .map_err(|Malformed(why)| table.wrong("key_file", node, why))
+            .ok(),
+        Err(error) => {
+            table.wrong("key_file", node, &format!("cannot be read: {error}"));
+            None
+        }
+    }
+}
+
+/// A text that is not empty and has no control characters, of at most `MAX` bytes.
+fn bounded<const MAX: usize>(text: &str) -> Result<String, Malformed> {
+    if text.trim().is_empty() {
+        return Err(Malformed("must not be empty"));
+    }
+    if text.len() > MAX {
+        return Err(Malformed("is too long"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Malformed("has no control characters"));
+    }
+    Ok(text.to_owned())
+}

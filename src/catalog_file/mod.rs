@@ -1,0 +1,87 @@
+//! The catalogue file: TOML or JSON to what the catalogue imports, and back.
+//!
+//! Both the command line and the administration interface read it here. It knows names, forms and
+//! lines; whether things fit together is checked where they are imported. Nothing here opens a
+//! file: whoever reads a catalogue hands in what opens the key files that it names.
+
+mod inline;
+mod items;
+mod json_tree;
+mod reader;
+mod toml_tree;
+mod tree;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+pub use inline::inline_key_files;
+pub use write::{to_json, to_toml};
+
+use crate::domain::catalog::{CatalogImport, Problem};
+use reader::Reader;
+use tree::{Lines, Parsed};
+
+/// The largest catalogue file, in bytes.
+pub const FILE_MAX: usize = 16 * 1024 * 1024;
+
+/// Opens a key file by the path that the catalogue file gives.
+pub type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
+
+/// Reads a file, told to be JSON by its first character and TOML otherwise. It reports every mistake
+/// in [`CatalogImport::problems`]. Without `open` a `key_file` is a mistake: a server must not read
+/// paths that come from outside.
+#[must_use]
+pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
+    if text.len() > FILE_MAX {
+        return CatalogImport {
+            problems: vec![Problem {
+                line: 0,
+                message: "the file has over 16 MiB".to_owned(),
+            }],
+            torn: true,
+            ..CatalogImport::default()
+        };
+    }
+    let text = without_mark(text);
+    let lines = Lines::of(text);
+    let Parsed { root, errors } = tree(text);
+    let syntax: Vec<Problem> = errors
+        .into_iter()
+        .map(|error| Problem {
+            line: lines.line(error.at),
+            message: error.message,
+        })
+        .collect();
+    let torn = !syntax.is_empty();
+    let reader = Reader::new(&lines, open, torn);
+    let mut import = items::read(&reader, &root);
+    // What else seems wrong with a line that is no TOML is an echo of that.
+    let echo = |problem: &Problem| syntax.iter().any(|error| error.line == problem.line);
+    let mut problems = reader.problems();
+    problems.retain(|problem| !echo(problem));
+    problems.extend(syntax);
+    problems.sort();
+    import.problems = problems;
+    import.torn = torn;
+    import
+}
+
+fn tree(text: &str) -> Parsed {
+    if is_json(text) {
+        json_tree::parse(text)
+    } else {
+        toml_tree::parse(text)
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+/// A byte order mark is no mistake of the person who saved the file.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}

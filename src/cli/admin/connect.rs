@@ -1,0 +1,119 @@
+//! The way to the operators' interface: the administration socket of the data directory, or the
+//! service opened in this process.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep};
+
+use super::Admin;
+use crate::app::{App, Parts, Ports, open_store};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::{output, socket};
+use crate::config::Loaded;
+use crate::http::listen;
+use crate::store::{Options, Store, StoreError};
+
+/// How long a server that is starting, or another command, is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often one looks meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Admin {
+    /// Connects to the server of the data directory, or opens the service in this process.
+    ///
+    /// # Errors
+    /// That neither can be done.
+    pub async fn connect(loaded: Loaded) -> Result<Self, Failure> {
+        let directory = loaded.config.server.data_dir.clone();
+        let given_up = Instant::now() + PATIENCE;
+        loop {
+            if let Some(stream) = dial(&directory).await? {
+                return Self::over(stream).await;
+            }
+            match open(&loaded) {
+                Ok(store) => return Self::within(loaded, store).await,
+                // It has the lock and no socket yet, or it is a command like this one.
+                Err(StoreError::InUse) if Instant::now() < given_up => sleep(LOOK_EVERY).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Speaks to a service that is part of this process.
+    ///
+    /// # Errors
+    /// That the connection cannot be begun.
+    pub async fn to(app: Arc<App>) -> Result<Self, Failure> {
+        Self::over(listen::connect(app)).await
+    }
+
+    async fn within(loaded: Loaded, store: Store) -> Result<Self, Failure> {
+        let app = App::open(Parts {
+            ports: Ports::of_machine(&loaded.config),
+            config: loaded.config,
+            store,
+            listener: None,
+            sync: !loaded.unsafe_no_sync,
+            on_failure: Box::new(|error| output::note(&format!("error: {error}"))),
+        })?;
+        Self::to(Arc::new(app)).await
+    }
+
+    async fn over<S>(stream: S) -> Result<Self, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| super::lost(&error))?;
+        tokio::spawn(async {
+            // How it ends is seen by whoever waits for an answer.
+            let _ = connection.await;
+        });
+        Ok(Self { sender })
+    }
+}
+
+fn open(loaded: &Loaded) -> Result<Store, StoreError> {
+    let options = Options {
+        sync: !loaded.unsafe_no_sync,
+        ..Options::default()
+    };
+    open_store(&loaded.config, options)
+}
+
+/// The administration socket, if a server listens on it.
+async fn dial(directory: &Path) -> Result<Option<UnixStream>, Failure> {
+    let connected = match socket::Place::of(directory) {
+        Ok(place) => UnixStream::connect(place.path()).await,
+        Err(error) => Err(error),
+    };
+    match connected {
+        Ok(stream) => Ok(Some(stream)),
+        // No server, or one that was killed and left its socket behind.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(Failure::new(
+            Exit::Failed,
+            format!(
+                "{}: you may not use the administration socket",
+                directory.display()
+            ),
+        )
+        .hint("run it as root, or as a member of the service's group")),
+        Err(error) => Err(Failure::file(directory, &error)),
+    }
+}

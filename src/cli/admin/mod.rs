@@ -1,0 +1,239 @@
+//! The client of the operators' interface, which every administrative command is.
+//!
+//! With a server running it speaks to its administration socket; without one it opens the store
+//! itself and speaks to the same service in its own process. Commands cannot tell which.
+
+mod connect;
+mod refusal;
+pub mod remote;
+pub mod upload;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
+use serde_json::Value;
+use tokio::time::{Instant, interval_at};
+
+pub use refusal::Refusal;
+
+use super::exit::Failure;
+use super::output;
+use upload::{RequestBody, Sent};
+
+/// A connection to the operators' interface.
+pub struct Admin {
+    sender: SendRequest<RequestBody>,
+}
+
+impl Admin {
+    /// Sends a request with an optional small JSON body; gives the JSON of the answer.
+    ///
+    /// # Errors
+    /// The refusal, as a failure with the exit code that goes with it.
+    pub async fn call(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        Ok(self.ask(method, path, body).await??)
+    }
+
+    /// As [`Admin::call`], for callers that know what to do about a refusal.
+    ///
+    /// # Errors
+    /// That the connection failed.
+    pub async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Result<Value, Refusal>, Failure> {
+        let body = body.map_or_else(upload::nothing, |body| upload::whole(body.to_string()));
+        self.send(method, path, "application/json", body).await
+    }
+
+    /// Gets JSON.
+    ///
+    /// # Errors
+    /// As [`Admin::call`].
+    pub async fn get(&mut self, path: &str) -> Result<Value, Failure> {
+        self.call(Method::GET, path, None).await
+    }
+
+    /// Sends a body of any length and shows progress to a person who waits.
+    ///
+    /// # Errors
+    /// That the connection failed; a refusal is the inner result, since it may carry a report.
+    pub async fn upload(
+        &mut self,
+        path: &str,
+        content_type: &'static str,
+        body: RequestBody,
+        sent: &Sent,
+    ) -> Result<Result<Value, Refusal>, Failure> {
+        let watched = output::watched();
+        let mut tick = interval_at(
+            Instant::now() + Duration::from_secs(1),
+            Duration::from_millis(250),
+        );
+        let sending = self.send(Method::POST, path, content_type, body);
+        tokio::pin!(sending);
+        let mut shown = false;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut sending => break answer,
+                _ = tick.tick(), if watched => {
+                    shown = true;
+                    output::progress(&format!("sent {} KiB", sent.bytes() / 1024));
+                }
+            }
+        };
+        if shown {
+            output::progress("");
+        }
+        answer
+    }
+
+    /// Copies the body of an answer to standard output as it arrives.
+    ///
+    /// # Errors
+    /// As [`Admin::call`].
+    pub async fn download(&mut self, path: &str) -> Result<(), Failure> {
+        let response = self
+            .exchange(Method::GET, path, "application/json", upload::nothing())
+            .await?;
+        if !response.status().is_success() {
+            return Err(read(response).await?.err().map_or_else(
+                || Failure::failed("the server gave no reason"),
+                Failure::from,
+            ));
+        }
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| lost(&error))?;
+            if let Some(data) = frame.data_ref() {
+                output::bytes(data)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: RequestBody,
+    ) -> Result<Result<Value, Refusal>, Failure> {
+        read(self.exchange(method, path, content_type, body).await?).await
+    }
+
+    async fn exchange(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: RequestBody,
+    ) -> Result<Response<Incoming>, Failure> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, HeaderValue::from_static(content_type))
+            .body(body)
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        self.sender.ready().await.map_err(|error| lost(&error))?;
+        self.sender
+            .send_request(request)
+            .await
+            .map_err(|error| lost(&error))
+    }
+}
+
+/// Reads the answer: JSON, or a refusal. No body is `null`.
+async fn read(response: Response<Incoming>) -> Result<Result<Value, Refusal>, Failure> {
+    let status = response.status();
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .map_err(|error| lost(&error))?
+        .to_bytes();
+    let value = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(&body)
+            .map_err(|_| Failure::failed(format!("the server answered {status} without JSON")))?
+    };
+    Ok(if status.is_success() {
+        Ok(value)
+    } else {
+        Err(Refusal::new(status, &value))
+    })
+}
+
+/// The connection failed: the innermost reason says most, such as a file that cannot be read.
+fn lost(error: &hyper::Error) -> Failure {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    Failure::failed(format!("the request could not be finished: {cause}"))
+}
+
+/// A path of the interface from its segments, each encoded, so that an id may hold anything.
+pub fn path(segments: &[&str]) -> String {
+    let mut path = "/admin/v1".to_owned();
+    for segment in segments {
+        path.push('/');
+        encode(&mut path, segment);
+    }
+    path
+}
+
+/// Adds the given parameters to a path; those without a value are left out.
+pub fn with_query(mut path: String, parameters: &[(&str, Option<&str>)]) -> String {
+    let mut separator = if path.contains('?') { '&' } else { '?' };
+    for (name, value) in parameters {
+        if let Some(value) = value {
+            path.push(separator);
+            path.push_str(name);
+            path.push('=');
+            encode(&mut path, value);
+            separator = '&';
+        }
+    }
+    path
+}
+
+fn encode(path: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            // Writing to a text cannot fail.
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_hold_any_id() {
+        assert_eq!(path(&["users", "a b@c/d"]), "/admin/v1/users/a%20b%40c%2Fd");
+        let query = with_query(
+            path(&["users"]),
+            &[("a", None), ("b", Some("1&2")), ("c", Some(""))],
+        );
+        assert_eq!(query, "/admin/v1/users?b=1%262&c=");
+    }
+}

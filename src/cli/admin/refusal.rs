@@ -1,0 +1,77 @@
+//! What the operators' interface refuses, and the exit code that goes with each refusal.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::cli::exit::{Exit, Failure};
+
+/// An error body of the interface.
+#[derive(Debug)]
+pub struct Refusal {
+    status: StatusCode,
+    /// The stable word.
+    pub code: String,
+    /// What was wrong, for the person who gave the command.
+    pub message: String,
+    /// Its data.
+    pub details: Value,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, body: &Value) -> Self {
+        let text = |member: &str| {
+            body.pointer(&format!("/error/{member}"))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let details = body.pointer("/error/details").cloned();
+        Self {
+            status,
+            code: text("code"),
+            message: text("message"),
+            details: details.unwrap_or_default(),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match (self.code.as_str(), self.status) {
+            ("IMPORT_HELD", _) => Exit::Held,
+            ("IMPORT_INVALID", _) => Exit::Failed,
+            ("INVALID_REQUEST", _) => Exit::Usage,
+            ("STORE_UNAVAILABLE", _) => Exit::Fatal,
+            (_, StatusCode::NOT_FOUND) => Exit::NotFound,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// The mistakes of an imported file, one a line.
+    fn problems(&self) -> impl Iterator<Item = String> {
+        let problems = self.details.get("problems").and_then(Value::as_array);
+        problems.into_iter().flatten().map(|problem| {
+            let message = problem
+                .get("message")
+                .and_then(Value::as_str)
+                .unwrap_or("?");
+            match problem.get("line").and_then(Value::as_u64) {
+                Some(line) => format!("line {line}: {message}"),
+                None => message.to_owned(),
+            }
+        })
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let mut message = if refusal.message.is_empty() {
+            format!("the server answered {}", refusal.status)
+        } else {
+            refusal.message.clone()
+        };
+        for problem in refusal.problems() {
+            message.push_str("\n  ");
+            message.push_str(&problem);
+        }
+        Self::new(refusal.exit(), message)
+    }
+}

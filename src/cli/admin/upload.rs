@@ -1,0 +1,161 @@
+//! Request bodies of the administration client: small JSON, a file that is read while it is sent,
+//! or an address whose answer is passed on.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::thread;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full};
+use tokio::sync::mpsc;
+
+use crate::cli::exit::Failure;
+
+/// Bytes that are read of a file at a time; with [`CHUNKS`] the memory that an upload takes.
+const CHUNK: usize = 64 * 1024;
+/// Chunks that may wait to be sent.
+const CHUNKS: usize = 4;
+
+/// The error of any body.
+pub type BodyError = Box<dyn Error + Send + Sync>;
+/// The body of a request.
+pub type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// No body.
+pub fn nothing() -> RequestBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Bytes that are at hand.
+pub fn whole(bytes: impl Into<Bytes>) -> RequestBody {
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// What has been sent so far, for the progress that a person sees.
+#[derive(Clone, Default)]
+pub struct Sent(Arc<AtomicU64>);
+
+impl Sent {
+    /// The number of bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0
+            .fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+/// Counts what passes through another body.
+pub fn counted<B>(body: B, sent: &Sent) -> RequestBody
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BodyError>,
+{
+    let sent = sent.clone();
+    body.map_frame(move |frame| {
+        sent.add(frame.data_ref().map_or(0, Bytes::len));
+        frame
+    })
+    .map_err(Into::into)
+    .boxed_unsync()
+}
+
+/// A file, or standard input for `-`, opened here: the server may not be allowed to see it.
+///
+/// # Errors
+/// That it cannot be opened, or no thread started to read it.
+pub fn file(path: &Path) -> Result<FileBody, Failure> {
+    if path.as_os_str() == "-" {
+        return FileBody::start(io::stdin(), None).map_err(|error| Failure::file(path, &error));
+    }
+    let open = || {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        let length = metadata.is_file().then_some(metadata.len());
+        FileBody::start(file, length)
+    };
+    open().map_err(|error| Failure::file(path, &error))
+}
+
+/// A body that a thread reads from a file, a few chunks ahead.
+pub struct FileBody {
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    /// Bytes that are still to come, where that is known.
+    left: Option<u64>,
+}
+
+impl FileBody {
+    fn start(source: impl io::Read + Send + 'static, length: Option<u64>) -> io::Result<Self> {
+        let (sender, chunks) = mpsc::channel(CHUNKS);
+        thread::Builder::new()
+            .name("upload".to_owned())
+            .spawn(move || read_chunks(source, length, &sender))?;
+        Ok(Self {
+            chunks,
+            left: length,
+        })
+    }
+}
+
+fn read_chunks(
+    source: impl io::Read,
+    length: Option<u64>,
+    sender: &mpsc::Sender<io::Result<Bytes>>,
+) {
+    // A file that grows while it is read must not outgrow the length that was promised.
+    let mut source = source.take(length.unwrap_or(u64::MAX));
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let limit = u64::try_from(CHUNK).unwrap_or(u64::MAX);
+        let read = source.by_ref().take(limit).read_to_end(&mut chunk);
+        let message = match read {
+            Ok(0) => return,
+            Ok(_) => Ok(Bytes::from(chunk)),
+            Err(error) => Err(error),
+        };
+        let over = message.is_err();
+        // The receiver goes when the server has answered already.
+        if sender.blocking_send(message).is_err() || over {
+            return;
+        }
+    }
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.chunks.poll_recv(context).map(|chunk| {
+            let bytes = chunk?;
+            if let (Ok(bytes), Some(left)) = (&bytes, &mut self.left) {
+                *left = left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+            }
+            Some(bytes.map(Frame::data))
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

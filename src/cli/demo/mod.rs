@@ -1,0 +1,123 @@
+//! `playgate demo`: everything at once. A server over a temporary store, filled through the same
+//! interface that operators use, and the calls that walk the whole of it.
+
+mod content;
+mod fill;
+mod schedule;
+mod store;
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Failure, Outcome};
+use super::serve::Addresses;
+use super::server::{Server, on_runtime, start_log};
+use super::{Global, configured, output};
+use fill::Filled;
+use store::Place;
+
+/// Ready within a second: sample catalogue, livestreams with a schedule around now, a partner, a
+/// user with a PIN, a mail sink, Clear Key and a playable encrypted clip. Prints the calls that walk
+/// the whole interface, ready to be pasted into a shell, and serves until Ctrl-C.
+#[derive(Args)]
+pub struct Demo {
+    #[command(flatten)]
+    addresses: Addresses,
+    /// Print one line of JSON instead when ready
+    #[arg(long)]
+    json: bool,
+}
+
+impl Demo {
+    /// Runs the command.
+    pub fn run(self, global: &Global) -> Outcome {
+        let mut inputs = global.inputs()?;
+        inputs.demo = true;
+        inputs.flags.extend(self.addresses.flags());
+        if self.addresses.any_port() {
+            inputs
+                .flags
+                .push(("ops.listen", "--listen", "127.0.0.1:0".to_owned()));
+        }
+        // Held to the end: a temporary store goes with it.
+        let place = match global.data_dir {
+            Some(_) => None,
+            None => Some(Place::temporary()?),
+        };
+        if let Some(place) = &place {
+            inputs.flags.push(("data_dir", "demo", place.text()?));
+        }
+        let loaded = configured(&inputs)?;
+        start_log(&loaded)?;
+        on_runtime(async {
+            let server = Server::start(loaded).await?;
+            let filled = fill::fill(&server.app).await?;
+            if self.json {
+                output::json(&members(&server, &filled)?)?;
+            } else {
+                print_walk(&server, &filled)?;
+            }
+            server.run().await
+        })
+    }
+}
+
+fn ops_url(server: &Server) -> Result<String, Failure> {
+    let ops = server
+        .ops
+        .ok_or_else(|| Failure::usage("the demo needs an address for `ops.listen`"))?;
+    Ok(format!("http://{ops}"))
+}
+
+/// The members of the one line of JSON. Scripts rely on them: they are added to, never changed.
+fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failure> {
+    Ok(json!({
+        "baseUrl": server.app.http.public_url,
+        "opsUrl": ops_url(server)?,
+        "operatorToken": filled.operator_token,
+        "partnerToken": filled.partner_token,
+        "identity": fill::IDENTITY,
+        "accessKey": fill::ACCESS_KEY,
+        "pinCode": fill::PIN_CODE,
+        "livestreams": {"open": "open", "blackout": "blackout"},
+        "offsetOpen": schedule::OFFSET_OPEN,
+        "vod": {
+            "open": "film-open",
+            "adult": "film-adult",
+            "premium": "film-premium",
+            "clear": "film-clear",
+        },
+        "catchup": filled.catchup,
+    }))
+}
+
+/// Prints the variables and the calls that use them.
+fn print_walk(server: &Server, filled: &Filled) -> Outcome {
+    let base = &server.app.http.public_url;
+    output::line(&format!(
+        "# Playgate's demo serves {base}. These lines walk the whole interface: paste them into a shell."
+    ))?;
+    output::line("# Behind each call stands the status that it answers with.")?;
+    let variables = [
+        ("BASE", base.clone()),
+        ("OPS", ops_url(server)?),
+        (
+            "P",
+            format!("Service-AccessToken: {}", filled.partner_token),
+        ),
+        (
+            "O",
+            format!("Authorization: Bearer {}", filled.operator_token),
+        ),
+        ("IDENTITY", fill::IDENTITY.to_owned()),
+        ("ACCESS_KEY", fill::ACCESS_KEY.to_owned()),
+        ("PIN_CODE", fill::PIN_CODE.to_owned()),
+        ("CATCHUP", filled.catchup.clone()),
+        ("OFFSET_OPEN", schedule::OFFSET_OPEN.to_string()),
+    ];
+    for (name, value) in variables {
+        output::line(&format!("{name}='{value}'"))?;
+    }
+    output::line(content::WALK.trim_end())?;
+    output::line("\n# Ctrl-C ends the demo.")
+}

@@ -1,0 +1,185 @@
+//! The demo's guide: broadcasts around the moment at which the demo starts, as JSON in the form in
+//! which a day's schedule is answered.
+//!
+//! The broadcasts of `blackout` are laid out from that moment, not from the full hour, so that what
+//! the demo promises about it holds for an hour after every start.
+
+use serde_json::{Map, Value, json};
+
+use crate::types::UnixSeconds;
+
+/// How far the guide reaches back and forth: a day and what a time-shift of a day needs more.
+const REACH: i64 = 26 * HOUR;
+const HOUR: i64 = 3_600;
+/// The usual length of a broadcast.
+const SLOT: i64 = 1_800;
+/// The length of a broadcast of `blackout`.
+const BLACKOUT_SLOT: i64 = 2 * HOUR;
+/// For how long the present broadcast of `blackout` is on when the demo starts.
+const BLACKOUT_SINCE: i64 = 300;
+/// An offset at which `blackout` shows the broadcast before the present one: for 55 minutes on.
+pub const OFFSET_OPEN: i64 = -HOUR;
+
+/// The guide, and what the demo tells about it.
+pub struct Guide {
+    /// What is imported.
+    pub json: Value,
+    /// A finished broadcast of `open`, inside of its catch-up window.
+    pub catchup: String,
+}
+
+/// The guide of a demo that starts at `now`.
+pub fn around(now: UnixSeconds) -> Guide {
+    let now = now.0;
+    let slot = now - now.rem_euclid(SLOT);
+    let mut guide = Map::new();
+    guide.insert("open".to_owned(), open(slot));
+    guide.insert("blackout".to_owned(), blackout(now - BLACKOUT_SINCE));
+    guide.insert("cinema".to_owned(), cinema(slot));
+    guide.insert("news".to_owned(), news(slot));
+    Guide {
+        json: Value::Object(guide),
+        // Two slots back: a client whose clock runs a little late sees it finished too.
+        catchup: id("open", slot - 2 * SLOT),
+    }
+}
+
+/// A broadcast's id: the same for the same start, so that a later start of the demo knows it again.
+fn id(livestream: &str, start: i64) -> String {
+    format!("{livestream}-{}", start / 60)
+}
+
+/// Numbered slots of a length around one that begins at `anchor`, with their starts.
+fn slots(anchor: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
+    let reach = REACH / length + 1;
+    (-reach..=reach).map(move |number| (number, anchor + number * length))
+}
+
+fn broadcast(
+    livestream: &str,
+    (start, length): (i64, i64),
+    (title, description): (&str, &str),
+    pg_age: u8,
+) -> Value {
+    json!({
+        "id": id(livestream, start),
+        "title": title,
+        "description": description,
+        "start": start,
+        "stop": start + length,
+        "pgAge": pg_age,
+    })
+}
+
+/// The element of a list that belongs to a number, however negative.
+fn pick<T: Copy>(list: &[T], number: i64, otherwise: T) -> T {
+    let length = i64::try_from(list.len()).unwrap_or(1).max(1);
+    usize::try_from(number.rem_euclid(length))
+        .ok()
+        .and_then(|at| list.get(at).copied())
+        .unwrap_or(otherwise)
+}
+
+fn open(anchor: i64) -> Value {
+    const SHOWS: [(&str, &str); 4] = [
+        ("Morning Walk", "A quiet half hour along the shore."),
+        ("The Workshop", "How things are made, and mended."),
+        ("Garden Hour", "What grows now, and what should."),
+        ("Small Kitchen", "One pan, one flame, one dish."),
+    ];
+    slots(anchor, SLOT)
+        .map(|(_, start)| {
+            let show = pick(&SHOWS, start / SLOT, ("Open Channel", ""));
+            broadcast("open", (start, SLOT), show, 0)
+        })
+        .collect()
+}
+
+/// Matches, which the catalogue's rule keeps from live viewers, and studio hours in turn.
+fn blackout(anchor: i64) -> Value {
+    const MATCH: (&str, &str) = ("Match: Harbour v. Mill", "Not to be shown live.");
+    const STUDIO: (&str, &str) = ("Studio", "Before and after the match.");
+    slots(anchor, BLACKOUT_SLOT)
+        .map(|(number, start)| {
+            let show = if number % 2 == 0 { MATCH } else { STUDIO };
+            broadcast("blackout", (start, BLACKOUT_SLOT), show, 0)
+        })
+        .collect()
+}
+
+fn cinema(anchor: i64) -> Value {
+    const FILMS: [(&str, u8); 5] = [
+        ("The Paper Boat", 0),
+        ("Seven Bridges", 7),
+        ("The Long Night", 15),
+        ("No Way Back", 18),
+        ("A Summer in June", 11),
+    ];
+    const LENGTH: i64 = 3 * SLOT;
+    slots(anchor - anchor.rem_euclid(LENGTH), LENGTH)
+        .map(|(_, start)| {
+            let (title, pg_age) = pick(&FILMS, start / LENGTH, ("Cinema", 0));
+            broadcast("cinema", (start, LENGTH), (title, "A film."), pg_age)
+        })
+        .collect()
+}
+
+fn news(anchor: i64) -> Value {
+    const LENGTH: i64 = SLOT / 2;
+    slots(anchor, LENGTH)
+        .map(|(_, start)| {
+            let show = pick(
+                &[("Headlines", "The news."), ("In Depth", "One subject.")],
+                start / LENGTH,
+                ("News", ""),
+            );
+            broadcast("news", (start, LENGTH), show, 0)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(guide: &Value, livestream: &str, at: i64) -> Value {
+        let all = guide[livestream].as_array().unwrap();
+        let on = |b: &&Value| b["start"].as_i64() <= Some(at) && Some(at) < b["stop"].as_i64();
+        let found: Vec<_> = all.iter().filter(on).collect();
+        assert_eq!(found.len(), 1, "{livestream} at {at}");
+        found[0].clone()
+    }
+
+    #[test]
+    fn what_the_demo_promises_holds_whenever_in_a_half_hour_it_starts() {
+        for now in (1_768_064_400..1_768_064_400 + SLOT).step_by(13) {
+            let guide = around(UnixSeconds(now));
+            for after in [0, 60, 3_000] {
+                let at = now + after;
+                let present = find(&guide.json, "blackout", at);
+                assert!(present["title"].as_str().unwrap().starts_with("Match: "));
+                let earlier = find(&guide.json, "blackout", at + OFFSET_OPEN);
+                assert_eq!(earlier["stop"], present["start"]);
+                assert_eq!(earlier["title"], "Studio");
+                assert_eq!(find(&guide.json, "open", at)["pgAge"], 0);
+            }
+            let open = guide.json["open"].as_array().unwrap();
+            let finished = open
+                .iter()
+                .find(|b| b["id"] == guide.catchup.as_str())
+                .unwrap();
+            assert!(finished["stop"].as_i64().unwrap() < now);
+        }
+    }
+
+    #[test]
+    fn every_channel_is_covered_a_day_both_ways() {
+        let now = 1_768_064_477;
+        let guide = around(UnixSeconds(now));
+        for livestream in ["open", "blackout", "cinema", "news"] {
+            for hours in -25..=25 {
+                find(&guide.json, livestream, now + hours * HOUR);
+            }
+        }
+    }
+}

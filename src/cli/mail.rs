@@ -1,0 +1,80 @@
+//! `playgate mail`: the sink and the queue.
+
+use clap::Subcommand;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::admin::path;
+use super::exit::Outcome;
+use super::{Global, output};
+
+/// Mail that the service has sent, or keeps because no mail server is configured.
+#[derive(Subcommand)]
+pub enum Command {
+    /// List messages, newest first
+    List {
+        /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one message
+    Show {
+        /// The id, from `mail list`
+        id: String,
+        /// Print JSON, with the members "text" and "html"
+        #[arg(long)]
+        json: bool,
+    },
+    /// Send a test message and report how the mail server took it
+    Test {
+        /// The address to send it to
+        to: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command.
+pub async fn run(command: Command, global: &Global) -> Outcome {
+    let mut admin = global.admin().await?;
+    match command {
+        Command::List { json } => {
+            let mails = admin.get(&path(&["mail"])).await?;
+            let columns = [
+                ("ID", "id"),
+                ("TO", "to"),
+                ("KIND", "kind"),
+                ("STATUS", "status"),
+                ("CREATED", "createdAt"),
+                ("SUBJECT", "subject"),
+            ];
+            output::list(&mails, &columns, json)
+        }
+        Command::Show { id, json } => {
+            let mail = admin.get(&path(&["mail", &id])).await?;
+            if json {
+                output::json(&mail)
+            } else {
+                letter(&mail)
+            }
+        }
+        Command::Test { to, json } => {
+            let body = json!({"to": to});
+            let report = admin
+                .call(Method::POST, &path(&["mail", "test"]), Some(&body))
+                .await?;
+            output::record(&report, json)
+        }
+    }
+}
+
+/// The message as a person reads it: headers, then the text.
+fn letter(mail: &Value) -> Outcome {
+    let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
+    for (heading, name) in [("To", "to"), ("Subject", "subject"), ("Status", "status")] {
+        output::line(&format!("{heading}: {}", member(name)))?;
+    }
+    output::line("")?;
+    output::line(member("text").trim_end())
+}

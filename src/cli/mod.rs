@@ -1,0 +1,178 @@
+//! The command line: noun then verb, one file per group. It reads arguments and prints; what is
+//! done is done by the operators' interface, in a running server or in this process.
+
+mod admin;
+mod catalog;
+mod complete;
+mod config;
+mod demo;
+mod epg;
+mod exit;
+mod mail;
+mod operator;
+mod output;
+mod partner;
+mod secret;
+mod serve;
+mod server;
+mod socket;
+mod store;
+mod telemetry;
+mod user;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Inputs, Loaded, load};
+use admin::Admin;
+use exit::{Exit, Failure, Outcome};
+
+/// The partner interface of a video-streaming platform in one binary.
+///
+/// Try it: `playgate demo`. Run it: `playgate serve`. The other commands work with the server
+/// running and without it.
+#[derive(Parser)]
+#[command(name = "playgate", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Arguments {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 not found, \
+                          4 held for approval, 5 fatal input or output.";
+
+/// What every command takes.
+#[derive(Args)]
+struct Global {
+    /// The configuration file; without it /etc/playgate/playgate.toml, if there is one
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where everything is kept
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl Global {
+    /// The inputs of the configuration, with the flags that every command takes.
+    fn inputs(&self) -> Result<Inputs, Failure> {
+        let mut inputs = Inputs::of_process(self.config.clone());
+        if let Some(directory) = &self.data_dir {
+            let text = directory
+                .to_str()
+                .ok_or_else(|| Failure::usage("--data-dir is not UTF-8"))?;
+            inputs
+                .flags
+                .push(("data_dir", "--data-dir", text.to_owned()));
+        }
+        Ok(inputs)
+    }
+
+    /// The configuration.
+    fn load(&self) -> Result<Loaded, Failure> {
+        configured(&self.inputs()?)
+    }
+
+    /// The operators' interface, wherever it is.
+    async fn admin(&self) -> Result<Admin, Failure> {
+        Admin::connect(self.load()?).await
+    }
+}
+
+/// Loads a configuration; every mistake in it makes one failure.
+fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
+    load(inputs).map_err(|problems| {
+        let listed = problems.to_string().replace('\n', "\n  ");
+        Failure::new(
+            Exit::Usage,
+            format!("the configuration has mistakes\n  {listed}"),
+        )
+    })
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show everything at once: sample data, a playable clip, and the calls to paste
+    Demo(demo::Demo),
+    /// Run the server
+    Serve(serve::Serve),
+    /// Partners and their access tokens
+    #[command(subcommand)]
+    Partner(partner::Command),
+    /// Operators of the administration interface
+    #[command(subcommand)]
+    Operator(operator::Command),
+    /// Livestreams, assets, offers, keys and rights, from one file
+    #[command(subcommand)]
+    Catalog(catalog::Command),
+    /// The programme guide
+    #[command(subcommand)]
+    Epg(epg::Command),
+    /// Users, their offers, sessions and PINs
+    #[command(subcommand)]
+    User(user::Command),
+    /// Mail that was sent, or is kept in the sink
+    #[command(subcommand)]
+    Mail(mail::Command),
+    /// What players reported
+    #[command(subcommand)]
+    Telemetry(telemetry::Command),
+    /// Integrity of the store
+    #[command(subcommand)]
+    Store(store::Command),
+    /// Check and show the configuration
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Write a shell's completion script
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: complete::Shell,
+    },
+    /// Write the manual page, as troff
+    Man,
+}
+
+/// Reads the arguments and runs the command.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::note(&failure.to_string());
+            failure.exit().into()
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Outcome {
+    let Arguments { global, command } = arguments;
+    match command {
+        Command::Demo(demo) => demo.run(&global),
+        Command::Serve(serve) => serve.run(&global),
+        Command::Partner(command) => wait(partner::run(command, &global)),
+        Command::Operator(command) => wait(operator::run(command, &global)),
+        Command::Catalog(command) => wait(catalog::run(command, &global)),
+        Command::Epg(command) => wait(epg::run(command, &global)),
+        Command::User(command) => wait(user::run(command, &global)),
+        Command::Mail(command) => wait(mail::run(command, &global)),
+        Command::Telemetry(command) => wait(telemetry::run(command, &global)),
+        Command::Store(command) => wait(store::run(command, &global)),
+        Command::Config(command) => config::run(command, &global),
+        Command::Completions { shell } => complete::run(shell),
+        Command::Man => complete::man(),
+    }
+}
+
+/// Runs a client of the operators' interface to its end.
+fn wait(command: impl Future<Output = Outcome>) -> Outcome {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?
+        .block_on(command)
+}

@@ -1,0 +1,88 @@
+//! `playgate operator`: who may use the operators' interface over the network.
+
+use clap::{Subcommand, ValueEnum};
+use http::Method;
+use serde_json::json;
+
+use super::admin::path;
+use super::exit::Outcome;
+use super::{Global, output};
+
+/// Operators of the administration interface. Whoever may open the administration socket of the
+/// data directory needs no token.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make an operator; the token is shown this once
+    Add {
+        /// What to call them
+        name: String,
+        /// What they may do
+        #[arg(long, value_enum)]
+        role: RoleName,
+        /// Print {"operatorId","token"}
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the operators
+    List {
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// End an operator's access
+    Revoke {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        operator: String,
+    },
+}
+
+/// The roles.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum RoleName {
+    /// Everything
+    Admin,
+    /// The catalogue and the schedule
+    Content,
+    /// Users, their sessions and their mail
+    Agent,
+}
+
+impl RoleName {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Content => "content",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// Runs the command.
+pub async fn run(command: Command, global: &Global) -> Outcome {
+    let mut admin = global.admin().await?;
+    match command {
+        Command::Add { name, role, json } => {
+            let body = json!({"name": name, "role": role.as_str()});
+            let made = admin
+                .call(Method::POST, &path(&["operators"]), Some(&body))
+                .await?;
+            output::record(&made, json)
+        }
+        Command::List { json } => {
+            let operators = admin.get(&path(&["operators"])).await?;
+            output::list(
+                &operators,
+                &[("ID", "operatorId"), ("NAME", "name"), ("ROLE", "role")],
+                json,
+            )
+        }
+        Command::Revoke { operator } => {
+            admin
+                .call(Method::DELETE, &path(&["operators", &operator]), None)
+                .await?;
+            output::note(&format!("revoked {operator}"));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What commands print: data on standard output, everything else on standard error.
+//!
+//! Nothing here decides what is printed. A reader that has gone (`| head`) is no error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+use super::exit::Failure;
+
+/// Writes a line of data.
+pub fn line(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    quiet_pipe(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// Writes bytes of data as they are.
+pub fn bytes(data: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    quiet_pipe(out.write_all(data).and_then(|()| out.flush()))
+}
+
+fn quiet_pipe(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes one line of JSON.
+pub fn json(value: &Value) -> Result<(), Failure> {
+    line(&value.to_string())
+}
+
+/// Says something to the person.
+pub fn note(text: &str) {
+    // If standard error is gone, nobody is left to be told.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Replaces the line of progress that a person sees; an empty text takes it away.
+pub fn progress(text: &str) {
+    // Back to the first column, and the rest of the line cleared.
+    let _ = write!(io::stderr(), "\r\u{1b}[K{text}");
+}
+
+/// Whether a person watches.
+#[must_use]
+pub fn watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A column of a table: its heading and the member that it shows.
+pub type Column = (&'static str, &'static str);
+
+/// Prints the elements of an array as a table, or as JSON.
+pub fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        return json(rows);
+    }
+    let rows = rows.as_array().map_or(&[][..], Vec::as_slice);
+    let mut cells: Vec<Vec<String>> =
+        vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
+    cells.extend(rows.iter().map(|row| {
+        columns
+            .iter()
+            .map(|(_, member)| cell(row.pointer(&format!("/{member}"))))
+            .collect()
+    }));
+    let widths: Vec<usize> = (0..columns.len())
+        .map(|at| {
+            let width = |row: &Vec<String>| row.get(at).map_or(0, |cell| cell.chars().count());
+            cells.iter().map(width).max().unwrap_or(0)
+        })
+        .collect();
+    for row in &cells {
+        let padded: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        line(padded.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// Prints the members of an object, one a line, or as JSON.
+pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        return json(value);
+    }
+    let Some(members) = value.as_object() else {
+        return line(&cell(Some(value)));
+    };
+    let width = members.keys().map(|name| name.len()).max().unwrap_or(0);
+    for (name, value) in members {
+        line(&format!("{name:width$}  {}", cell(Some(value))))?;
+    }
+    Ok(())
+}
+
+/// A member of an object, as one cell.
+#[must_use]
+pub fn text(value: &Value, member: &str) -> String {
+    cell(value.get(member))
+}
+
+/// A value in one cell: text bare, lists joined, objects as JSON.
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        // A title or a name may hold anything; a terminal must not obey it.
+        Some(Value::String(text)) => text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect(),
+        Some(Value::Array(items)) => {
+            let items: Vec<String> = items.iter().map(|item| cell(Some(item))).collect();
+            items.join(", ")
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cell_is_one_line_without_control_characters() {
+        assert_eq!(cell(Some(&json!("a\u{1b}[31m\nb"))), "a [31m b");
+        assert_eq!(cell(Some(&json!(["a", 1]))), "a, 1");
+        assert_eq!(cell(None), "-");
+    }
+}

@@ -1,0 +1,87 @@
+//! `playgate telemetry`: what players reported.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::admin::{path, with_query};
+use super::exit::Outcome;
+use super::{Global, output};
+
+/// Players' telemetry.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Write events as NDJSON, in the order in which they came
+    Export {
+        #[command(flatten)]
+        span: Span,
+        /// Of this user alone
+        #[arg(long, value_name = "USER_ID")]
+        user: Option<String>,
+    },
+    /// Figures of quality by minute and asset: starts, start-up time, rebuffering, errors
+    Report {
+        #[command(flatten)]
+        span: Span,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A span of receive time.
+#[derive(Args)]
+pub struct Span {
+    /// From this instant on, in Unix seconds
+    #[arg(long)]
+    from: Option<String>,
+    /// Up to just before this instant
+    #[arg(long)]
+    to: Option<String>,
+}
+
+/// Runs the command.
+pub async fn run(command: Command, global: &Global) -> Outcome {
+    let mut admin = global.admin().await?;
+    match command {
+        Command::Export { span, user } => {
+            let target = with_query(
+                path(&["telemetry", "events"]),
+                &[
+                    ("from", span.from.as_deref()),
+                    ("to", span.to.as_deref()),
+                    ("user", user.as_deref()),
+                ],
+            );
+            admin.download(&target).await
+        }
+        Command::Report { span, json } => {
+            let target = with_query(
+                path(&["telemetry", "report"]),
+                &[("from", span.from.as_deref()), ("to", span.to.as_deref())],
+            );
+            show(&admin.get(&target).await?, json)
+        }
+    }
+}
+
+fn show(report: &Value, json: bool) -> Outcome {
+    if json {
+        return output::json(report);
+    }
+    let columns = [
+        ("MINUTE", "minute"),
+        ("ASSET", "assetId"),
+        ("STARTS", "starts"),
+        ("START-UP MS", "startupMillis"),
+        ("REBUFFERING", "rebufferingRatio"),
+        ("BITRATE", "meanBitrate"),
+        ("ERRORS", "errors"),
+        ("STREAMS", "streams"),
+    ];
+    let nothing = Value::Null;
+    output::list(report.get("rows").unwrap_or(&nothing), &columns, false)?;
+    if report.get("cut") == Some(&Value::Bool(true)) {
+        output::note("the report was cut; ask for a shorter span");
+    }
+    Ok(())
+}

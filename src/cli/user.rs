@@ -1,0 +1,340 @@
+//! `playgate user`: operators' work on users.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::admin::{Admin, path, with_query};
+use super::exit::{Failure, Outcome};
+use super::{Global, output, secret};
+
+/// Users of the partners.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make a user
+    Add(Add),
+    /// Change what is known of a user
+    Change(Change),
+    /// List users
+    List {
+        /// Of this partner alone: id or name
+        #[arg(long)]
+        partner: Option<String>,
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a user's record
+    Show {
+        #[command(flatten)]
+        user: Named,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a user with all that is held about them
+    Remove {
+        #[command(flatten)]
+        user: Named,
+    },
+    /// Give a user an offer
+    Grant {
+        #[command(flatten)]
+        user: Named,
+        /// The offer's id
+        offer: String,
+        /// When it ends, in Unix seconds; else as the offer says
+        #[arg(long)]
+        expiry: Option<i64>,
+    },
+    /// Take an offer from a user
+    Revoke {
+        #[command(flatten)]
+        user: Named,
+        /// The offer's id
+        offer: String,
+    },
+    /// List a user's login sessions
+    Sessions {
+        #[command(flatten)]
+        user: Named,
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// End all login sessions of a user, running players included
+    Logout {
+        #[command(flatten)]
+        user: Named,
+    },
+    /// Set a user's PIN; without --pin-file a new one is drawn and mailed
+    Pin {
+        #[command(flatten)]
+        user: Named,
+        /// File with the PIN, `-` for standard input
+        #[arg(long, value_name = "FILE")]
+        pin_file: Option<PathBuf>,
+    },
+    /// Tell step by step why a user may or may not play an asset now
+    Why {
+        #[command(flatten)]
+        user: Named,
+        /// Id of a livestream, a broadcast or a video on demand
+        asset: String,
+        /// Seconds back from the live point, such as -1800
+        #[arg(long, allow_hyphen_values = true)]
+        offset: Option<String>,
+        /// The country that the user is in, such as SE
+        #[arg(long)]
+        country: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A user who is meant.
+#[derive(Args)]
+pub struct Named {
+    /// User id, or e-mail address
+    #[arg(allow_hyphen_values = true)]
+    user: String,
+    /// The partner whose user it is, for an e-mail address: id or name; not needed if there is one
+    #[arg(long)]
+    partner: Option<String>,
+}
+
+impl Named {
+    /// A path below the user.
+    fn path(&self, below: &[&str]) -> String {
+        let mut segments = vec!["users", self.user.as_str()];
+        segments.extend(below);
+        with_query(path(&segments), &[("partner", self.partner.as_deref())])
+    }
+}
+
+/// A user who is to be made.
+#[derive(Args)]
+pub struct Add {
+    /// E-mail address
+    email: String,
+    /// The partner whose user it is: id or name; not needed if there is one
+    #[arg(long)]
+    partner: Option<String>,
+    /// File with the password, `-` for standard input; without one the user gets in by a reset mail
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    #[command(flatten)]
+    facts: Facts,
+    /// Print {"userId"}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is known of a user.
+#[derive(Args)]
+pub struct Facts {
+    /// Name
+    #[arg(long)]
+    name: Option<String>,
+    /// Country, such as SE
+    #[arg(long)]
+    country: Option<String>,
+    /// Language of mails and messages, such as sv
+    #[arg(long)]
+    locale: Option<String>,
+    /// Date of birth, as YYYY-MM-DD
+    #[arg(long, value_name = "DATE")]
+    birth_date: Option<String>,
+}
+
+impl Facts {
+    fn body(self) -> Map<String, Value> {
+        let texts = [
+            ("name", self.name),
+            ("country", self.country),
+            ("locale", self.locale),
+            ("birthDate", self.birth_date),
+        ];
+        let given =
+            |(member, text): (&str, Option<String>)| Some((member.to_owned(), text?.into()));
+        texts.into_iter().filter_map(given).collect()
+    }
+}
+
+/// What is to be changed of a user.
+#[derive(Args)]
+pub struct Change {
+    #[command(flatten)]
+    user: Named,
+    #[command(flatten)]
+    facts: Facts,
+    /// All tags, with commas between them; an empty text takes them away
+    #[arg(long, value_name = "TAGS")]
+    tags: Option<String>,
+    /// Parental control
+    #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
+    parental: Option<String>,
+    /// The age limit of parental control
+    #[arg(long, value_name = "AGE")]
+    parental_limit: Option<u8>,
+    /// Print the whole record as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub async fn run(command: Command, global: &Global) -> Outcome {
+    let mut admin = global.admin().await?;
+    match command {
+        Command::Add(new) => add(&mut admin, new).await,
+        Command::Change(changed) => change(&mut admin, changed).await,
+        Command::List { partner, json } => {
+            let users = with_query(path(&["users"]), &[("partner", partner.as_deref())]);
+            let users = admin.get(&users).await?;
+            let columns = [("ID", "userId"), ("E-MAIL", "email"), ("NAME", "name")];
+            output::list(&users, &columns, json)
+        }
+        Command::Show { user, json } => output::record(&admin.get(&user.path(&[])).await?, json),
+        Command::Remove { user } => {
+            admin.call(Method::DELETE, &user.path(&[]), None).await?;
+            output::note(&format!("removed {}", user.user));
+            Ok(())
+        }
+        Command::Grant {
+            user,
+            offer,
+            expiry,
+        } => {
+            let body = expiry.map_or_else(|| json!({}), |expiry| json!({"expiry": expiry}));
+            let grant = user.path(&["grants", &offer]);
+            admin.call(Method::PUT, &grant, Some(&body)).await?;
+            output::note(&format!("{} has {offer}", user.user));
+            Ok(())
+        }
+        Command::Revoke { user, offer } => {
+            let grant = user.path(&["grants", &offer]);
+            admin.call(Method::DELETE, &grant, None).await?;
+            output::note(&format!("{} no longer has {offer}", user.user));
+            Ok(())
+        }
+        Command::Sessions { user, json } => {
+            let sessions = admin.get(&user.path(&["sessions"])).await?;
+            let columns = [
+                ("ID", "sessionId"),
+                ("SINCE", "createdTimestamp"),
+                ("EXPIRES", "expires"),
+            ];
+            output::list(&sessions, &columns, json)
+        }
+        Command::Logout { user } => {
+            admin
+                .call(Method::POST, &user.path(&["logout"]), None)
+                .await?;
+            output::note(&format!("{} is logged out everywhere", user.user));
+            Ok(())
+        }
+        Command::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
+        Command::Why {
+            user,
+            asset,
+            offset,
+            country,
+            json,
+        } => {
+            let parameters = [
+                ("offset", offset.as_deref()),
+                ("country", country.as_deref()),
+            ];
+            let why = with_query(user.path(&["why", &asset]), &parameters);
+            show_why(&admin.get(&why).await?, json)
+        }
+    }
+}
+
+async fn add(admin: &mut Admin, new: Add) -> Outcome {
+    let mut body = new.facts.body();
+    body.insert("email".to_owned(), new.email.into());
+    if let Some(partner) = new.partner {
+        body.insert("partner".to_owned(), partner.into());
+    }
+    if let Some(file) = &new.password_file {
+        body.insert("password".to_owned(), secret::read(file)?.into());
+    }
+    let made = admin
+        .call(Method::POST, &path(&["users"]), Some(&Value::Object(body)))
+        .await?;
+    output::record(&made, new.json)
+}
+
+async fn change(admin: &mut Admin, change: Change) -> Outcome {
+    let mut body = change.facts.body();
+    if let Some(tags) = &change.tags {
+        let tags: Vec<&str> = tags
+            .split(',')
+            .map(str::trim)
+            .filter(|tag| !tag.is_empty())
+            .collect();
+        body.insert("tags".to_owned(), json!(tags));
+    }
+    let mut parental = Map::new();
+    if let Some(switch) = change.parental {
+        parental.insert("enabled".to_owned(), json!(switch == "on"));
+    }
+    if let Some(limit) = change.parental_limit {
+        parental.insert("limit".to_owned(), json!(limit));
+    }
+    if !parental.is_empty() {
+        body.insert("parentalControl".to_owned(), Value::Object(parental));
+    }
+    if body.is_empty() {
+        return Err(Failure::usage("nothing is to be changed"));
+    }
+    let changed = admin
+        .call(
+            Method::PUT,
+            &change.user.path(&[]),
+            Some(&Value::Object(body)),
+        )
+        .await?;
+    output::record(&changed, change.json)
+}
+
+async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> Outcome {
+    let body = match file {
+        Some(file) => json!({"pinCode": secret::read(file)?}),
+        None => json!({}),
+    };
+    admin
+        .call(Method::PUT, &user.path(&["pin"]), Some(&body))
+        .await?;
+    output::note(match file {
+        Some(_) => "the PIN is set",
+        None => "a new PIN is on its way by mail",
+    });
+    Ok(())
+}
+
+/// The steps of a decision, one a line, and the decision.
+fn show_why(why: &Value, json: bool) -> Outcome {
+    if json {
+        return output::json(why);
+    }
+    let steps = why.get("steps").and_then(Value::as_array);
+    for step in steps.into_iter().flatten() {
+        let passed = step.get("passed") == Some(&Value::Bool(true));
+        let mark = if passed { "yes" } else { "no " };
+        let subject = step.get("subject").map_or(String::new(), |_| {
+            format!(" {}", output::text(step, "subject"))
+        });
+        let (check, finding) = (output::text(step, "check"), output::text(step, "finding"));
+        output::line(&format!("{mark}  {check}{subject}: {finding}"))?;
+    }
+    output::line(match (why.get("granted"), why.get("pinNeeded")) {
+        (Some(Value::Bool(true)), Some(Value::Bool(true))) => "granted, with the PIN",
+        (Some(Value::Bool(true)), _) => "granted",
+        _ => "denied",
+    })
+}

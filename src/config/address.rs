@@ -1,0 +1,126 @@
+//! What a listener may be bound to.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A listener as the configuration names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// `host:port`; port 0 lets the system choose.
+    Tcp {
+        /// A name or an address, without the brackets of IPv6.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// `unix:PATH`.
+    Unix(PathBuf),
+    /// `socket:NAME`: a socket that the service manager passed, by its `FileDescriptorName`.
+    Passed(String),
+}
+
+impl Address {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            // The kernel's bound on a socket's name.
+            return if path.is_empty() || path.len() > 107 {
+                Err("after `unix:` stands a path of at most 107 bytes".to_owned())
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
+        }
+        if let Some(name) = text.strip_prefix("socket:") {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            return if name.is_empty() || name.len() > 255 || !name.chars().all(plain) {
+                Err("after `socket:` stands the name of a passed socket".to_owned())
+            } else {
+                Ok(Self::Passed(name.to_owned()))
+            };
+        }
+        let form =
+            || format!("`{text}` is no address: use `host:port`, `unix:PATH` or `socket:NAME`");
+        let (host, port) = text.rsplit_once(':').ok_or_else(form)?;
+        let port = parse_port(port).ok_or_else(|| format!("`{port}` is no port"))?;
+        let host = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+            Some(inner) => inner
+                .parse::<std::net::Ipv6Addr>()
+                .map(|address| address.to_string())
+                .map_err(|_| form())?,
+            None => host.to_owned(),
+        };
+        let bracketed = host.contains(':');
+        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        if host.is_empty() || (!bracketed && !host.chars().all(named)) || is_bare_v6(text) {
+            return Err(form());
+        }
+        Ok(Self::Tcp { host, port })
+    }
+}
+
+/// `::1:80` reads both as an address and as an address with a port.
+fn is_bare_v6(text: &str) -> bool {
+    !text.starts_with('[') && text.matches(':').count() > 1
+}
+
+fn parse_port(text: &str) -> Option<u16> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Passed(name) => write!(f, "socket:{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written_alike() {
+        for good in [
+            "127.0.0.1:8080",
+            "0.0.0.0:0",
+            "localhost:65535",
+            "[::1]:80",
+            "[::]:8080",
+            "unix:/run/playgate/http.sock",
+            "socket:http",
+        ] {
+            assert_eq!(Address::parse(good).unwrap().to_string(), good);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for bad in [
+            "",
+            "8080",
+            ":8080",
+            "localhost",
+            "localhost:",
+            "localhost:65536",
+            "localhost:+1",
+            "::1:80",
+            "[::1]",
+            "[x]:80",
+            "a b:80",
+            "http://127.0.0.1:80",
+            "unix:",
+            "socket:",
+            "socket:a b",
+        ] {
+            assert!(Address::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Rules that bind several keys together, and what an operator is warned of.
+
+use super::http::Environment;
+use super::load::Effective;
+use super::sections::Config;
+use super::{Origin, Problems};
+
+/// A rule: its keys, the one at fault first; when it is broken; what to say.
+struct Rule {
+    keys: &'static [&'static str],
+    broken: fn(&Config) -> bool,
+    message: &'static str,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        keys: &["tls.cert", "tls.key"],
+        broken: |config| config.tls.cert.is_some() && config.tls.key.is_none(),
+        message: "`tls.cert` needs `tls.key`",
+    },
+    Rule {
+        keys: &["tls.key", "tls.cert"],
+        broken: |config| config.tls.key.is_some() && config.tls.cert.is_none(),
+        message: "`tls.key` needs `tls.cert`",
+    },
+    Rule {
+        keys: &["tls.listen", "tls.cert"],
+        broken: |config| !config.tls.listen.is_empty() && config.tls.cert.is_none(),
+        message: "`tls.listen` needs `tls.cert` and `tls.key`",
+    },
+    Rule {
+        keys: &["ops.listen", "listen"],
+        broken: |config| {
+            // Port 0 is another one each time.
+            let chosen = config.ops.listen.to_string().ends_with(":0");
+            !chosen && config.server.listen.contains(&config.ops.listen)
+        },
+        message: "`ops.listen` is an address of `listen`: operations must not be public",
+    },
+    Rule {
+        keys: &["tls.listen", "listen"],
+        broken: |config| {
+            let mut tls = config.tls.listen.iter();
+            tls.any(|address| config.server.listen.contains(address))
+        },
+        message: "`tls.listen` has an address of `listen`",
+    },
+    Rule {
+        keys: &["http.cors_origins"],
+        broken: |config| {
+            let origins = &config.http.cors_origins;
+            origins.len() > 1 && origins.iter().any(|origin| origin == "*")
+        },
+        message: "`http.cors_origins` has `*` and others beside it: `*` is any origin",
+    },
+    Rule {
+        keys: &["accounts.argon2_memory_kib", "accounts.argon2_parallelism"],
+        broken: |config| {
+            let accounts = &config.accounts;
+            accounts.argon2_memory_kib < 8 * accounts.argon2_parallelism
+        },
+        message: "`accounts.argon2_memory_kib` must be at least 8 for each lane",
+    },
+    Rule {
+        keys: &["parental.to", "parental.from"],
+        broken: |config| config.parental.from == config.parental.to,
+        message: "`parental.to` equals `parental.from`: is that no hour, or all?",
+    },
+    Rule {
+        keys: &["smtp.username", "smtp.password"],
+        broken: |config| config.smtp.username.is_some() && config.smtp.password.is_none(),
+        message: "`smtp.username` needs `smtp.password`",
+    },
+    Rule {
+        keys: &["smtp.host", "mail.from"],
+        broken: |config| config.smtp.host.is_some() && config.mail.from.is_none(),
+        message: "`smtp.host` needs `mail.from`",
+    },
+    Rule {
+        keys: &["geo.header", "http.trusted_proxies"],
+        broken: |config| config.geo.header.is_some() && config.http.trusted_proxies.is_empty(),
+        message: "`geo.header` is believed from `http.trusted_proxies` alone, and there are none",
+    },
+];
+
+/// Checks what binds several keys together.
+pub(super) fn check(config: &Config, effective: &[Effective], demo: bool, problems: &mut Problems) {
+    let origin_of = |key: &str| {
+        let found = effective.iter().find(|effective| effective.key == key);
+        found.map(|effective| effective.origin.clone())
+    };
+    for rule in RULES {
+        // A key that could not be read has been told, and its value here is a default.
+        let all_read = rule.keys.iter().all(|key| origin_of(key).is_some());
+        if all_read && (rule.broken)(config) {
+            problems.add(placed(rule, &origin_of), rule.message);
+        }
+    }
+    let production = config.server.environment == Environment::Production;
+    if config.lab.clock && production && !demo && origin_of("environment").is_some() {
+        problems.add(
+            origin_of("lab.clock"),
+            "`lab.clock` is refused in `production`: tokens would live as long as somebody likes",
+        );
+    }
+}
+
+/// The place of the first key of a rule that somebody set.
+fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Origin>) -> Option<Origin> {
+    rule.keys
+        .iter()
+        .filter_map(|key| origin_of(key))
+        .find(|origin| *origin != Origin::Default)
+}
+
+/// What is accepted and has no effect in this version, by the beginning of its keys.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("tls.", "this version serves no TLS; put a proxy in front"),
+    ("smtp.", "this version sends no mail; it stays in the sink"),
+    (
+        "mail.templates",
+        "this version has its built-in templates alone",
+    ),
+    (
+        "epg.sources",
+        "this version fetches no guides; use `playgate epg import`",
+    ),
+    (
+        "telemetry.forward.",
+        "this version forwards no telemetry; use `playgate telemetry export`",
+    ),
+    ("backup.", "this version makes no backups"),
+    ("geo.database", "this version reads no database of places"),
+];
+
+/// What an operator should know about a sound configuration.
+pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if unsafe_no_sync {
+        warnings.push(
+            "PLAYGATE_UNSAFE_NO_SYNC is set: nothing is synced, a power cut loses acknowledged data"
+                .to_owned(),
+        );
+    }
+    for set in effective.iter().filter(|key| key.origin != Origin::Default) {
+        let known = WITHOUT_EFFECT
+            .iter()
+            .find(|(prefix, _)| set.key.starts_with(prefix));
+        // An empty list asks for nothing.
+        if let (Some((_, why)), true) = (known, set.value.as_deref() != Some("")) {
+            warnings.push(format!(
+                "`{}` ({}) has no effect: {why}",
+                set.key, set.origin
+            ));
+        }
+    }
+    warnings
+}

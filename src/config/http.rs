@@ -1,0 +1,175 @@
+//! Settings of the HTTP front: who may ask from where, and under which address we are known.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::types::Malformed;
+
+/// The deployment that the appliance belongs to. Shown, never decisive, except that `production`
+/// refuses what belongs in a lab.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Environment {
+    /// For viewers.
+    #[default]
+    Production,
+    /// For partners' developers.
+    Staging,
+}
+
+impl Environment {
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Staging => "staging",
+        }
+    }
+}
+
+/// A range of addresses: `10.0.0.0/8`, `::1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    base: u128,
+    /// Length of the prefix in the 128-bit form.
+    bits: u32,
+}
+
+/// IPv4 is kept as IPv4-mapped IPv6, so that one comparison serves both, and a proxy seen through a
+/// dual-stack socket is the proxy of the list.
+fn widen(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+impl Network {
+    /// Reads an address with an optional prefix length.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let malformed = Malformed("must be an address or a network such as 10.0.0.0/8");
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| malformed)?;
+        let (most, before) = match address {
+            IpAddr::V4(_) => (32, 96),
+            IpAddr::V6(_) => (128, 0),
+        };
+        let length = match length {
+            Some(length) => length.parse::<u32>().map_err(|_| malformed)?,
+            None => most,
+        };
+        if length > most {
+            return Err(malformed);
+        }
+        let bits = before + length;
+        Ok(Self {
+            base: widen(address) & Self::mask(bits),
+            bits,
+        })
+    }
+
+    const fn mask(bits: u32) -> u128 {
+        if bits == 0 {
+            0
+        } else {
+            u128::MAX << (128 - bits)
+        }
+    }
+
+    /// Whether the address lies in the range.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        widen(address) & Self::mask(self.bits) == self.base
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wide = Ipv6Addr::from_bits(self.base);
+        match wide.to_ipv4_mapped() {
+            Some(address) if self.bits >= 96 => write!(f, "{address}/{}", self.bits - 96),
+            _ => write!(f, "{wide}/{}", self.bits),
+        }
+    }
+}
+
+/// The browsers' origins that may read our answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CorsOrigins {
+    /// Any, without credentials.
+    Any,
+    /// These, compared as text.
+    Listed(Vec<String>),
+}
+
+/// Section `http` of the configuration, and the address of the service.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// `{base_url}`, without a trailing slash.
+    pub public_url: String,
+    /// Which environment this is.
+    pub environment: Environment,
+    /// What the names of our headers begin with.
+    pub header_prefix: String,
+    /// Peers whose forwarding headers are believed.
+    pub trusted_proxies: Vec<Network>,
+    /// Who may read our answers in a browser.
+    pub cors_origins: CorsOrigins,
+    /// The language of `user_message` when neither the request nor the user names one.
+    pub language: String,
+    /// Name of the header in which a trusted proxy tells the viewer's country.
+    pub geo_header: Option<String>,
+    /// Whether every request is logged.
+    pub access_log: bool,
+    /// The day on which the deprecated routes go, as an HTTP date.
+    pub sunset: Option<String>,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            public_url: "http://127.0.0.1:8080".to_owned(),
+            environment: Environment::default(),
+            header_prefix: "Service-".to_owned(),
+            trusted_proxies: Vec::new(),
+            cors_origins: CorsOrigins::Any,
+            language: "en".to_owned(),
+            geo_header: None,
+            access_log: false,
+            sunset: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_contain_their_addresses() {
+        let holds = |network: &str, address: &str| {
+            Network::parse(network)
+                .unwrap()
+                .contains(address.parse().unwrap())
+        };
+        assert!(holds("10.0.0.0/8", "10.255.0.1"));
+        assert!(!holds("10.0.0.0/8", "11.0.0.1"));
+        assert!(holds("10.0.0.0/8", "::ffff:10.1.2.3"));
+        assert!(holds("192.0.2.1", "192.0.2.1"));
+        assert!(!holds("192.0.2.1", "192.0.2.2"));
+        assert!(holds("2001:db8::/32", "2001:db8:ffff::1"));
+        assert!(holds("0.0.0.0/0", "8.8.8.8"));
+        assert!(!holds("0.0.0.0/0", "2001:db8::1"));
+        assert!(holds("::/0", "8.8.8.8"));
+        for bad in ["", "x", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "::/129"] {
+            assert!(Network::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Configuration: one TOML file, overridden by the environment, overridden by flags.
+//!
+//! Each key is declared once, in `sections`: name, type, default, meaning. Loading, checking,
+//! showing and the test of the packaged file all read that declaration. A configuration with
+//! mistakes is refused as a whole, with every mistake named. This is the only module that reads the
+//! environment; nothing here opens a socket, a store or a log.
+
+pub mod http;
+pub mod limits;
+
+mod address;
+mod check;
+mod declare;
+mod kinds;
+mod load;
+mod origin;
+mod problem;
+mod raw;
+mod secret;
+mod sections;
+mod sources;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use address::Address;
+pub use load::{Effective, Inputs, KeyInfo, Loaded, keys, load};
+pub use origin::Origin;
+pub use problem::{Problem, Problems};
+pub use secret::Secret;
+pub use sections::{
+    Accounts, Backup, Config, Fairplay, Geo, GuideSource, Guides, Http, Lab, LicenseServer, Log,
+    Mail, Media, Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
+};
+pub use words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
+
+/// Where the file is looked for when none is named; it may be absent.
+pub const DEFAULT_FILE: &str = "/etc/playgate/playgate.toml";

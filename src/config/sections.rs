@@ -1,0 +1,453 @@
+//! Every key: type, bounds, default, meaning. The names are those of `commands.md`.
+//!
+//! What stands here is plain settings; the domain modules define what they are used as.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chrono::{NaiveDate, NaiveTime};
+use chrono_tz::Tz;
+
+use super::Address;
+use super::declare::{Key, Reader, Section, section, whole};
+use super::http::{Environment, Network};
+use super::kinds::{
+    Read, Setting, address, base_url, cors_origin, date, duration, filled, flag, header_name,
+    header_prefix, language, list, mailbox, network, number, path, reset_url, secret, some, text,
+    time_of_day, url, word, zone,
+};
+use super::limits::Limits;
+use super::raw::Raw;
+use super::secret::Secret;
+use super::words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
+
+section! {
+    /// The keys without a section.
+    pub struct Server {
+        /// Where the partner interface is served.
+        listen: Vec<Address> = filled(list(address)), Some("127.0.0.1:8080");
+        /// Where everything is kept.
+        data_dir: PathBuf = path, Some("./playgate-data");
+        /// The address that partners know; without it that of the first listener.
+        public_url: Option<String> = some(base_url), None;
+        /// `production` or `staging`.
+        environment: Environment = word, Some("production");
+    }
+}
+
+section! {
+    /// Certificates.
+    pub struct Tls {
+        /// The chain, as PEM.
+        cert: Option<PathBuf> = some(path), None;
+        /// The private key, as PEM.
+        key: Option<PathBuf> = some(path), None;
+        /// Where the partner interface is served over TLS.
+        listen: Vec<Address> = list(address), None;
+    }
+}
+
+section! {
+    /// Operations and administration.
+    pub struct Ops {
+        /// Where they are served; never to be reached from outside.
+        listen: Address = address, Some("127.0.0.1:9080");
+    }
+}
+
+section! {
+    /// The HTTP front.
+    pub struct Http {
+        /// What the names of our headers begin with.
+        header_prefix: String = header_prefix, Some("Service-");
+        /// Networks whose forwarding headers are believed.
+        trusted_proxies: Vec<Network> = list(network), None;
+        /// The browsers' origins that may read our answers.
+        cors_origins: Vec<String> = list(cors_origin), Some("*");
+        /// The language of messages when neither the request nor the user names one.
+        language: String = language, Some("en");
+        /// A directory of messages in further languages.
+        messages: Option<PathBuf> = some(path), None;
+        /// The day on which the deprecated routes go.
+        sunset: Option<NaiveDate> = some(date), None;
+    }
+}
+
+section!(keys of Limits {
+    /// Open connections in all.
+    connections: u32 = number(1..=1_000_000), Some("10000");
+    /// Open connections per address; IPv6: per /64; trusted proxies are exempt.
+    connections_per_address: u32 = number(1..=1_000_000), Some("256");
+    /// Wrong passwords per account in `login_window_minutes`.
+    login_wrong_per_account: u32 = number(1..=1_000), Some("10");
+    /// Wrong passwords per address in the same time.
+    login_wrong_per_address: u32 = number(1..=1_000_000), Some("50");
+    /// Minutes that a wrong password counts.
+    login_window_minutes: u32 = number(1..=1_440), Some("15");
+    /// Sign-ups per address in 10 minutes.
+    sign_up_per_address: u32 = number(1..=1_000_000), Some("100");
+    /// Reset mails an hour per account.
+    reset_mails_per_account: u32 = number(1..=1_000), Some("3");
+    /// Reset mails an hour per address.
+    reset_mails_per_address: u32 = number(1..=1_000_000), Some("60");
+    /// Reset completions per address in 15 minutes.
+    resets_per_address: u32 = number(1..=1_000_000), Some("60");
+    /// Wrong PINs in 15 minutes.
+    pin_wrong: u32 = number(1..=100), Some("5");
+    /// Heartbeats a second per playback session.
+    heartbeats_per_second: u32 = number(1..=1_000), Some("2");
+    /// Heartbeats that may come at once.
+    heartbeat_burst: u32 = number(1..=1_000), Some("10");
+    /// Requests a second per partner; 0: none.
+    partner_requests_per_second: u32 = number(0..=1_000_000), Some("0");
+});
+
+section! {
+    /// Users' accounts.
+    pub struct Accounts {
+        /// Days that a user token is valid.
+        user_token_days: u32 = number(1..=3_650), Some("30");
+        /// Minutes that a reset token is valid.
+        reset_token_minutes: u32 = number(1..=1_440), Some("30");
+        /// Where the link of a reset mail leads.
+        reset_url: String = reset_url, Some("{public_url}/reset?token={token}");
+        /// The fewest characters of a password.
+        password_min: u32 = number(8..=128), Some("8");
+        /// Memory of one argon2id hash, in KiB.
+        argon2_memory_kib: u32 = number(8_192..=1_048_576), Some("19456");
+        /// Passes of argon2id.
+        argon2_iterations: u32 = number(1..=16), Some("2");
+        /// Lanes of argon2id.
+        argon2_parallelism: u32 = number(1..=16), Some("1");
+    }
+}
+
+section! {
+    /// Parental control.
+    pub struct Parental {
+        /// When a PIN is asked for.
+        rule: WatershedRule = word, Some("age");
+        /// The age limit of new users.
+        limit: u8 = number(0..=21), Some("18");
+        /// What a program without a rating counts as.
+        unrated: Unrated = word, Some("pin");
+        /// When the watershed begins, in the livestream's zone.
+        from: NaiveTime = time_of_day, Some("22:00");
+        /// When it ends.
+        to: NaiveTime = time_of_day, Some("06:00");
+    }
+}
+
+section! {
+    /// What a user may play at once.
+    pub struct Playback {
+        /// Devices of one user that play at once.
+        streams_total: u32 = number(1..=1_000), Some("3");
+        /// Devices of one user that play the same asset at once.
+        streams_per_asset: u32 = number(1..=1_000), Some("3");
+        /// Devices that a user may register.
+        devices: u32 = number(1..=1_000), Some("5");
+        /// What happens to a start when all streams are used.
+        when_full: WhenFull = word, Some("deny");
+        /// Whether Clear Key licenses are given; they protect nothing.
+        clearkey: bool = flag, Some("false");
+    }
+}
+
+section! {
+    /// A license server.
+    pub struct LicenseServer {
+        /// Where challenges are sent.
+        url: Option<String> = some(url), None;
+        /// The value of `Authorization` that the license server expects.
+        authorization: Option<Secret> = some(secret(8)), None;
+        /// The header in which the license server takes custom data.
+        custom_data_header: Option<String> = some(header_name), None;
+        /// How long an answer may take.
+        timeout: Duration = duration(1..=25), Some("5s");
+    }
+}
+
+section! {
+    /// What only FairPlay needs.
+    pub struct Fairplay {
+        /// The certificate that players fetch.
+        certificate: Option<PathBuf> = some(path), None;
+    }
+}
+
+section! {
+    /// The built-in origin.
+    pub struct Media {
+        /// The directory that media files are served from.
+        media_dir: PathBuf = path, Some("{data_dir}/media");
+        /// What playlist addresses are signed with; made on first start if absent.
+        signing_key: Option<Secret> = some(secret(32)), None;
+    }
+}
+
+section! {
+    /// The schedule.
+    pub struct Schedule {
+        /// The zone of livestreams that name none.
+        zone: Tz = zone, Some("UTC");
+        /// When a tv day begins.
+        day_start: NaiveTime = time_of_day, Some("06:00");
+        /// Days that past broadcasts are kept.
+        retention_days: u32 = number(1..=3_650), Some("30");
+        /// Seconds that a client may keep an answer.
+        max_age: u32 = number(0..=3_600), Some("10");
+        /// Seconds of the livestream before a broadcast that count to it in `streamStart`.
+        padding_before: u32 = number(0..=3_600), Some("0");
+        /// Seconds after it, in `streamStop`.
+        padding_after: u32 = number(0..=3_600), Some("0");
+    }
+}
+
+section! {
+    /// Guides that are fetched.
+    pub struct Guides {
+        /// Where they come from.
+        sources: Vec<GuideSource> = sources, None;
+    }
+}
+
+section! {
+    /// Players' telemetry.
+    pub struct Telemetry {
+        /// Days that events are kept.
+        retention_days: u32 = number(1..=3_650), Some("30");
+    }
+}
+
+section! {
+    /// Where telemetry is forwarded to.
+    pub struct TelemetryForward {
+        /// A sink that takes NDJSON.
+        url: Option<String> = some(url), None;
+        /// The value of `Authorization` that the sink expects.
+        authorization: Option<Secret> = some(secret(8)), None;
+        /// Events in one batch.
+        batch: u32 = number(1..=100_000), Some("1000");
+        /// How long events may wait for a batch.
+        interval: Duration = duration(1..=3_600), Some("5s");
+    }
+}
+
+section! {
+    /// The mail server.
+    pub struct Smtp {
+        /// Its name; without it mail stays in the sink.
+        host: Option<String> = some(text(253)), None;
+        /// Its port.
+        port: u16 = number(1..=65_535), Some("587");
+        /// How the connection is protected.
+        security: SmtpSecurity = word, Some("starttls");
+        /// Who logs in.
+        username: Option<String> = some(text(256)), None;
+        /// The password of the login.
+        password: Option<Secret> = some(secret(1)), None;
+        /// How long the server may take to answer.
+        timeout: Duration = duration(1..=300), Some("30s");
+    }
+}
+
+section! {
+    /// Mail to users.
+    pub struct Mail {
+        /// Whom it comes from.
+        from: Option<String> = some(mailbox), None;
+        /// A directory of templates that replace the built-in ones.
+        templates: Option<PathBuf> = some(path), None;
+    }
+}
+
+section! {
+    /// Backups.
+    pub struct Backup {
+        /// Where they are put.
+        dir: PathBuf = path, Some("{data_dir}/backups");
+        /// How many are kept.
+        keep: u32 = number(1..=1_000), Some("7");
+        /// When the daily one is made, in UTC.
+        at: NaiveTime = time_of_day, Some("03:30");
+    }
+}
+
+section! {
+    /// Where viewers are.
+    pub struct Geo {
+        /// A MaxMind-format file.
+        database: Option<PathBuf> = some(path), None;
+        /// The header in which a trusted proxy tells the country.
+        header: Option<String> = some(header_name), None;
+    }
+}
+
+section! {
+    /// Logging.
+    pub struct Log {
+        /// The form; without it text on a terminal, else JSON.
+        format: Option<LogFormat> = some(word), None;
+        /// The least important thing that is logged.
+        level: LogLevel = word, Some("info");
+        /// Whether every request is logged.
+        access: bool = flag, Some("false");
+    }
+}
+
+section! {
+    /// What belongs in a laboratory.
+    pub struct Lab {
+        /// Whether an operator may move the clock.
+        clock: bool = flag, Some("false");
+    }
+}
+
+whole! {
+    /// The configuration, whole and sound.
+    pub struct Config {
+        /// The keys without a section.
+        server: Server = "";
+        /// Certificates.
+        tls: Tls = "tls.";
+        /// Operations and administration.
+        ops: Ops = "ops.";
+        /// The HTTP front.
+        http: Http = "http.";
+        /// Limits.
+        limits: Limits = "limits.";
+        /// Users' accounts.
+        accounts: Accounts = "accounts.";
+        /// Parental control.
+        parental: Parental = "parental.";
+        /// What a user may play at once.
+        playback: Playback = "playback.";
+        /// The license server for Widevine.
+        widevine: LicenseServer = "license.widevine.";
+        /// The license server for PlayReady.
+        playready: LicenseServer = "license.playready.";
+        /// The license server for FairPlay.
+        fairplay: LicenseServer = "license.fairplay.";
+        /// What only FairPlay needs.
+        fairplay_extra: Fairplay = "license.fairplay.";
+        /// The built-in origin.
+        origin: Media = "origin.";
+        /// The schedule.
+        schedule: Schedule = "schedule.";
+        /// Guides that are fetched.
+        epg: Guides = "epg.";
+        /// Players' telemetry.
+        telemetry: Telemetry = "telemetry.";
+        /// Where telemetry is forwarded to.
+        telemetry_forward: TelemetryForward = "telemetry.forward.";
+        /// The mail server.
+        smtp: Smtp = "smtp.";
+        /// Mail to users.
+        mail: Mail = "mail.";
+        /// Backups.
+        backup: Backup = "backup.";
+        /// Where viewers are.
+        geo: Geo = "geo.";
+        /// Logging.
+        log: Log = "log.";
+        /// What belongs in a laboratory.
+        lab: Lab = "lab.";
+    }
+}
+
+/// A guide that is fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuideSource {
+    /// Its name in reports.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// How often it is fetched.
+    pub interval: Duration,
+    /// The zone of times that name none.
+    pub zone: Tz,
+    /// The languages that titles are taken in, the best first.
+    pub languages: Vec<String>,
+    /// Which source wins where two have the same livestream: the higher.
+    pub priority: u32,
+    /// XMLTV channel ids to livestream ids; others map to themselves.
+    pub channels: BTreeMap<String, String>,
+}
+
+impl Setting for GuideSource {
+    fn show(&self) -> Option<String> {
+        Some(format!("{} ({})", self.name, self.url))
+    }
+}
+
+fn sources(raw: &Raw) -> Read<Vec<GuideSource>> {
+    if matches!(raw, Raw::Loose(_)) {
+        return Err("can be set in the file alone".to_owned());
+    }
+    let sources = list(source)(raw)?;
+    let mut names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    names.sort_unstable();
+    if names.windows(2).any(|pair| pair.first() == pair.last()) {
+        return Err("has two sources of the same name".to_owned());
+    }
+    Ok(sources)
+}
+
+fn source(raw: &Raw) -> Read<GuideSource> {
+    const MEMBERS: [&str; 7] = [
+        "name",
+        "url",
+        "interval",
+        "zone",
+        "languages",
+        "priority",
+        "channels",
+    ];
+    let Raw::Table(members) = raw else {
+        return Err("must be a list of tables".to_owned());
+    };
+    if let Some(unknown) = members
+        .keys()
+        .find(|name| !MEMBERS.contains(&name.as_str()))
+    {
+        let nearest = MEMBERS
+            .into_iter()
+            .min_by_key(|known| strsim::osa_distance(unknown, known))
+            .unwrap_or_default();
+        return Err(format!(
+            "has an unknown member `{unknown}`; the nearest is `{nearest}`"
+        ));
+    }
+    Ok(GuideSource {
+        name: member(members, "name", text(64))?.ok_or("has a source without `name`")?,
+        url: member(members, "url", url)?.ok_or("has a source without `url`")?,
+        interval: member(members, "interval", duration(60..=604_800))?
+            .unwrap_or(Duration::from_secs(3_600)),
+        zone: member(members, "zone", zone)?.unwrap_or(Tz::UTC),
+        languages: member(members, "languages", list(language))?.unwrap_or_default(),
+        priority: member(members, "priority", number(0..=1_000))?.unwrap_or_default(),
+        channels: member(members, "channels", channel_map)?.unwrap_or_default(),
+    })
+}
+
+fn member<T>(
+    members: &BTreeMap<String, Raw>,
+    name: &str,
+    read: impl Fn(&Raw) -> Read<T>,
+) -> Read<Option<T>> {
+    let read = members.get(name).map(read).transpose();
+    read.map_err(|why| format!("has a source whose `{name}` {why}"))
+}
+
+fn channel_map(raw: &Raw) -> Read<BTreeMap<String, String>> {
+    let Raw::Table(pairs) = raw else {
+        return Err("must be a table of XMLTV channel ids to livestream ids".to_owned());
+    };
+    let pair = |(from, to): (&String, &Raw)| {
+        let id = crate::types::LivestreamId::parse(to.text()?).map_err(|why| why.to_string())?;
+        Ok((from.clone(), id.as_str().to_owned()))
+    };
+    pairs.iter().map(pair).collect()
+}

@@ -1,0 +1,272 @@
+//! The places that values come from: the file, the environment, the flags; later ones win.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::declare::{Given, readable_by_all};
+use super::raw::Raw;
+use super::sections::Config;
+use super::{Origin, Problems};
+
+/// What every variable of ours begins with.
+const PREFIX: &str = "PLAYGATE_";
+/// Variables of ours that are no keys.
+pub(super) const UNSAFE_NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
+/// How many letters may differ for a variable to count as a mistyped one of ours.
+const TYPO: usize = 2;
+
+/// The largest file that is read as a configuration.
+const FILE_MAX: u64 = 1024 * 1024;
+
+/// Values that were found, by full key; those of secrets' files under `key_file`.
+pub(super) struct Found<'a> {
+    pub(super) given: BTreeMap<String, Given>,
+    pub(super) problems: &'a mut Problems,
+    pub(super) warnings: Vec<String>,
+    names: Names,
+}
+
+/// Every name that may be given.
+struct Names {
+    keys: BTreeSet<String>,
+    sections: BTreeSet<String>,
+    secrets: BTreeSet<String>,
+}
+
+impl Names {
+    fn new() -> Self {
+        let mut names = Self {
+            keys: BTreeSet::new(),
+            sections: BTreeSet::new(),
+            secrets: BTreeSet::new(),
+        };
+        for (prefix, keys) in Config::SECTIONS {
+            for (at, _) in prefix.match_indices('.') {
+                names.sections.extend(prefix.get(..at).map(str::to_owned));
+            }
+            for key in *keys {
+                let name = format!("{prefix}{}", key.name);
+                if key.secret {
+                    names.keys.insert(format!("{name}_file"));
+                    names.secrets.insert(name.clone());
+                }
+                names.keys.insert(name);
+            }
+        }
+        names
+    }
+
+    /// The known key that is most like `unknown`: by its whole name, or by what follows the
+    /// section, since the section may be what was forgotten.
+    fn nearest(&self, unknown: &str) -> &str {
+        let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+        let distance = |known: &&String| {
+            let whole = strsim::osa_distance(unknown, known);
+            let tail = strsim::osa_distance(&last(unknown), &last(known));
+            whole.min(tail + 2)
+        };
+        self.keys
+            .iter()
+            .min_by_key(distance)
+            .map_or("", |name| name)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        format!(
+            "unknown key `{name}`; the nearest is `{}`",
+            self.nearest(name)
+        )
+    }
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn new(problems: &'a mut Problems) -> Self {
+        Self {
+            given: BTreeMap::new(),
+            problems,
+            warnings: Vec::new(),
+            names: Names::new(),
+        }
+    }
+
+    /// Reads the file. One that does not exist is a mistake only if somebody named it.
+    pub(super) fn file(&mut self, path: &Path, named: bool) {
+        let text = match read_file(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => return,
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", path.display());
+                return self.problems.add(None, message);
+            }
+        };
+        let (table, errors) = DeTable::parse_recoverable(&text);
+        let mut file = File {
+            path,
+            text: &text,
+            broken: BTreeSet::new(),
+        };
+        for error in errors {
+            let line = file.line(error.span().map_or(0, |span| span.start));
+            if file.broken.insert(line) {
+                let message = error.message().trim().replace('\n', "; ");
+                self.problems.add(Some(file.origin(line)), message);
+            }
+        }
+        self.table(&file, "", table.get_ref());
+        self.refuse_open_secrets(path);
+    }
+
+    fn table(&mut self, file: &File<'_>, prefix: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let name = format!("{prefix}{}", key.get_ref());
+            let line = file.line(key.span().start);
+            // The value of a line that could not be read is a guess of the parser's.
+            if file.broken.contains(&line) {
+                continue;
+            }
+            let origin = file.origin(line);
+            let known = self.names.keys.contains(&name);
+            match value.get_ref() {
+                DeValue::Table(inner) if !known && !inner.is_empty() => {
+                    self.table(file, &format!("{name}."), inner);
+                }
+                DeValue::Table(_) if self.names.sections.contains(&name) => {}
+                value if known => {
+                    let raw = Raw::of_toml(value);
+                    self.given.insert(name, Given { raw, origin });
+                }
+                _ if self.names.sections.contains(&name) => self
+                    .problems
+                    .add(Some(origin), format!("`{name}` is a section, not a key")),
+                _ => self.problems.add(Some(origin), self.names.unknown(&name)),
+            }
+        }
+    }
+
+    /// A secret that stands in the file itself is no secret if everybody may read the file.
+    fn refuse_open_secrets(&mut self, path: &Path) {
+        let open = fs::metadata(path).is_ok_and(|found| readable_by_all(path, found.mode()));
+        let secret = self
+            .given
+            .iter()
+            .find(|(name, _)| self.names.secrets.contains(*name));
+        if let (true, Some((name, given))) = (open, secret) {
+            let message = format!(
+                "`{name}` is a secret, and everybody on this machine may read this file; take that \
+                 right away (chmod o= {})",
+                path.display()
+            );
+            self.problems.add(Some(given.origin.clone()), message);
+        }
+    }
+
+    /// Takes the variables that are ours.
+    pub(super) fn environment(&mut self, variables: &[(OsString, OsString)]) {
+        let by_variable: BTreeMap<String, String> = self
+            .names
+            .keys
+            .iter()
+            .map(|name| (variable_of(name), name.clone()))
+            .collect();
+        for (variable, value) in variables {
+            let Some(variable) = variable.to_str().filter(|name| is_ours(name)) else {
+                continue;
+            };
+            let origin = Origin::Variable(variable.to_owned());
+            let Some(value) = value.to_str() else {
+                self.problems.add(Some(origin), "is not UTF-8");
+                continue;
+            };
+            let Some(name) = by_variable.get(variable) else {
+                self.unknown_variable(variable, &by_variable);
+                continue;
+            };
+            let raw = Raw::Loose(value.to_owned());
+            self.given.insert(name.clone(), Given { raw, origin });
+        }
+    }
+
+    /// A variable that is meant for us and mistyped is a mistake. One that only begins like ours may
+    /// be meant for something around us, a script or a test: it is told, and ignored.
+    fn unknown_variable(&mut self, variable: &str, known: &BTreeMap<String, String>) {
+        let distance = |known: &&String| strsim::osa_distance(variable, known);
+        let nearest = known.keys().min_by_key(distance);
+        let typo = nearest.is_some_and(|known| distance(&known) <= TYPO);
+        let of_section = self.names.sections.iter().any(|section| {
+            let prefix = variable_of(section);
+            variable
+                .strip_prefix(&prefix)
+                .is_some_and(|rest| rest.starts_with('_'))
+        });
+        // The section was forgotten.
+        let tail = variable.strip_prefix(PREFIX).unwrap_or_default();
+        let of_key = tail.contains('_')
+            && known
+                .keys()
+                .any(|known| known.ends_with(&format!("_{tail}")));
+        let nearest = nearest.map_or("", |name| name);
+        let message = format!("unknown variable; the nearest is {nearest}");
+        if typo || of_section || of_key {
+            let origin = Origin::Variable(variable.to_owned());
+            self.problems.add(Some(origin), message);
+        } else {
+            self.warnings
+                .push(format!("variable {variable}: {message}"));
+        }
+    }
+
+    /// Takes the flags: key, flag as it was typed, value.
+    pub(super) fn flags(&mut self, flags: &[(&'static str, &'static str, String)]) {
+        for (name, flag, value) in flags {
+            let raw = Raw::Loose(value.clone());
+            let origin = Origin::Flag((*flag).to_owned());
+            self.given.insert((*name).to_owned(), Given { raw, origin });
+        }
+    }
+}
+
+/// The variable of a key.
+pub(super) fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
+}
+
+/// Kubernetes describes a service named `playgate` to every container in variables of its own.
+fn is_ours(variable: &str) -> bool {
+    let of_kubernetes = variable == "PLAYGATE_PORT"
+        || variable.starts_with("PLAYGATE_PORT_")
+        || variable.starts_with("PLAYGATE_SERVICE_");
+    variable.starts_with(PREFIX) && !of_kubernetes && variable != UNSAFE_NO_SYNC
+}
+
+fn read_file(path: &Path) -> std::io::Result<String> {
+    if fs::metadata(path)?.len() > FILE_MAX {
+        return Err(std::io::Error::other("it is over 1 MiB"));
+    }
+    fs::read_to_string(path)
+}
+
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+    /// Lines that have a problem of form.
+    broken: BTreeSet<usize>,
+}
+
+impl File<'_> {
+    fn line(&self, at: usize) -> usize {
+        let before = self.text.as_bytes().get(..at).unwrap_or_default();
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    fn origin(&self, line: usize) -> Origin {
+        Origin::File {
+            path: self.path.to_owned(),
+            line,
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! Each kind of mistake, precedence, secrets, and the file that is packaged.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::http::Environment;
+use super::*;
+
+struct Case {
+    directory: tempfile::TempDir,
+    inputs: Inputs,
+}
+
+impl Case {
+    /// A case whose file says `text`; nobody but its owner may read it.
+    fn of(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("playgate.toml");
+        write_with_mode(&path, text, 0o600);
+        let inputs = Inputs {
+            file: Some(path),
+            ..Inputs::default()
+        };
+        Self { directory, inputs }
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        let pair = (OsString::from(name), OsString::from(value));
+        self.inputs.environment.push(pair);
+        self
+    }
+
+    fn flag(mut self, key: &'static str, flag: &'static str, value: &str) -> Self {
+        self.inputs.flags.push((key, flag, value.to_owned()));
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn load(&self) -> Result<Loaded, Problems> {
+        load(&self.inputs)
+    }
+
+    fn good(&self) -> Loaded {
+        match self.load() {
+            Ok(loaded) => loaded,
+            Err(problems) => panic!("{problems}"),
+        }
+    }
+
+    /// The problems, the directory left out of them.
+    fn problems(&self) -> Vec<String> {
+        match self.load() {
+            Ok(_) => Vec::new(),
+            Err(problems) => {
+                let prefix = format!("{}/", self.directory.path().display());
+                let plain = |problem: &Problem| problem.to_string().replace(&prefix, "");
+                problems.0.iter().map(plain).collect()
+            }
+        }
+    }
+}
+
+fn write_with_mode(path: &Path, text: &str, mode: u32) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn values(loaded: &Loaded) -> BTreeMap<String, Option<String>> {
+    let pair = |effective: &Effective| (effective.key.clone(), effective.value.clone());
+    loaded.effective.iter().map(pair).collect()
+}
+
+fn in_force<'a>(loaded: &'a Loaded, key: &str) -> &'a Effective {
+    let mut keys = loaded.effective.iter();
+    keys.find(|effective| effective.key == key).unwrap()
+}
+
+#[test]
+fn nothing_at_all_is_a_working_configuration() {
+    let loaded = Case::of("").good();
+    let Config {
+        server,
+        ops,
+        http,
+        limits,
+        ..
+    } = &loaded.config;
+    assert_eq!(server.listen, [Address::parse("127.0.0.1:8080").unwrap()]);
+    assert_eq!(server.data_dir, Path::new("./playgate-data"));
+    assert_eq!(server.environment, Environment::Production);
+    assert_eq!(ops.listen.to_string(), "127.0.0.1:9080");
+    assert_eq!(http.header_prefix, "Service-");
+    assert_eq!(*limits, limits::Limits::default());
+    assert_eq!(
+        loaded.config.origin.media_dir,
+        Path::new("./playgate-data/media")
+    );
+    assert!(loaded.warnings.is_empty());
+    assert!(!loaded.unsafe_no_sync);
+    assert_eq!(loaded.effective.len(), keys().count());
+    let defaults = |effective: &Effective| effective.origin == Origin::Default;
+    assert!(loaded.effective.iter().all(defaults));
+}
+
+#[test]
+fn five_mistakes_are_told_at_once_with_their_places() {
+    let problems = Case::of(
+        "listen = [\"127.0.0.1\"]\n\
+         [playback]\n\
+         stream_total = 4\n\
+         devices = \"five\"\n\
+         [schedule]\n\
+         zone = \"Europe/Stockolm\"\n",
+    )
+    .variable("PLAYGATE_LAB_CLOCK", "true")
+    .problems();
+    assert_eq!(
+        problems,
+        [
+            "playgate.toml:1: `listen` `127.0.0.1` is no address: use `host:port`, `unix:PATH` or \
+             `socket:NAME`",
+            "playgate.toml:3: unknown key `playback.stream_total`; the nearest is \
+             `playback.streams_total`",
+            "playgate.toml:4: `playback.devices` must be a whole number from 1 to 1000",
+            "playgate.toml:6: `schedule.zone` `Europe/Stockolm` is no time zone; use names as \
+             Europe/Stockholm",
+            "variable PLAYGATE_LAB_CLOCK: `lab.clock` is refused in `production`: tokens would \
+             live as long as somebody likes",
+        ]
+    );
+}
+
+#[test]
+fn every_kind_of_mistake_is_found() {
+    for (line, said) in [
+        ("data_dir = ''", "must be a path"),
+        ("data_dir = 3", "must be text"),
+        ("public_url = 'tv.example'", "http://"),
+        ("public_url = 'ftp://tv.example'", "http://"),
+        ("public_url = 'https://a:b@tv.example'", "user or password"),
+        ("public_url = 'https://tv.example/?a=b'", "query"),
+        ("environment = 'prod'", "production, staging"),
+        ("listen = []", "at least one"),
+        ("listen = ['[::1]:1', '[::1]:1']", "twice"),
+        ("listen = ['127.0.0.1:9080']", "must not be public"),
+        ("ops.listen = '::1:80'", "is no address"),
+        ("http.header_prefix = 'Service'", "end with -"),
+        ("http.header_prefix = 'Å-'", "begin with a letter"),
+        ("http.trusted_proxies = ['10.0.0.0/33']", "10.0.0.0/8"),
+        (
+            "http.cors_origins = ['https://tv.example/']",
+            "is no origin",
+        ),
+        ("http.cors_origins = ['*', 'https://a.b']", "any origin"),
+        ("http.language = 'e'", "language tag"),
+        ("http.sunset = '2027-02-30'", "date"),
+        ("limits.connections = 0", "from 1 to"),
+        ("limits.pin_wrong = 5.0", "whole number"),
+        ("accounts.password_min = 7", "from 8 to 128"),
+        ("accounts.reset_url = 'https://tv.example/reset'", "{token}"),
+        ("accounts.reset_url = 'https://a.b/{tokn}{token}'", "{tokn}"),
+        ("accounts.reset_url = 'reset?{token}'", "must be an address"),
+        ("parental.rule = 'ages'", "age, watershed"),
+        ("parental.from = '24:00'", "time of the day"),
+        ("parental.from = '22:30:10'", "time of the day"),
+        ("parental.to = '22:00'", "equals"),
+        ("playback.clearkey = 'true'", "true or false"),
+        ("license.widevine.timeout = '1 minute'", "length of time"),
+        ("license.widevine.timeout = '1m'", "from 1s to 25s"),
+        ("license.widevine.certificate = 'x'", "unknown key"),
+        ("origin.signing_key = 'too short'", "at least 32"),
+        ("epg.sources = ['https://a.b']", "list of tables"),
+        ("epg.sources = [{ name = 'a' }]", "without `url`"),
+        ("epg.sources = [{ nam = 'a' }]", "nearest is `name`"),
+        ("epg.sources = [{ name = 'a', url = 'x' }]", "whose `url`"),
+        ("smtp.host = 'mail.example'", "needs `mail.from`"),
+        ("smtp.username = 'u'", "needs `smtp.password`"),
+        ("smtp.password = 'changeme'", "placeholder"),
+        ("mail.from = 'nobody'", "must be an address"),
+        ("tls.cert = 'a.pem'", "needs `tls.key`"),
+        ("tls.key = 'a.pem'", "needs `tls.cert`"),
+        ("tls.listen = ['[::]:443']", "needs `tls.cert`"),
+        ("geo.header = 'X Country'", "no name of a header"),
+        ("geo.header = 'CF-IPCountry'", "there are none"),
+        ("log.level = 'verbose'", "must be one of"),
+        ("lab.clock = true", "refused in `production`"),
+        ("playback = 3", "is a section"),
+        ("streams_total = 3", "nearest is `playback.streams_total`"),
+        ("[playbak]\ndevices = 3", "nearest is `playback.devices`"),
+        ("[nonsense]", "unknown key `nonsense`"),
+        ("listen = ", "playgate.toml:1: "),
+    ] {
+        let problems = Case::of(line).problems();
+        assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+        assert!(problems[0].contains(said), "{line}: {problems:?}");
+        assert!(problems[0].starts_with("playgate.toml:"), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_mistake_of_form_does_not_hide_the_others() {
+    let problems = Case::of("a = = 1\n[limits]\nconnections = -1\n").problems();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems[0].starts_with("playgate.toml:1: "));
+    assert!(problems[1].starts_with("playgate.toml:3: `limits.connections`"));
+}
+
+#[test]
+fn flags_override_variables_override_the_file() {
+    let case = Case::of("data_dir = '/a'\n[playback]\ndevices = 6\nstreams_total = 7\n")
+        .variable("PLAYGATE_DATA_DIR", "/b")
+        .variable("PLAYGATE_PLAYBACK_DEVICES", "8")
+        .variable("PLAYGATE_HTTP_TRUSTED_PROXIES", "10.0.0.0/8, ::1")
+        .variable("PLAYGATE_LICENSE_WIDEVINE_URL", "https://license.example")
+        .variable("PATH", "/bin")
+        .variable("PLAYGATE_PORT_80_TCP", "tcp://10.0.0.1:80")
+        .flag("data_dir", "--data-dir", "/c")
+        .flag("listen", "--listen", "[::1]:0");
+    let loaded = case.good();
+    assert_eq!(loaded.config.server.data_dir, Path::new("/c"));
+    assert_eq!(loaded.config.origin.media_dir, Path::new("/c/media"));
+    assert_eq!(loaded.config.server.listen[0].to_string(), "[::1]:0");
+    assert_eq!(loaded.config.playback.devices, 8);
+    assert_eq!(loaded.config.playback.streams_total, 7);
+    let proxies = in_force(&loaded, "http.trusted_proxies");
+    assert_eq!(proxies.value.as_deref(), Some("10.0.0.0/8, ::1/128"));
+    let origin = |key| in_force(&loaded, key).origin.to_string();
+    assert_eq!(origin("data_dir"), "flag --data-dir");
+    assert_eq!(
+        origin("playback.devices"),
+        "variable PLAYGATE_PLAYBACK_DEVICES"
+    );
+    let file = case.path("playgate.toml");
+    assert_eq!(
+        origin("playback.streams_total"),
+        format!("{}:4", file.display())
+    );
+    assert_eq!(origin("playback.when_full"), "default");
+}
+
+#[test]
+fn an_unknown_variable_is_a_mistake() {
+    let problems = Case::of("")
+        .variable("PLAYGATE_PLAYBACK_STREAM_TOTAL", "3")
+        .variable("PLAYGATE_LISTEN", "")
+        .variable("PLAYGATE_UNSAFE_NO_SYNC", "yes")
+        .problems();
+    assert_eq!(
+        problems,
+        [
+            "variable PLAYGATE_LISTEN: `listen` must name at least one",
+            "variable PLAYGATE_PLAYBACK_STREAM_TOTAL: unknown variable; the nearest is \
+             PLAYGATE_PLAYBACK_STREAMS_TOTAL",
+            "variable PLAYGATE_UNSAFE_NO_SYNC: must be 1 or not be set",
+        ]
+    );
+}
+
+#[test]
+fn a_variable_that_is_not_meant_for_us_is_told_and_ignored() {
+    let with = |name| Case::of("").variable(name, "x");
+    for mistyped in ["PLAYGATE_LISTN", "PLAYGATE_STREAMS_TOTAL", "PLAYGATE_LOG_X"] {
+        assert_eq!(with(mistyped).problems().len(), 1, "{mistyped}");
+    }
+    for other in ["PLAYGATE_BIN", "PLAYGATE_SHARED"] {
+        let warnings = with(other).good().warnings;
+        assert!(warnings[0].contains(other), "{warnings:?}");
+    }
+    assert!(with("PLAYGATE_SERVICE_HOST").good().warnings.is_empty());
+}
+
+#[test]
+fn a_named_file_must_exist() {
+    let mut case = Case::of("");
+    case.inputs.file = Some(case.path("other.toml"));
+    let problems = case.problems();
+    assert!(
+        problems[0].starts_with("cannot read other.toml"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn a_secret_comes_from_one_place_and_is_masked() {
+    let text = "signing_key = '0123456789abcdef0123456789abcdef'";
+    let loaded = Case::of(&format!("[origin]\n{text}")).good();
+    let key = loaded.config.origin.signing_key.as_ref().unwrap();
+    assert_eq!(key.reveal(), "0123456789abcdef0123456789abcdef");
+    let shown = in_force(&loaded, "origin.signing_key");
+    assert_eq!(shown.value.as_deref(), Some("********"));
+
+    let case = Case::of("");
+    let file = case.path("key").display().to_string();
+    let case = case.variable("PLAYGATE_ORIGIN_SIGNING_KEY_FILE", &file);
+    assert!(case.problems()[0].contains("cannot read key"));
+    write_with_mode(&case.path("key"), &format!("{}\n", "k".repeat(40)), 0o640);
+    let loaded = case.good();
+    let key = loaded.config.origin.signing_key.as_ref().unwrap();
+    assert_eq!(key.reveal(), "k".repeat(40));
+
+    let twice = case.variable("PLAYGATE_ORIGIN_SIGNING_KEY", &"x".repeat(32));
+    let problems = twice.problems();
+    assert_eq!(
+        problems,
+        [
+            "variable PLAYGATE_ORIGIN_SIGNING_KEY_FILE: `origin.signing_key` is given twice, here and by variable \
+          PLAYGATE_ORIGIN_SIGNING_KEY: keep one"
+        ]
+    );
+}
+
+#[test]
+fn a_systemd_credential_is_a_secret_of_its_name() {
+    let case = Case::of("smtp.username = 'tv'");
+    write_with_mode(&case.path("smtp.password"), "of the credential\n", 0o444);
+    let directory = case.directory.path().display().to_string();
+    let case = case.variable("CREDENTIALS_DIRECTORY", &directory);
+    let loaded = case.good();
+    let password = loaded.config.smtp.password.as_ref().unwrap();
+    assert_eq!(password.reveal(), "of the credential");
+    let origin = in_force(&loaded, "smtp.password").origin.to_string();
+    assert_eq!(origin, "credential smtp.password");
+    let twice = case.variable("PLAYGATE_SMTP_PASSWORD", "another");
+    assert!(twice.problems()[0].contains("given twice"));
+}
+
+#[test]
+fn a_secret_that_everybody_may_read_is_refused() {
+    let case = Case::of("smtp.password = 'hidden from nobody'");
+    write_with_mode(
+        &case.path("playgate.toml"),
+        "smtp.password = 'hidden from nobody'",
+        0o644,
+    );
+    let problems = case.problems();
+    assert!(problems[0].contains("everybody"), "{problems:?}");
+    assert!(!problems[0].contains("hidden"), "{problems:?}");
+
+    let case = Case::of("");
+    write_with_mode(&case.path("password"), "hidden from nobody", 0o644);
+    let file = case.path("password").display().to_string();
+    let problems = case
+        .variable("PLAYGATE_SMTP_PASSWORD_FILE", &file)
+        .problems();
+    assert!(problems[0].contains("everybody"), "{problems:?}");
+    // A file without secrets may be read by all.
+    let case = Case::of("");
+    write_with_mode(&case.path("playgate.toml"), "log.access = true", 0o644);
+    case.good();
+}
+
+#[test]
+fn the_clock_moves_in_a_laboratory_only() {
+    let staging = Case::of("environment = 'staging'\nlab.clock = true").good();
+    assert!(staging.config.lab.clock);
+    let mut demo = Case::of("");
+    demo.inputs.demo = true;
+    let loaded = demo.good();
+    assert!(loaded.config.lab.clock && loaded.config.playback.clearkey);
+    assert_eq!(
+        in_force(&loaded, "lab.clock").value.as_deref(),
+        Some("true")
+    );
+    let mut still = Case::of("lab.clock = false");
+    still.inputs.demo = true;
+    assert!(!still.good().config.lab.clock);
+    // What could not be read is told once, not judged by its default.
+    let problems = Case::of("environment = 'lab'\nlab.clock = true").problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
+#[test]
+fn what_has_no_effect_yet_is_told() {
+    let loaded = Case::of("epg.sources = []\nbackup.keep = 3\n")
+        .variable("PLAYGATE_UNSAFE_NO_SYNC", "1")
+        .good();
+    assert!(loaded.unsafe_no_sync);
+    assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
+    assert!(loaded.warnings[0].contains("nothing is synced"));
+    assert!(loaded.warnings[1].starts_with("`backup.keep` ("));
+}
+
+#[test]
+fn a_guide_source_has_all_its_members() {
+    let loaded = Case::of(
+        "[[epg.sources]]\n\
+         name = 'main'\n\
+         url = 'https://epg.example/guide.xml.gz'\n\
+         interval = '6h'\n\
+         zone = 'Europe/Stockholm'\n\
+         languages = ['sv', 'en']\n\
+         priority = 2\n\
+         channels = { 'svt1.se' = 'svt1' }\n\
+         [[epg.sources]]\n\
+         name = 'second'\n\
+         url = 'https://epg.example/second.xml'\n",
+    )
+    .good();
+    let sources = &loaded.config.epg.sources;
+    assert_eq!(sources[0].interval.as_secs(), 21_600);
+    assert_eq!(sources[0].zone, chrono_tz::Europe::Stockholm);
+    assert_eq!(sources[0].languages, ["sv", "en"]);
+    assert_eq!(sources[0].channels["svt1.se"], "svt1");
+    assert_eq!(sources[1].interval.as_secs(), 3_600);
+    let same = Case::of(
+        "epg.sources = [{ name = 'a', url = 'http://a.b' }, { name = 'a', url = 'http://c.d' }]",
+    );
+    assert!(same.problems()[0].contains("same name"));
+}
+
+/// What `config show` prints can be given again, and is the same.
+#[test]
+fn shown_values_can_be_given_again() {
+    let loaded = Case::of("").good();
+    let mut case = Case::of("");
+    for key in loaded
+        .effective
+        .iter()
+        .filter(|key| key.key != "epg.sources")
+    {
+        let variable = sources::variable_of(&key.key);
+        match key.value.as_deref() {
+            Some("") | None => {}
+            Some(value) => case = case.variable(&variable, value),
+        }
+    }
+    assert_eq!(values(&case.good()), values(&loaded));
+}
+
+#[test]
+fn variables_are_names_of_one_key_each() {
+    let mut variables: Vec<String> = keys().map(|key| key.variable).collect();
+    variables.sort();
+    let count = variables.len();
+    variables.dedup();
+    assert_eq!(variables.len(), count);
+    assert!(keys().all(|key| key.doc.ends_with('.') && !key.doc.is_empty()));
+}
+
+/// A line of the packaged file that shows a default: `# key = value`, and is no example.
+fn commented_default(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("# ")?;
+    let (key, _) = rest.split_once(" = ")?;
+    let is_key = keys().any(|known| known.key == key);
+    let (_, comment) = rest.rsplit_once(" # ").unwrap_or_default();
+    (is_key && !comment.trim_start().starts_with("example")).then_some(rest)
+}
+
+#[test]
+fn the_packaged_file_says_what_the_defaults_are() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/playgate.toml");
+    let Ok(text) = fs::read_to_string(&path) else {
+        assert!(std::env::var_os("CI").is_none(), "no packaged file");
+        println!("skipped: there is no packaged file yet");
+        return;
+    };
+    let packaged = Case::of(&text).good();
+    assert!(packaged.warnings.is_empty(), "{:?}", packaged.warnings);
+
+    let lines = text.lines();
+    let uncommented: Vec<_> = lines
+        .map(|line| commented_default(line).unwrap_or(line))
+        .collect();
+    let all = Case::of(&uncommented.join("\n")).good();
+    assert_eq!(values(&all), {
+        let mut expected = values(&packaged);
+        // Depends on the terminal when nobody sets it.
+        expected.insert("log.format".to_owned(), Some("json".to_owned()));
+        expected
+    });
+    let mut missing: Vec<_> = keys().map(|key| key.key).collect();
+    missing.retain(|key| {
+        !text.contains(&format!("{key} = ")) && !text.contains(&format!("{key}_file = "))
+    });
+    assert!(missing.is_empty(), "the packaged file lacks {missing:?}");
+}

@@ -1,0 +1,89 @@
+//! Keys whose value is one of a few words.
+
+use super::http::Environment;
+
+/// A type with a word for each of its values.
+pub(super) trait Word: Copy + PartialEq + 'static {
+    /// The words, the default first.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $word:literal,)+ })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$value_doc])* $value,)+
+        }
+
+        impl Word for $name {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$value),)+];
+        }
+    )+};
+}
+
+words! {
+    /// Which programs ask for the PIN.
+    WatershedRule {
+        /// Those rated at or above the user's limit.
+        Age = "age",
+        /// Those that start in the evening and night, and rated ones on "verify age" channels.
+        Watershed = "watershed",
+    }
+    /// What a program without a rating counts as.
+    Unrated {
+        /// It asks for the PIN.
+        Pin = "pin",
+        /// Anybody may see it.
+        Free = "free",
+    }
+    /// What a new start does when the user's streams are used up.
+    WhenFull {
+        /// It is refused.
+        Deny = "deny",
+        /// It ends the oldest.
+        Displace = "displace",
+    }
+    /// The form of log lines.
+    LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+    /// The least important thing that is logged.
+    LogLevel {
+        /// What went wrong.
+        Error = "error",
+        /// What may go wrong.
+        Warn = "warn",
+        /// What happened.
+        Info = "info",
+        /// What is needed to find a mistake.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
+    }
+    /// How the connection to the mail server is protected.
+    SmtpSecurity {
+        /// It starts plain and must turn to TLS.
+        StartTls = "starttls",
+        /// TLS from the first byte.
+        Tls = "tls",
+        /// Not at all: for a server on the same machine.
+        None = "none",
+    }
+}
+
+impl Word for Environment {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("production", Self::Production), ("staging", Self::Staging)];
+}
+
+/// The word for a value.
+pub(super) fn word_of<W: Word>(value: W) -> &'static str {
+    W::WORDS
+        .iter()
+        .find(|(_, candidate)| *candidate == value)
+        .map_or("", |(word, _)| word)
+}

@@ -1,0 +1,107 @@
+//! What is held about a user, told and erased.
+
+use std::net::IpAddr;
+
+use super::logins::end_all;
+use super::tables::{Credentials, Throttles, Users, UsersByEmail};
+use super::throttle::{Kind, Subject};
+use super::{Accounts, AccountsError, Export, HashMemory, Inner, reset, user_record};
+use crate::domain::mail;
+use crate::store::{StoreError, Txn};
+use crate::types::{PartnerId, Password, UnixSeconds, UserId};
+
+/// How many users one plan erases.
+const BATCH: usize = 50;
+
+impl Accounts {
+    /// What this module and the queue of mails hold about a user; a cold read.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`].
+    pub fn export(&self, id: &UserId, now: UnixSeconds) -> Result<Export, AccountsError> {
+        let (record, credentials) = self.0.store.read(|txn| {
+            let credentials = super::credentials(txn, id)?;
+            Ok::<_, AccountsError>((user_record(txn, id)?, credentials))
+        })?;
+        let mails = self.0.mail.about(id)?;
+        Ok(Export {
+            user: record.into_user(*id),
+            logins: self.logins(id, now)?,
+            password_set: credentials.password_set,
+            mails: mails.into_iter().map(|letter| letter.summary).collect(),
+        })
+    }
+
+    /// Erases the account of the user who asks, by the password, with all that any module holds of
+    /// it, in one commit; blocking.
+    ///
+    /// # Errors
+    /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`].
+    pub fn erase(
+        &self,
+        user: &UserId,
+        password: &Password,
+        from: IpAddr,
+        now: UnixSeconds,
+        memory: &mut HashMemory,
+    ) -> Result<(), AccountsError> {
+        let confirmed = self.confirm(user, password, from, now, memory)?;
+        let user = *user;
+        self.change(move |inner, txn| {
+            confirmed.redeem(inner, txn, &user, now)?;
+            inner.erase(txn, &user, now)
+        })
+    }
+
+    /// Erases an account for an operator.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`].
+    pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Result<(), AccountsError> {
+        let user = *user;
+        self.change(move |inner, txn| inner.erase(txn, &user, now))
+    }
+
+    /// Erases all users of a partner, some at a time; returns how many. The caller has disabled the
+    /// partner, so that none is added meanwhile.
+    ///
+    /// # Errors
+    /// That the store failed; what was erased stays so.
+    pub fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
+        let mut removed = 0;
+        loop {
+            let batch = self.change(move |inner, txn| {
+                let users = txn.scan_index::<UsersByEmail>(&partner, BATCH)?;
+                for (_, user) in &users {
+                    inner.erase(txn, user, now)?;
+                }
+                Ok(users.len())
+            })?;
+            removed += batch;
+            if batch < BATCH {
+                return Ok(removed);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn erase(&self, txn: &mut Txn<'_>, id: &UserId, now: UnixSeconds) -> Result<(), AccountsError> {
+        let user = user_record(txn, id)?;
+        end_all(txn, id, None)?;
+        reset::void(txn, id)?;
+        mail::erase_user(txn, id)?;
+        for eraser in &self.erasers {
+            eraser(txn, id, now)?;
+        }
+        let of_account = [Kind::LoginAccount, Kind::ResetMailAccount]
+            .map(|kind| Subject::account(kind, &user.partner, &user.email));
+        let of_user = [Kind::Pin, Kind::PinMail].map(|kind| Subject::user(kind, id));
+        for subject in of_account.iter().chain(&of_user) {
+            txn.delete::<Throttles>(&subject.key())?;
+        }
+        txn.delete::<Credentials>(id)?;
+        txn.delete::<Users>(id)
+            .map_err(|error: StoreError| error.into())
+    }
+}

@@ -1,0 +1,108 @@
+//! Login (interface, part 4.2).
+
+use std::net::IpAddr;
+
+use super::hashing::{self, Verdict};
+use super::logins::begin;
+use super::tables::{CredentialRecord, Credentials, UserRecord, Users, UsersByEmail};
+use super::{Accounts, AccountsError, HashMemory, Opened, credentials, guesses, throttle};
+use crate::store::{Durability, StoreError};
+use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
+
+struct Found {
+    id: UserId,
+    record: UserRecord,
+    credentials: CredentialRecord,
+}
+
+impl Accounts {
+    /// Logs a user in; blocking. An unknown user, a shut account and a wrong password cost the same
+    /// time, count the same and are answered the same.
+    ///
+    /// # Errors
+    /// [`AccountsError::InvalidCredentials`], [`AccountsError::TooManyAttempts`].
+    pub fn log_in(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+        password: &Password,
+        from: IpAddr,
+        now: UnixSeconds,
+        memory: &mut HashMemory,
+    ) -> Result<Opened, AccountsError> {
+        let subjects = guesses(partner, email, from);
+        let reservation = self.reserve(Durability::Logged, subjects.into(), now)?;
+        let found = self.look_up(partner, email)?;
+        let cost = self.0.settings.cost;
+        let Some((found, verdict)) = (match found {
+            Some(found) => {
+                let stored = &found.credentials.password;
+                let verdict = hashing::verify(password.reveal(), stored, cost, memory)?;
+                Some((found, verdict))
+            }
+            None => {
+                hashing::spend(password.reveal(), cost, memory)?;
+                None
+            }
+        }) else {
+            return Err(AccountsError::InvalidCredentials);
+        };
+        let Verdict { matches, outdated } = verdict;
+        if !matches || found.record.disabled {
+            return Err(AccountsError::InvalidCredentials);
+        }
+        let rehashed = outdated
+            .then(|| self.hash(password.reveal(), memory))
+            .transpose()?;
+        let token = Token::new(TokenKind::User, self.0.entropy.array());
+        let hash = token.hash();
+        let login = LoginId::from_bytes(self.0.entropy.array());
+        let user = self.change(move |inner, txn| {
+            let id = found.id;
+            let present = credentials(txn, &id).map_err(unknown)?;
+            let record = txn
+                .get::<Users>(&id)?
+                .ok_or(AccountsError::InvalidCredentials)?;
+            // Changed, reset or shut while we hashed: the old password opens nothing any more.
+            if present.generation != found.credentials.generation || record.disabled {
+                return Err(AccountsError::InvalidCredentials);
+            }
+            throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
+            if let Some(password) = rehashed {
+                txn.put::<Credentials>(
+                    &id,
+                    &CredentialRecord {
+                        password,
+                        ..present
+                    },
+                )?;
+            }
+            let user = record.into_user(id);
+            begin(txn, &inner.settings, hash, login, &user, now)?;
+            Ok(user)
+        })?;
+        Ok(Opened { token, login, user })
+    }
+
+    fn look_up(&self, partner: PartnerId, email: &Email) -> Result<Option<Found>, StoreError> {
+        self.0.store.read(|txn| {
+            let Some(id) = txn.find::<UsersByEmail>(&(partner, email.clone()))? else {
+                return Ok(None);
+            };
+            let (record, credentials) = (txn.get::<Users>(&id)?, txn.get::<Credentials>(&id)?);
+            Ok(record.zip(credentials).map(|(record, credentials)| Found {
+                id,
+                record,
+                credentials,
+            }))
+        })
+    }
+}
+
+/// A user who went meanwhile is as unknown as one who never was.
+fn unknown(error: AccountsError) -> AccountsError {
+    match error {
+        AccountsError::UserNotFound => AccountsError::InvalidCredentials,
+        other => other,
+    }
+}

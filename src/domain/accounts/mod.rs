@@ -1,0 +1,303 @@
+//! Users: sign-up, login, passwords, PINs, their records and login sessions (interface, parts 4.2,
+//! 4.3 and 5).
+//!
+//! Verbs that hash take [`HashMemory`] and block: they run in a lane. What hot requests ask is
+//! answered from memory. What users may watch is not for this module.
+
+mod counter;
+mod erase;
+mod error;
+mod hashing;
+mod log_in;
+mod logins;
+mod model;
+mod operator;
+mod password;
+mod pin;
+mod policy;
+mod profile;
+mod reset;
+mod sign_up;
+mod sweep;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod throttle;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub use counter::Rule;
+pub use error::{AccountsError, PinError};
+pub use hashing::{Cost, HashMemory};
+pub use model::{
+    Export, Login, LoginInfo, NewUser, Opened, OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl,
+    Settings, Swept, User, UserChange,
+};
+pub use throttle::Limits;
+
+use crate::domain::mail::Mail;
+use crate::ports::Entropy;
+use crate::store::{Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::types::{Email, PartnerId, Password, UserId};
+use crate::types::{Malformed, UnixSeconds};
+use tables::{CredentialRecord, Credentials, Logins, Throttles, UserMirror, UserRecord, Users};
+use tables::{ResetTokens, UsersByEmail};
+use throttle::{Kind, Refused, Reservation, Subject};
+
+/// Adds this module's tables.
+#[must_use]
+pub fn schema(schema: Schema) -> Schema {
+    schema
+        .with::<Users>()
+        .with::<Credentials>()
+        .with::<Logins>()
+        .with::<ResetTokens>()
+        .with::<Throttles>()
+}
+
+/// Deletes what another module holds of a user, within the plan that erases the account.
+pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreError>;
+
+/// The users of all partners.
+#[derive(Clone)]
+pub struct Accounts(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    entropy: Arc<dyn Entropy>,
+    settings: Settings,
+    mail: Mail,
+    erasers: Vec<Eraser>,
+    users: Arc<UserMirror>,
+    logins: Arc<MemoryTable<Logins>>,
+    throttles: Arc<MemoryTable<Throttles>>,
+}
+
+impl Accounts {
+    /// The users of a store. `erasers` are those of the other modules that hold something of a
+    /// user.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn open(
+        store: Store,
+        entropy: Arc<dyn Entropy>,
+        settings: Settings,
+        mail: Mail,
+        erasers: Vec<Eraser>,
+    ) -> Result<Self, StoreError> {
+        let users = Arc::new(UserMirror::default());
+        let logins = Arc::new(MemoryTable::default());
+        let throttles = Arc::new(MemoryTable::default());
+        store.attach::<Users>(Arc::clone(&users) as _)?;
+        store.attach::<Logins>(Arc::clone(&logins) as _)?;
+        store.attach::<Throttles>(Arc::clone(&throttles) as _)?;
+        Ok(Self(Arc::new(Inner {
+            store,
+            entropy,
+            settings,
+            mail,
+            erasers,
+            users,
+            logins,
+            throttles,
+        })))
+    }
+
+    /// A user, from memory.
+    #[must_use]
+    pub fn user(&self, id: &UserId) -> Option<Arc<User>> {
+        self.0.users.get(id)
+    }
+
+    /// The user of an address; a cold read.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn find(&self, partner: PartnerId, email: &Email) -> Result<Option<UserId>, StoreError> {
+        let key = (partner, email.clone());
+        self.0.store.read(|txn| txn.find::<UsersByEmail>(&key))
+    }
+
+    /// Whether a login may be tried, from memory: a flood is turned away before it waits for a
+    /// lane. The count itself is [`Accounts::log_in`]'s.
+    ///
+    /// # Errors
+    /// [`AccountsError::TooManyAttempts`].
+    pub fn may_log_in(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+        from: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
+        self.may(&guesses(partner, email, from), now)
+    }
+
+    /// Whether a sign-up may be tried; as [`Accounts::may_log_in`].
+    ///
+    /// # Errors
+    /// [`AccountsError::TooManyAttempts`].
+    pub fn may_sign_up(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.may(&[Subject::address(Kind::SignUpAddress, from)], now)
+    }
+
+    /// Whether a reset may be completed; as [`Accounts::may_log_in`].
+    ///
+    /// # Errors
+    /// [`AccountsError::TooManyAttempts`].
+    pub fn may_reset(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.may(&[Subject::address(Kind::ResetAddress, from)], now)
+    }
+
+    /// Whether a PIN may be entered; as [`Accounts::may_log_in`].
+    ///
+    /// # Errors
+    /// [`PinError::Locked`].
+    pub fn may_enter_pin(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
+        match self.refuses(&Subject::user(Kind::Pin, user), now) {
+            Some(retry_after) => Err(PinError::Locked { retry_after }),
+            None => Ok(()),
+        }
+    }
+
+    fn may(&self, subjects: &[Subject], now: UnixSeconds) -> Result<(), AccountsError> {
+        match subjects.iter().filter_map(|s| self.refuses(s, now)).max() {
+            Some(retry_after) => Err(AccountsError::TooManyAttempts { retry_after }),
+            None => Ok(()),
+        }
+    }
+
+    fn refuses(&self, subject: &Subject, now: UnixSeconds) -> Option<i64> {
+        let key = subject.key();
+        let rule = self.0.settings.limits.rule_of(&key)?;
+        self.0.throttles.get(&key)?.refuses(rule, now)
+    }
+
+    /// Counts an attempt for each subject, before any work is done for it.
+    fn reserve(
+        &self,
+        class: Durability,
+        subjects: Vec<Subject>,
+        now: UnixSeconds,
+    ) -> Result<Reservation, Refused> {
+        let this = self.clone();
+        self.0
+            .store
+            .write(class, move |txn| {
+                throttle::reserve(txn, &this.0.settings.limits, &subjects, now)
+            })
+            .wait()
+    }
+
+    /// Runs a plan that is durable before it is answered.
+    fn change<T: Send + 'static>(
+        &self,
+        plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
+    ) -> Result<T, AccountsError> {
+        let this = self.clone();
+        self.0
+            .store
+            .write(Durability::Durable, move |txn| plan(&this.0, txn))
+            .wait()
+    }
+
+    /// Hashes a secret at today's cost.
+    fn hash(&self, secret: &str, memory: &mut HashMemory) -> Result<String, AccountsError> {
+        Ok(hashing::hash(
+            secret,
+            self.0.settings.cost,
+            self.0.entropy.as_ref(),
+            memory,
+        )?)
+    }
+
+    /// The present password of a user who is logged in, asked for again. A wrong one counts like a
+    /// wrong login: this must be no way around that limit. The caller gives the attempt back.
+    fn confirm(
+        &self,
+        user: &UserId,
+        password: &Password,
+        from: IpAddr,
+        now: UnixSeconds,
+        memory: &mut HashMemory,
+    ) -> Result<Confirmed, AccountsError> {
+        let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
+        let subjects = guesses(known.partner, &known.email, from);
+        let reservation = self.reserve(Durability::Logged, subjects.into(), now)?;
+        let credentials = self
+            .0
+            .store
+            .read(|txn| txn.get::<Credentials>(user))?
+            .ok_or(AccountsError::UserNotFound)?;
+        let cost = self.0.settings.cost;
+        let verdict = hashing::verify(password.reveal(), &credentials.password, cost, memory)?;
+        if !verdict.matches {
+            return Err(AccountsError::PasswordWrong);
+        }
+        Ok(Confirmed {
+            reservation,
+            generation: credentials.generation,
+        })
+    }
+}
+
+/// A password that was right a moment ago.
+struct Confirmed {
+    reservation: Reservation,
+    /// Which of the user's passwords it was. A plan compares it with the one of its own moment: of a
+    /// change that came between, the older password must not profit.
+    generation: u32,
+}
+
+impl Confirmed {
+    /// Gives the attempt back and returns the credentials, if the password is still the same.
+    fn redeem(
+        &self,
+        inner: &Inner,
+        txn: &mut Txn<'_>,
+        user: &UserId,
+        now: UnixSeconds,
+    ) -> Result<CredentialRecord, AccountsError> {
+        throttle::refund(txn, &inner.settings.limits, &self.reservation, now)?;
+        let credentials = credentials(txn, user)?;
+        if credentials.generation == self.generation {
+            Ok(credentials)
+        } else {
+            Err(AccountsError::PasswordWrong)
+        }
+    }
+}
+
+/// What a wrong password counts for.
+fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [Subject; 2] {
+    [
+        Subject::account(Kind::LoginAccount, &partner, email),
+        Subject::address(Kind::LoginAddress, from),
+    ]
+}
+
+fn user_record(txn: &Txn<'_>, user: &UserId) -> Result<UserRecord, AccountsError> {
+    txn.get::<Users>(user)?.ok_or(AccountsError::UserNotFound)
+}
+
+fn credentials(txn: &Txn<'_>, user: &UserId) -> Result<CredentialRecord, AccountsError> {
+    txn.get::<Credentials>(user)?
+        .ok_or(AccountsError::UserNotFound)
+}
+
+/// A day of birth lies in the past.
+fn check_birth_date(
+    date: Option<&crate::types::BirthDate>,
+    now: UnixSeconds,
+) -> Result<(), AccountsError> {
+    let today = chrono::DateTime::from_timestamp(now.0, 0).map(|at| at.date_naive());
+    match (date, today) {
+        (Some(date), Some(today)) if date.date() > today => Err(AccountsError::FieldMalformed {
+            field: "birthDate",
+            why: Malformed("must lie in the past"),
+        }),
+        _ => Ok(()),
+    }
+}

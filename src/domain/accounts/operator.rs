@@ -1,0 +1,106 @@
+//! What operators do with users.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::logins::end_all;
+use super::pin::FreshPin;
+use super::tables::{UserRecord, Users};
+use super::{Accounts, AccountsError, HashMemory, OperatorChange, User, reset, user_record};
+use crate::types::{Malformed, PartnerId, UnixSeconds, UserId};
+
+/// How many tags a user may have.
+const TAGS_MAX: usize = 32;
+/// The longest tag, in characters.
+const TAG_LENGTH_MAX: usize = 64;
+
+impl Accounts {
+    /// Up to `limit` users of one partner or of all, by id, those after `after`; from memory.
+    #[must_use]
+    pub fn list(
+        &self,
+        partner: Option<PartnerId>,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Vec<Arc<User>> {
+        let mut users = Vec::new();
+        self.0.users.for_each(|user| {
+            let of_partner = partner.is_none_or(|partner| user.partner == partner);
+            if of_partner && after.is_none_or(|after| user.id > after) {
+                users.push(Arc::clone(user));
+            }
+        });
+        users.sort_unstable_by_key(|user| user.id);
+        users.truncate(limit);
+        users
+    }
+
+    /// How many users each partner has, from memory.
+    #[must_use]
+    pub fn counts(&self) -> HashMap<PartnerId, usize> {
+        let mut counts = HashMap::new();
+        self.0
+            .users
+            .for_each(|user| *counts.entry(user.partner).or_default() += 1);
+        counts
+    }
+
+    /// Changes a user's record, also what users may not change themselves; blocking. Parental control that is switched on
+    /// without a PIN makes one and mails it. A shut account's logins and reset tokens end with it.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`], [`AccountsError::FieldMalformed`].
+    pub fn change_by_operator(
+        &self,
+        id: &UserId,
+        change: OperatorChange,
+        now: UnixSeconds,
+        memory: &mut HashMemory,
+    ) -> Result<Arc<User>, AccountsError> {
+        change.own.check(now)?;
+        let tags = change.tags.map(checked_tags).transpose()?;
+        let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
+        let on = change.own.parental_enabled == Some(true);
+        let fresh: Option<FreshPin> = if on && !known.has_pin {
+            Some(self.fresh_pin(memory)?)
+        } else {
+            None
+        };
+        let id = *id;
+        self.change(move |inner, txn| {
+            let record = change.own.apply(user_record(txn, &id)?);
+            let record = UserRecord {
+                country: change.country.or(record.country),
+                tags: tags.unwrap_or(record.tags),
+                disabled: change.disabled.unwrap_or(record.disabled),
+                ..record
+            };
+            if record.disabled {
+                end_all(txn, &id, None)?;
+                reset::void(txn, &id)?;
+            }
+            match fresh {
+                Some(fresh) if !record.has_pin => inner.mail_pin(txn, &id, record, fresh, now),
+                _ => Ok(txn.put::<Users>(&id, &record)?),
+            }
+        })?;
+        self.user(&id).ok_or(AccountsError::UserNotFound)
+    }
+}
+
+/// Tags, sorted, without repeats.
+fn checked_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
+    tags.sort_unstable();
+    tags.dedup();
+    let sound = |tag: &String| {
+        let length = tag.chars().count();
+        (1..=TAG_LENGTH_MAX).contains(&length) && !tag.chars().any(char::is_control)
+    };
+    if tags.len() > TAGS_MAX || !tags.iter().all(sound) {
+        return Err(AccountsError::FieldMalformed {
+            field: "tags",
+            why: Malformed("at most 32 tags of 1 to 64 characters, without control characters"),
+        });
+    }
+    Ok(tags)
+}

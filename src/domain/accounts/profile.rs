@@ -1,0 +1,110 @@
+//! A user's own changes to their record.
+
+use std::sync::Arc;
+
+use super::tables::{UserRecord, Users};
+use super::{
+    Accounts, AccountsError, HashMemory, PARENTAL_LIMIT_MAX, ParentalControl, PinError, User,
+    UserChange, check_birth_date, credentials, user_record,
+};
+use crate::types::{Malformed, Pin, UnixSeconds, UserId};
+
+/// The part of a record that the PIN guards.
+type Guarded = (Option<crate::types::BirthDate>, ParentalControl);
+
+impl UserChange {
+    /// The guarded part after the change. A client that sends a record back as it got it changes
+    /// nothing and needs no PIN.
+    fn guarded(&self, (birth_date, parental): Guarded) -> Guarded {
+        let parental = ParentalControl {
+            enabled: self.parental_enabled.unwrap_or(parental.enabled),
+            limit: self.parental_limit.unwrap_or(parental.limit),
+        };
+        (self.birth_date.or(birth_date), parental)
+    }
+
+    pub(super) fn apply(self, record: UserRecord) -> UserRecord {
+        let (birth_date, parental) = self.guarded((record.birth_date, record.parental));
+        UserRecord {
+            name: self
+                .name
+                .or(record.name)
+                .filter(|name| !name.as_str().is_empty()),
+            locale: self.locale.or(record.locale),
+            birth_date,
+            parental,
+            ..record
+        }
+    }
+
+    pub(super) fn check(&self, now: UnixSeconds) -> Result<(), AccountsError> {
+        check_birth_date(self.birth_date.as_ref(), now)?;
+        if self
+            .parental_limit
+            .is_some_and(|limit| limit > PARENTAL_LIMIT_MAX)
+        {
+            return Err(AccountsError::FieldMalformed {
+                field: "parentalControl.limit",
+                why: Malformed("must be an age from 0 to 99"),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Accounts {
+    /// Merges the change into the user's record; blocking. Day of birth and parental control need
+    /// the PIN once there is one; a PIN that is not needed is neither checked nor counted. Parental
+    /// control that is switched on without a PIN makes one and mails it.
+    ///
+    /// # Errors
+    /// What is wrong with a field or the PIN, [`AccountsError::UserNotFound`].
+    pub fn change_user(
+        &self,
+        id: &UserId,
+        change: UserChange,
+        pin: Option<&Pin>,
+        now: UnixSeconds,
+        memory: &mut HashMemory,
+    ) -> Result<Arc<User>, AccountsError> {
+        change.check(now)?;
+        let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
+        let present = (known.birth_date, known.parental);
+        let after = change.guarded(present);
+        let confirmed = if known.has_pin && after != present {
+            let pin = pin.ok_or(PinError::Required)?;
+            Some(self.confirm_pin(id, pin, now, memory)?)
+        } else {
+            None
+        };
+        let fresh = if after.1.enabled && !known.has_pin {
+            Some(self.fresh_pin(memory)?)
+        } else {
+            None
+        };
+        let id = *id;
+        self.change(move |inner, txn| {
+            let record = user_record(txn, &id)?;
+            let present = (record.birth_date, record.parental);
+            let proven = || -> Result<bool, AccountsError> {
+                let credentials = credentials(txn, &id)?;
+                Ok(confirmed.is_some_and(|confirmed| confirmed.holds(&credentials)))
+            };
+            // The record may have changed while we hashed; what is there now decides.
+            if record.has_pin && change.guarded(present) != present && !proven()? {
+                return Err(PinError::Required.into());
+            }
+            let record = change.apply(record);
+            if record.parental.enabled && !record.has_pin {
+                // Only who was switched on meanwhile has none prepared: then ask again.
+                let fresh = fresh.ok_or(PinError::Required)?;
+                inner.mail_pin(txn, &id, record.clone(), fresh, now)?;
+            } else {
+                txn.put::<Users>(&id, &record)?;
+            }
+            Ok(())
+        })?;
+        // The commit has been published to memory before it was answered.
+        self.user(&id).ok_or(AccountsError::UserNotFound)
+    }
+}

@@ -1,0 +1,157 @@
+//! A new password, by who reads the mail (interface, part 4.3).
+
+use std::net::IpAddr;
+
+use super::logins::{self, is_alive};
+use super::tables::{Credentials, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail};
+use super::throttle::{Kind, Refused, Subject};
+use super::{
+    Accounts, AccountsError, HashMemory, Inner, credentials, password, policy, throttle,
+    user_record,
+};
+use crate::domain::mail;
+use crate::store::{Durability, StoreError, Txn};
+use crate::types::{
+    Email, Locale, PartnerId, Password, Token, TokenHash, TokenKind, UnixSeconds, UserId,
+};
+
+impl Accounts {
+    /// Mails a reset token if the user exists; blocking. Whether one does shows neither in the
+    /// result nor in what is counted; how long the answer takes is for the caller to even out.
+    ///
+    /// # Errors
+    /// [`AccountsError::TooManyAttempts`] for the network address alone: too many mails for an
+    /// account are silently not sent.
+    pub fn send_reset(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+        locale: Option<Locale>,
+        from: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
+        let token = Token::new(TokenKind::Reset, self.0.entropy.array());
+        let email = email.clone();
+        self.change(move |inner, txn| {
+            let limits = &inner.settings.limits;
+            let address = Subject::address(Kind::ResetMailAddress, from);
+            throttle::reserve(txn, limits, &[address], now)?;
+            let account = Subject::account(Kind::ResetMailAccount, &partner, &email);
+            match throttle::reserve(txn, limits, &[account], now) {
+                Ok(_) => {}
+                Err(Refused::TooMany(_)) => return Ok(()),
+                Err(Refused::Store(error)) => return Err(error.into()),
+            }
+            match txn.find::<UsersByEmail>(&(partner, email))? {
+                Some(user) => inner.put_reset(txn, user, &token, locale, now),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Sets a new password by a reset token, once; blocking. In one commit the token goes, all
+    /// login sessions end, and a notice is queued. The account's limit on wrong passwords is
+    /// lifted: a stranger who has run into it must not keep the owner out.
+    ///
+    /// # Errors
+    /// [`AccountsError::ResetTokenInvalid`] for an unknown, used, expired or another partner's
+    /// token alike; what is wrong with the password, which leaves the token as it is;
+    /// [`AccountsError::TooManyAttempts`].
+    pub fn complete_reset(
+        &self,
+        partner: PartnerId,
+        token: TokenHash,
+        new: &Password,
+        from: IpAddr,
+        now: UnixSeconds,
+        memory: &mut HashMemory,
+    ) -> Result<(), AccountsError> {
+        let subject = Subject::address(Kind::ResetAddress, from);
+        self.reserve(Durability::Logged, vec![subject], now)?;
+        let user = self
+            .0
+            .store
+            .read(|txn| redeemable(txn, &token, partner, now))?;
+        let known = self.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
+        policy::check(
+            new,
+            self.0.settings.password_min,
+            &known.email,
+            known.name.as_ref(),
+        )?;
+        let password = self.hash(new.reveal(), memory)?;
+        self.change(move |inner, txn| {
+            // Of many at once, the first plan takes the token away.
+            let user = redeemable(txn, &token, partner, now)?;
+            void(txn, &user)?;
+            let credentials = credentials(txn, &user)?.with_password(password, now);
+            txn.put::<Credentials>(&user, &credentials)?;
+            logins::end_all(txn, &user, None)?;
+            let known = user_record(txn, &user)?;
+            let account = Subject::account(Kind::LoginAccount, &partner, &known.email);
+            txn.delete::<Throttles>(&account.key())?;
+            inner
+                .mail
+                .enqueue(txn, password::notice(user, known), now)?;
+            Ok(())
+        })
+    }
+}
+
+impl Inner {
+    /// Stores a token in the place of older ones, and queues the mail that brings it.
+    fn put_reset(
+        &self,
+        txn: &mut Txn<'_>,
+        id: UserId,
+        token: &Token,
+        locale: Option<Locale>,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
+        let user = user_record(txn, &id)?;
+        // A shut account is not opened by a new password either.
+        if user.disabled {
+            return Ok(());
+        }
+        void(txn, &id)?;
+        let record = ResetRecord {
+            user: id,
+            partner: user.partner,
+            created: now,
+            expires: now + self.settings.reset_life,
+        };
+        txn.put::<ResetTokens>(&token.hash(), &record)?;
+        let draft = mail::Draft {
+            kind: mail::Kind::Reset,
+            to: user.email,
+            user: Some(id),
+            locale: locale.or(user.locale),
+            secret: token.reveal().to_owned(),
+            good_for: self.settings.reset_life,
+        };
+        self.mail.enqueue(txn, draft, now)?;
+        Ok(())
+    }
+}
+
+/// Whose password the token may set.
+fn redeemable(
+    txn: &Txn<'_>,
+    token: &TokenHash,
+    partner: PartnerId,
+    now: UnixSeconds,
+) -> Result<UserId, AccountsError> {
+    txn.get::<ResetTokens>(token)?
+        .filter(|reset| reset.partner == partner)
+        .filter(|reset| is_alive(reset.created, reset.expires, now))
+        .map(|reset| reset.user)
+        .ok_or(AccountsError::ResetTokenInvalid)
+}
+
+/// Voids the reset tokens of a user.
+pub(super) fn void(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+    for (_, token) in txn.scan_index::<ResetsByUser>(user, usize::MAX)? {
+        txn.delete::<ResetTokens>(&token)?;
+    }
+    Ok(())
+}

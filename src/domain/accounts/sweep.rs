@@ -1,0 +1,82 @@
+//! What has expired goes: a job's work.
+
+use super::tables::{Logins, LoginsByExpiry, ResetTokens, ResetsByExpiry, Throttles};
+use super::{Accounts, Swept};
+use crate::store::{Durability, StoreError, Txn};
+use crate::types::UnixSeconds;
+
+/// How many records one plan removes.
+const BATCH: usize = 500;
+
+impl Accounts {
+    /// Removes expired login sessions and reset tokens, and counters that count nothing any more.
+    /// What is swept was refused before: a sweep that fails costs space alone.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn sweep(&self, now: UnixSeconds) -> Result<Swept, StoreError> {
+        Ok(Swept {
+            logins: self.repeat(move |txn| {
+                let due =
+                    txn.range_index::<LoginsByExpiry>(&UnixSeconds(i64::MIN), &(now + 1), BATCH)?;
+                for (_, token) in &due {
+                    txn.delete::<Logins>(token)?;
+                }
+                Ok(due.len())
+            })?,
+            resets: self.repeat(move |txn| {
+                let due =
+                    txn.range_index::<ResetsByExpiry>(&UnixSeconds(i64::MIN), &(now + 1), BATCH)?;
+                for (_, token) in &due {
+                    txn.delete::<ResetTokens>(token)?;
+                }
+                Ok(due.len())
+            })?,
+            throttles: self.sweep_throttles(now)?,
+        })
+    }
+
+    fn sweep_throttles(&self, now: UnixSeconds) -> Result<usize, StoreError> {
+        let limits = &self.0.settings.limits;
+        let mut idle = Vec::new();
+        self.0.throttles.for_each(|key, counter| {
+            if limits
+                .rule_of(key)
+                .is_none_or(|rule| counter.is_idle(rule, now))
+            {
+                idle.push(*key);
+            }
+        });
+        for keys in idle.chunks(BATCH) {
+            let (this, keys) = (self.clone(), keys.to_vec());
+            let plan = move |txn: &mut Txn<'_>| -> Result<(), StoreError> {
+                for key in &keys {
+                    // An attempt may have come meanwhile.
+                    let counter = txn.get::<Throttles>(key)?.unwrap_or_default();
+                    let rule = this.0.settings.limits.rule_of(key);
+                    if rule.is_none_or(|rule| counter.is_idle(rule, now)) {
+                        txn.delete::<Throttles>(key)?;
+                    }
+                }
+                Ok(())
+            };
+            self.0.store.write(Durability::Logged, plan).wait()?;
+        }
+        Ok(idle.len())
+    }
+
+    /// Runs a plan until it has less than a batch to do.
+    fn repeat(
+        &self,
+        plan: impl Fn(&mut Txn<'_>) -> Result<usize, StoreError> + Copy + Send + 'static,
+    ) -> Result<usize, StoreError> {
+        let mut done = 0;
+        loop {
+            let batch = self.0.store.write(Durability::Logged, plan).wait()?;
+            done += batch;
+            if batch < BATCH {
+                return Ok(done);
+            }
+        }
+    }
+}

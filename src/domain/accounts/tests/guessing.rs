@@ -1,0 +1,184 @@
+//! Limits on guessing hold under parallel guesses, for accounts that exist and that do not.
+
+use super::*;
+
+fn too_many(retry_after: i64) -> Result<(), AccountsError> {
+    Err(AccountsError::TooManyAttempts { retry_after })
+}
+
+fn from(n: usize) -> IpAddr {
+    std::net::Ipv4Addr::from_bits(u32::try_from(0x0a00_0000 + n).unwrap()).into()
+}
+
+#[test]
+fn of_two_hundred_guesses_at_once_ten_get_through() {
+    for address in ["ann@example.com", "nobody@example.com"] {
+        let f = fixture();
+        f.sign_up("ann@example.com");
+        let results = at_once(20, 10, |n| {
+            f.log_in_from(address, "wrong wrong", from(n), NOW)
+                .map(|_| ())
+        });
+        let wrong = Err(AccountsError::InvalidCredentials);
+        assert_eq!(results.iter().filter(|r| **r == wrong).count(), 10);
+        assert_eq!(results.iter().filter(|r| **r == too_many(60)).count(), 190);
+    }
+}
+
+#[test]
+fn a_victim_gets_in_after_the_lock_and_the_next_is_longer() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    let wrong = |n, now| {
+        f.log_in_from("ann@example.com", "wrong wrong", from(n), now)
+            .map(|_| ())
+    };
+    for n in 0..10 {
+        assert_eq!(wrong(n, NOW), Err(AccountsError::InvalidCredentials));
+    }
+    assert_eq!(f.log_in("ann@example.com", PASSWORD, NOW + 59), too_many(1));
+    f.log_in("ann@example.com", PASSWORD, NOW + 60).unwrap();
+    f.log_in("ann@example.com", PASSWORD, NOW + 60).unwrap();
+    let mut now = NOW + 60;
+    for (lock, allowed) in [(120, 1), (240, 1), (480, 1), (900, 7), (900, 10)] {
+        // One guess each time, until the first ones are older than the window.
+        let guesses = (0..20).take_while(|_| wrong(99, now) != too_many(lock));
+        assert_eq!(guesses.count(), allowed);
+        now = now + lock;
+    }
+    f.log_in("ann@example.com", PASSWORD, now).unwrap();
+}
+
+#[test]
+fn spraying_over_accounts_meets_the_limit_of_the_address() {
+    let f = fixture();
+    let results = at_once(10, 20, |n| {
+        let address = format!("user{n}@example.com");
+        f.log_in_from(&address, "wrong wrong", HERE, NOW)
+            .map(|_| ())
+    });
+    let wrong = Err(AccountsError::InvalidCredentials);
+    assert_eq!(results.iter().filter(|r| **r == wrong).count(), 50);
+    // An own account on the side gives nothing back.
+    let v6: IpAddr = "2001:db8::1".parse().unwrap();
+    f.log_in_from("a@example.com", "wrong wrong", v6, NOW)
+        .map(|_| ())
+        .unwrap_err();
+    let address = email("b@example.com");
+    let may = |from| f.accounts.may_log_in(partner(1), &address, from, NOW);
+    assert_eq!(may(HERE), too_many(60));
+    assert_eq!(may(v6), Ok(()));
+}
+
+#[test]
+fn right_passwords_are_not_counted() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    for _ in 0..60 {
+        f.log_in("ann@example.com", PASSWORD, NOW).unwrap();
+    }
+    assert!(
+        f.store
+            .read(|txn| txn.scan::<Throttles>(&crate::store::All, 9))
+            .unwrap()
+            .len()
+            == 1
+    );
+}
+
+#[test]
+fn asking_for_the_password_again_is_no_way_around() {
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    let who = Login {
+        user: opened.user.id,
+        login: opened.login,
+    };
+    let guess = password("wrong wrong");
+    let mut results = Vec::new();
+    for _ in 0..4 {
+        let memory = &mut memory();
+        let new = password("goats gruff and gruffer");
+        results.push(
+            f.accounts
+                .change_password(who, &guess, &new, HERE, NOW, memory),
+        );
+        let proof = (None, Some(&guess));
+        results.push(
+            f.accounts
+                .set_pin(&who.user, proof, &pin("1234"), HERE, NOW, memory),
+        );
+        results.push(f.accounts.erase(&who.user, &guess, HERE, NOW, memory));
+    }
+    let wrong = Err(AccountsError::PasswordWrong);
+    assert!(results[..10].iter().all(|r| *r == wrong));
+    assert!(results[10..].iter().all(|r| *r == too_many(60)));
+    assert_eq!(f.log_in("ann@example.com", PASSWORD, NOW), too_many(60));
+}
+
+#[test]
+fn sign_ups_of_an_address_are_counted_whatever_comes_of_them() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    let results = at_once(10, 20, |n| {
+        let new = new_user(&format!("user{}@example.com", n % 2));
+        f.accounts
+            .sign_up(
+                partner(1),
+                new,
+                &password(PASSWORD),
+                HERE,
+                NOW,
+                &mut memory(),
+            )
+            .map(|_| ())
+    });
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 2);
+    assert_eq!(results.iter().filter(|r| **r == too_many(600)).count(), 101);
+    assert_eq!(f.accounts.may_sign_up(HERE, NOW + 599), too_many(1));
+    assert_eq!(f.accounts.may_sign_up(HERE, NOW + 600), Ok(()));
+}
+
+#[test]
+fn a_restart_forgets_no_guess() {
+    let f = fixture();
+    for n in 0..10 {
+        f.log_in_from("ann@example.com", "wrong wrong", from(n), NOW)
+            .map(|_| ())
+            .unwrap_err();
+    }
+    let again = Accounts::open(
+        f.store.clone(),
+        Arc::new(SeededEntropy::new(2)),
+        settings(),
+        f.mail.clone(),
+        Vec::new(),
+    )
+    .unwrap();
+    let address = email("ann@example.com");
+    assert_eq!(
+        again.may_log_in(partner(1), &address, HERE, NOW),
+        too_many(60)
+    );
+    // Another partner's account of the same address is another account.
+    assert_eq!(again.may_log_in(partner(2), &address, HERE, NOW), Ok(()));
+}
+
+#[test]
+fn counters_that_count_nothing_are_swept() {
+    let f = fixture();
+    for n in 0..10 {
+        f.log_in_from("ann@example.com", "wrong wrong", from(n), NOW)
+            .map(|_| ())
+            .unwrap_err();
+    }
+    assert_eq!(f.accounts.sweep(NOW + 899).unwrap().throttles, 0);
+    assert_eq!(f.accounts.sweep(NOW + 900).unwrap().throttles, 10);
+    assert_eq!(f.accounts.sweep(NOW + 60 + 3_600).unwrap().throttles, 1);
+    assert!(
+        f.store
+            .read(|txn| txn.scan::<Throttles>(&crate::store::All, 9))
+            .unwrap()
+            .is_empty()
+    );
+}

@@ -1,0 +1,294 @@
+//! Sign-up, login, login sessions, password change.
+
+use super::*;
+
+#[test]
+fn who_signed_up_is_logged_in_and_may_log_in_again() {
+    let f = fixture();
+    let first = f.sign_up("Ann@Example.com");
+    assert_eq!(first.user.email.as_str(), "ann@example.com");
+    let second = f
+        .log_in_from(" ann@example.COM", PASSWORD, HERE, NOW)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(f.is_known(&first, NOW) && f.is_known(&second, NOW));
+    let who = f
+        .accounts
+        .authenticate(&presented(&second.token), partner(1), NOW)
+        .unwrap();
+    assert_eq!((who.user, who.login), (first.user.id, second.login));
+    let invalid = Err(AccountsError::InvalidCredentials);
+    assert_eq!(
+        f.log_in("ann@example.com", "Troll under the bridge", NOW),
+        invalid
+    );
+    assert_eq!(f.log_in("bob@example.com", PASSWORD, NOW), invalid);
+    f.assert_sound();
+}
+
+#[test]
+fn a_token_is_worthless_with_another_partner_and_after_its_time() {
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    let known = |partner, now| {
+        f.accounts
+            .authenticate(&presented(&opened.token), partner, now)
+            .is_some()
+    };
+    assert!(known(partner(1), NOW));
+    assert!(!known(partner(2), NOW));
+    let life = settings().token_life;
+    assert!(known(partner(1), NOW + (life - 1)));
+    assert!(!known(partner(1), NOW + life));
+    // A clock that was a year ahead has made a token that would live a year too long.
+    assert!(known(partner(1), NOW - 3_600));
+    assert!(!known(partner(1), NOW - 365 * 86_400));
+    assert_eq!(f.accounts.sweep(NOW + (life - 1)).unwrap().logins, 0);
+    assert_eq!(f.accounts.sweep(NOW + life).unwrap().logins, 1);
+    f.assert_sound();
+}
+
+#[test]
+fn an_address_is_one_user_per_partner() {
+    let f = fixture();
+    let first = f.sign_up("ann@example.com");
+    let sign_up = |partner| {
+        let new = new_user("ANN@example.com");
+        f.accounts
+            .sign_up(partner, new, &password(PASSWORD), HERE, NOW, &mut memory())
+            .map(|opened| opened.user.id)
+    };
+    assert_eq!(sign_up(partner(1)), Err(AccountsError::EmailInUse));
+    let other = sign_up(partner(2)).unwrap();
+    assert_ne!(other, first.user.id);
+    assert_eq!(
+        f.accounts.find(partner(2), &email("ann@example.com")),
+        Ok(Some(other))
+    );
+    assert!(f.is_known(&first, NOW));
+}
+
+#[test]
+fn of_many_sign_ups_at_once_one_succeeds() {
+    let f = fixture();
+    let results = at_once(20, 1, |_| {
+        let new = new_user("ann@example.com");
+        f.accounts
+            .sign_up(
+                partner(1),
+                new,
+                &password(PASSWORD),
+                HERE,
+                NOW,
+                &mut memory(),
+            )
+            .map(|opened| opened.user.id)
+    });
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
+    assert!(
+        results
+            .iter()
+            .all(|r| r.is_ok() || *r == Err(AccountsError::EmailInUse))
+    );
+    assert_eq!(f.accounts.list(Some(partner(1)), None, 10).len(), 1);
+    f.assert_sound();
+}
+
+#[test]
+fn a_login_session_ends_alone_or_with_all() {
+    let f = fixture();
+    let first = f.sign_up("ann@example.com");
+    let log_in = |now| {
+        f.log_in_from("ann@example.com", PASSWORD, HERE, now)
+            .unwrap_or_else(|error| panic!("{error}"))
+    };
+    let (second, third) = (log_in(NOW + 1), log_in(NOW + 2));
+    let user = first.user.id;
+    let ids = |now| -> Vec<_> {
+        let logins = f.accounts.logins(&user, now).unwrap();
+        logins.into_iter().map(|login| login.id).collect()
+    };
+    assert_eq!(ids(NOW + 2), [first.login, second.login, third.login]);
+    f.accounts.end_login(user, second.login).unwrap();
+    assert!(!f.is_known(&second, NOW + 2) && f.is_known(&third, NOW + 2));
+    assert_eq!(
+        f.accounts.end_login(user, second.login),
+        Err(AccountsError::LoginNotFound)
+    );
+    // Nobody ends another's session.
+    let other = f.sign_up("bob@example.com");
+    assert_eq!(
+        f.accounts.end_login(other.user.id, third.login),
+        Err(AccountsError::LoginNotFound)
+    );
+    assert_eq!(f.accounts.end_logins(user), Ok(2));
+    assert!(ids(NOW + 2).is_empty() && f.is_known(&other, NOW + 2));
+    f.assert_sound();
+}
+
+#[test]
+fn the_oldest_login_goes_when_there_are_too_many() {
+    let f = fixture_with(Settings {
+        logins_per_user: 3,
+        ..settings()
+    });
+    let first = f.sign_up("ann@example.com");
+    for second in 1..=2 {
+        f.log_in("ann@example.com", PASSWORD, NOW + second).unwrap();
+    }
+    assert!(f.is_known(&first, NOW));
+    f.log_in("ann@example.com", PASSWORD, NOW + 3).unwrap();
+    assert!(!f.is_known(&first, NOW));
+    assert_eq!(f.accounts.logins(&first.user.id, NOW + 3).unwrap().len(), 3);
+}
+
+#[test]
+fn a_changed_password_ends_the_other_sessions_alone() {
+    let f = fixture();
+    let stays = f.sign_up("ann@example.com");
+    let ends = f
+        .log_in_from("ann@example.com", PASSWORD, HERE, NOW)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let who = Login {
+        user: stays.user.id,
+        login: stays.login,
+    };
+    let change = |current: &str, new: &str| {
+        let (current, new) = (password(current), password(new));
+        f.accounts
+            .change_password(who, &current, &new, HERE, NOW, &mut memory())
+    };
+    let new = "goats gruff and gruffer";
+    assert_eq!(
+        change("wrong wrong", new),
+        Err(AccountsError::PasswordWrong)
+    );
+    assert_eq!(
+        change(PASSWORD, "password1"),
+        Err(AccountsError::PasswordTooCommon)
+    );
+    assert!(f.is_known(&ends, NOW));
+    change(PASSWORD, new).unwrap();
+    assert!(f.is_known(&stays, NOW) && !f.is_known(&ends, NOW));
+    let invalid = Err(AccountsError::InvalidCredentials);
+    assert_eq!(f.log_in("ann@example.com", PASSWORD, NOW), invalid);
+    f.log_in("ann@example.com", new, NOW).unwrap();
+    assert_eq!(f.mails(mail::Kind::PasswordChanged), 1);
+    f.assert_sound();
+}
+
+#[test]
+fn a_hash_of_another_cost_is_made_anew_at_login() {
+    let f = fixture();
+    let user = f.sign_up("ann@example.com").user.id;
+    let dearer = Settings {
+        cost: Cost {
+            iterations: 2,
+            ..CHEAP
+        },
+        ..settings()
+    };
+    let again = Accounts::open(
+        f.store.clone(),
+        Arc::new(SeededEntropy::new(2)),
+        dearer,
+        f.mail.clone(),
+        Vec::new(),
+    )
+    .unwrap();
+    let stored = || {
+        let credentials = f.store.read(|txn| txn.get::<Credentials>(&user));
+        credentials.unwrap().unwrap().password
+    };
+    assert!(stored().contains("t=1"));
+    let log_in = |text: &str| {
+        let address = email("ann@example.com");
+        again
+            .log_in(
+                partner(1),
+                &address,
+                &password(text),
+                HERE,
+                NOW,
+                &mut memory(),
+            )
+            .map(|_| ())
+    };
+    assert_eq!(
+        log_in("wrong wrong"),
+        Err(AccountsError::InvalidCredentials)
+    );
+    assert!(stored().contains("t=1"));
+    log_in(PASSWORD).unwrap();
+    assert!(stored().contains("t=2"));
+    log_in(PASSWORD).unwrap();
+}
+
+#[test]
+fn a_login_that_was_overtaken_by_a_new_password_opens_nothing() {
+    // The plan of a login compares which password it was right for: here the whole race, many times.
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    let who = Login {
+        user: opened.user.id,
+        login: opened.login,
+    };
+    let new = "goats gruff and gruffer";
+    let tokens = at_once(4, 1, |n| {
+        if n == 0 {
+            let (current, new) = (password(PASSWORD), password(new));
+            f.accounts
+                .change_password(who, &current, &new, HERE, NOW, &mut memory())
+                .unwrap();
+            None
+        } else {
+            f.log_in_from("ann@example.com", PASSWORD, HERE, NOW).ok()
+        }
+    });
+    for opened in tokens.iter().flatten() {
+        assert!(!f.is_known(opened, NOW));
+    }
+}
+
+#[test]
+fn what_a_sign_up_brings_is_kept_and_checked() {
+    let f = fixture();
+    let day = |text: &str| crate::types::BirthDate::parse(text).ok();
+    let new = |birth_date| NewUser {
+        name: crate::types::PersonName::parse("  ").ok(),
+        country: crate::types::Country::parse("se").ok(),
+        birth_date,
+        ..new_user("ann@example.com")
+    };
+    let sign_up = |new| {
+        f.accounts
+            .sign_up(
+                partner(1),
+                new,
+                &password(PASSWORD),
+                HERE,
+                NOW,
+                &mut memory(),
+            )
+            .map(|opened| opened.user)
+    };
+    assert!(matches!(
+        sign_up(new(day("2026-01-02"))),
+        Err(AccountsError::FieldMalformed {
+            field: "birthDate",
+            ..
+        })
+    ));
+    let user = sign_up(new(day("2026-01-01"))).unwrap_or_else(|error| panic!("{error}"));
+    assert!(user.name.is_none() && user.birth_date == day("2026-01-01"));
+    assert_eq!(user.country.unwrap().as_str(), "SE");
+    assert!(!user.parental.enabled && user.parental.limit == 18 && !user.has_pin);
+    let weak = f.accounts.sign_up(
+        partner(1),
+        new_user("bob@example.com"),
+        &password("12345678"),
+        HERE,
+        NOW,
+        &mut memory(),
+    );
+    assert_eq!(weak.err(), Some(AccountsError::PasswordTooCommon));
+}

@@ -1,0 +1,174 @@
+//! The rules of accounts, on a store in memory.
+
+mod guessing;
+mod login;
+mod operators;
+mod pins;
+mod records;
+mod resets;
+
+use std::sync::Barrier;
+use std::thread;
+
+use super::*;
+use crate::domain::mail::{self, Mail};
+use crate::ports::entropy::SeededEntropy;
+use crate::types::{Locale, Pin, Token, TokenHash, TokenKind};
+
+const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
+const PASSWORD: &str = "troll under the bridge";
+/// The cheapest that argon2 takes: tests are about rules, not about cost.
+const CHEAP: Cost = Cost {
+    memory_kib: 8,
+    iterations: 1,
+    parallelism: 1,
+};
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+struct Fixture {
+    store: Store,
+    mail: Mail,
+    accounts: Accounts,
+}
+
+fn settings() -> Settings {
+    Settings {
+        cost: CHEAP,
+        ..Settings::default()
+    }
+}
+
+fn fixture() -> Fixture {
+    fixture_with(settings())
+}
+
+fn fixture_with(settings: Settings) -> Fixture {
+    let store = Store::in_memory(mail::schema(schema(Schema::default())));
+    let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::new(1));
+    let mail = Mail::open(
+        store.clone(),
+        Arc::clone(&entropy),
+        mail::Settings::default(),
+    )
+    .unwrap();
+    let accounts =
+        Accounts::open(store.clone(), entropy, settings, mail.clone(), Vec::new()).unwrap();
+    Fixture {
+        store,
+        mail,
+        accounts,
+    }
+}
+
+fn partner(n: u8) -> PartnerId {
+    PartnerId::from_bytes([n; 16])
+}
+
+fn email(text: &str) -> Email {
+    Email::parse(text).unwrap()
+}
+
+fn password(text: &str) -> Password {
+    Password::new(text).unwrap()
+}
+
+fn pin(text: &str) -> Pin {
+    Pin::parse(text).unwrap()
+}
+
+fn new_user(address: &str) -> NewUser {
+    NewUser {
+        email: email(address),
+        name: None,
+        country: None,
+        locale: Locale::parse("sv").ok(),
+        birth_date: None,
+    }
+}
+
+fn presented(token: &Token) -> TokenHash {
+    TokenHash::of_presented(TokenKind::User, token.reveal()).unwrap()
+}
+
+fn memory() -> HashMemory {
+    HashMemory::default()
+}
+
+impl Fixture {
+    fn sign_up(&self, address: &str) -> Opened {
+        self.accounts
+            .sign_up(
+                partner(1),
+                new_user(address),
+                &password(PASSWORD),
+                HERE,
+                NOW,
+                &mut memory(),
+            )
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn log_in_from(
+        &self,
+        address: &str,
+        text: &str,
+        from: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<Opened, AccountsError> {
+        let (address, text) = (email(address), password(text));
+        self.accounts
+            .log_in(partner(1), &address, &text, from, now, &mut memory())
+    }
+
+    fn log_in(&self, address: &str, text: &str, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.log_in_from(address, text, HERE, now).map(|_| ())
+    }
+
+    fn is_known(&self, opened: &Opened, now: UnixSeconds) -> bool {
+        self.accounts
+            .authenticate(&presented(&opened.token), partner(1), now)
+            .is_some()
+    }
+
+    /// What follows a word in the newest mail of a kind.
+    fn mailed(&self, kind: mail::Kind, after: &str) -> String {
+        let mails = self.mail.list(100).unwrap();
+        let newest = mails.iter().find(|m| m.kind == kind).unwrap();
+        let letter = self.mail.show(&newest.id).unwrap().unwrap();
+        let (_, rest) = letter.text.split_once(after).unwrap();
+        rest.split_whitespace().next().unwrap().to_owned()
+    }
+
+    fn mails(&self, kind: mail::Kind) -> usize {
+        let mails = self.mail.list(100).unwrap();
+        mails.iter().filter(|m| m.kind == kind).count()
+    }
+
+    fn assert_sound(&self) {
+        for report in self.store.verify().unwrap() {
+            assert!(report.is_sound(), "{report:?}");
+        }
+    }
+}
+
+/// Runs `work` on as many threads at once, `each` times on each.
+fn at_once<T: Send>(threads: usize, each: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(threads);
+    let (barrier, work) = (&barrier, &work);
+    thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    (0..each)
+                        .map(|n| work(thread * each + n))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .flat_map(|handle| handle.join().unwrap())
+            .collect()
+    })
+}

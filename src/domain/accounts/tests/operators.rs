@@ -1,0 +1,205 @@
+//! What operators do with users; what is told and erased.
+
+use super::*;
+use crate::domain::mail::Kind;
+use crate::types::Country;
+
+impl Fixture {
+    fn add(&self, n: u8, address: &str) -> Result<User, AccountsError> {
+        let (new, password) = (new_user(address), password(PASSWORD));
+        self.accounts
+            .add(partner(n), new, Some(&password), NOW, &mut memory())
+    }
+}
+
+#[test]
+fn operators_add_and_list_users() {
+    let f = fixture();
+    for address in ["carl@example.com", "ann@example.com", "bob@example.com"] {
+        assert!(f.add(1, address).is_ok());
+    }
+    assert!(f.add(2, "ann@example.com").is_ok());
+    let again = f.add(1, "ann@example.com").err();
+    assert_eq!(again, Some(AccountsError::EmailInUse));
+    let list = |partner, after, limit| -> Vec<UserId> {
+        let users = f.accounts.list(partner, after, limit);
+        users.iter().map(|user| user.id).collect()
+    };
+    let all = list(None, None, 9);
+    assert!(all.len() == 4 && all.is_sorted());
+    let of_one = list(Some(partner(1)), None, 9);
+    assert_eq!(of_one.len(), 3);
+    assert_eq!(list(Some(partner(1)), Some(of_one[0]), 1), [of_one[1]]);
+}
+
+#[test]
+fn a_user_without_a_password_gets_in_by_a_reset() {
+    let f = fixture();
+    let new = new_user("ann@example.com");
+    let added = f.accounts.add(partner(1), new, None, NOW, &mut memory());
+    assert!(added.is_ok());
+    let invalid = Err(AccountsError::InvalidCredentials);
+    assert_eq!(f.log_in("ann@example.com", "", NOW), invalid);
+    let address = email("ann@example.com");
+    f.accounts
+        .send_reset(partner(1), &address, None, HERE, NOW)
+        .unwrap();
+    assert_eq!(f.mails(Kind::Reset), 1);
+}
+
+#[test]
+fn operators_set_what_users_may_not() {
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    let user = opened.user.id;
+    let change = |change| {
+        f.accounts
+            .change_by_operator(&user, change, NOW, &mut memory())
+    };
+    let changed = change(OperatorChange {
+        country: Country::parse("DE").ok(),
+        tags: Some(vec!["b".into(), "a".into(), "b".into()]),
+        own: UserChange {
+            parental_enabled: Some(true),
+            parental_limit: Some(15),
+            ..UserChange::default()
+        },
+        ..OperatorChange::default()
+    })
+    .unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(changed.tags, ["a", "b"]);
+    assert_eq!(changed.country.unwrap().as_str(), "DE");
+    assert!(changed.has_pin && f.mails(Kind::Pin) == 1);
+    for tags in [
+        vec![String::new()],
+        vec!["a\n".into()],
+        (0..33).map(|n| n.to_string()).collect(),
+    ] {
+        let refused = change(OperatorChange {
+            tags: Some(tags),
+            ..OperatorChange::default()
+        });
+        assert!(matches!(
+            refused.err(),
+            Some(AccountsError::FieldMalformed { field: "tags", .. })
+        ));
+    }
+    assert!(f.is_known(&opened, NOW));
+    let shut = |disabled| {
+        let disabled = Some(disabled);
+        assert!(
+            change(OperatorChange {
+                disabled,
+                ..OperatorChange::default()
+            })
+            .is_ok()
+        );
+    };
+    shut(true);
+    assert!(!f.is_known(&opened, NOW));
+    assert_eq!(
+        f.log_in("ann@example.com", PASSWORD, NOW),
+        Err(AccountsError::InvalidCredentials)
+    );
+    f.accounts
+        .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
+        .unwrap();
+    assert_eq!(f.mails(Kind::Reset), 0);
+    shut(false);
+    f.log_in("ann@example.com", PASSWORD, NOW).unwrap();
+    f.assert_sound();
+}
+
+fn count_erased(txn: &mut Txn<'_>, user: &UserId, _: UnixSeconds) -> Result<(), StoreError> {
+    let key = (255, *user.as_bytes());
+    txn.delete::<Throttles>(&key)
+}
+
+#[test]
+fn an_erased_account_leaves_nothing() {
+    let f = fixture();
+    let accounts = Accounts::open(
+        f.store.clone(),
+        Arc::new(SeededEntropy::new(2)),
+        settings(),
+        f.mail.clone(),
+        vec![count_erased],
+    )
+    .unwrap();
+    let opened = f.sign_up("ann@example.com");
+    let user = opened.user.id;
+    // A row of another module.
+    let key = (255, *user.as_bytes());
+    f.store
+        .write(Durability::Durable, move |txn| {
+            txn.put::<Throttles>(&key, &counter::Counter::default())
+        })
+        .wait()
+        .unwrap();
+    f.accounts
+        .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
+        .unwrap();
+    f.accounts.reset_pin(&user, NOW, &mut memory()).unwrap();
+    f.accounts
+        .check_pin(&user, &pin("99999"), NOW, &mut memory())
+        .unwrap_err();
+    let wrong = accounts.erase(&user, &password("wrong wrong"), HERE, NOW, &mut memory());
+    assert_eq!(wrong, Err(AccountsError::PasswordWrong));
+    accounts
+        .erase(&user, &password(PASSWORD), HERE, NOW, &mut memory())
+        .unwrap();
+    assert!(!f.is_known(&opened, NOW) && f.accounts.user(&user).is_none());
+    assert!(f.mail.list(9).unwrap().is_empty());
+    f.store.read(|txn| {
+        use crate::store::All;
+        assert!(txn.scan::<Users>(&All, 9).unwrap().is_empty());
+        assert!(txn.scan::<Credentials>(&All, 9).unwrap().is_empty());
+        assert!(txn.scan::<Logins>(&All, 9).unwrap().is_empty());
+        assert!(txn.scan::<ResetTokens>(&All, 9).unwrap().is_empty());
+        let kinds: Vec<_> = txn.scan::<Throttles>(&All, 9).unwrap();
+        // Those of the network address alone: failed logins, sign-ups, mails asked for.
+        assert_eq!(
+            kinds.iter().map(|(key, _)| key.0).collect::<Vec<_>>(),
+            [2, 3, 5]
+        );
+    });
+    assert_eq!(
+        accounts.remove(&user, NOW),
+        Err(AccountsError::UserNotFound)
+    );
+    f.sign_up("ann@example.com");
+    f.assert_sound();
+}
+
+#[test]
+fn a_partners_users_are_removed_together() {
+    let f = fixture();
+    for n in 0..120 {
+        assert!(f.add(1, &format!("user{n}@example.com")).is_ok());
+    }
+    assert!(f.add(2, "a@b.example").is_ok());
+    assert_eq!(f.accounts.remove_all(partner(1), NOW), Ok(120));
+    assert!(f.accounts.list(Some(partner(1)), None, 9).is_empty());
+    assert_eq!(f.accounts.list(Some(partner(2)), None, 9).len(), 1);
+    f.assert_sound();
+}
+
+#[test]
+fn an_export_tells_what_is_held_but_no_secret() {
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    f.accounts
+        .reset_pin(&opened.user.id, NOW, &mut memory())
+        .unwrap();
+    let export = f
+        .accounts
+        .export(&opened.user.id, NOW)
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert!(export.user.email == opened.user.email && export.password_set == NOW);
+    assert_eq!(export.logins.len(), 1);
+    assert_eq!(export.mails.len(), 1);
+    assert!(matches!(
+        f.accounts.export(&UserId::from_bytes([0; 16]), NOW),
+        Err(AccountsError::UserNotFound)
+    ));
+}

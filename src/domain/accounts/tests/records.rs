@@ -1,0 +1,89 @@
+//! The bytes of the records: others need a new version.
+
+use super::*;
+use crate::store::golden;
+use crate::types::{BirthDate, Country, LoginId, PersonName};
+use tables::{LoginRecord, ResetRecord};
+
+fn assert_golden<R: crate::store::Record>(record: &R, expected: &str) {
+    assert_eq!(golden(record), expected.replace(' ', ""));
+}
+
+fn repeated(byte: &str, times: usize) -> String {
+    byte.repeat(times)
+}
+
+#[test]
+fn users_are_golden() {
+    let user = UserRecord {
+        partner: partner(7),
+        email: email("a@b.c"),
+        name: PersonName::parse("A").ok(),
+        country: Country::parse("SE").ok(),
+        locale: Locale::parse("sv").ok(),
+        birth_date: BirthDate::parse("2000-01-02").ok(),
+        created: UnixSeconds(1),
+        tags: vec!["t".to_owned()],
+        parental: ParentalControl {
+            enabled: true,
+            limit: 15,
+        },
+        has_pin: true,
+        disabled: false,
+    };
+    let expected = format!(
+        "01 {} 05 6140622e63 01 01 41 01 5345 01 02 7376 01 0a 323030302d30312d3032 02 01 01 74 01 0f 01 00",
+        repeated("07", 16)
+    );
+    assert_golden(&user, &expected);
+}
+
+#[test]
+fn credentials_are_golden() {
+    let credentials = CredentialRecord {
+        password: "$".to_owned(),
+        password_set: UnixSeconds(1),
+        generation: 2,
+        pin: Some("#".to_owned()),
+    };
+    assert_golden(&credentials, "01 01 24 02 02 01 01 23");
+}
+
+#[test]
+fn logins_and_reset_tokens_are_golden() {
+    let login = LoginRecord {
+        login: LoginId::from_bytes([5; 16]),
+        user: UserId::from_bytes([6; 16]),
+        partner: partner(7),
+        created: UnixSeconds(1),
+        expires: UnixSeconds(2),
+    };
+    let expected = format!(
+        "01 {} {} {} 02 04",
+        repeated("05", 16),
+        repeated("06", 16),
+        repeated("07", 16)
+    );
+    assert_golden(&login, &expected);
+    let reset = ResetRecord {
+        user: UserId::from_bytes([6; 16]),
+        partner: partner(7),
+        created: UnixSeconds(1),
+        expires: UnixSeconds(2),
+    };
+    let expected = format!("01 {} {} 02 04", repeated("06", 16), repeated("07", 16));
+    assert_golden(&reset, &expected);
+}
+
+#[test]
+fn counters_are_golden() {
+    let rule = Rule {
+        limit: 2,
+        window: 10,
+        locks: &[5],
+    };
+    let mut counter = counter::Counter::default();
+    counter.reserve(&rule, UnixSeconds(1)).unwrap();
+    counter.reserve(&rule, UnixSeconds(1)).unwrap();
+    assert_golden(&counter, "01 01 02 02 01 0c");
+}

@@ -1,0 +1,226 @@
+//! Password resets.
+
+use super::*;
+use crate::domain::mail::Kind;
+
+const NEW: &str = "goats gruff and gruffer";
+
+impl Fixture {
+    fn send_reset(&self, address: &str, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.accounts
+            .send_reset(partner(1), &email(address), None, HERE, now)
+    }
+
+    fn token(&self) -> String {
+        self.mailed(Kind::Reset, "token=")
+    }
+
+    fn complete(&self, token: &str, new: &str, now: UnixSeconds) -> Result<(), AccountsError> {
+        let new = password(new);
+        let token = TokenHash::of_presented(TokenKind::Reset, token)
+            .ok_or(AccountsError::ResetTokenInvalid)?;
+        self.accounts
+            .complete_reset(partner(1), token, &new, HERE, now, &mut memory())
+    }
+}
+
+const INVALID: Result<(), AccountsError> = Err(AccountsError::ResetTokenInvalid);
+
+#[test]
+fn a_reset_sets_the_password_and_ends_every_session() {
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    f.send_reset("ANN@example.com", NOW).unwrap();
+    f.complete(&f.token(), NEW, NOW + 1_799).unwrap();
+    assert!(!f.is_known(&opened, NOW));
+    assert!(f.log_in("ann@example.com", PASSWORD, NOW).is_err());
+    f.log_in("ann@example.com", NEW, NOW).unwrap();
+    assert_eq!(f.mails(Kind::PasswordChanged), 1);
+    assert_eq!(f.complete(&f.token(), NEW, NOW), INVALID);
+    f.assert_sound();
+}
+
+#[test]
+fn a_token_is_good_once_however_many_try() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    f.send_reset("ann@example.com", NOW).unwrap();
+    let token = f.token();
+    let results = at_once(25, 2, |n| f.complete(&token, &format!("{NEW} {n}"), NOW));
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
+    assert_eq!(results.iter().filter(|r| **r == INVALID).count(), 49);
+    let winner = results.iter().position(Result::is_ok).unwrap();
+    f.log_in("ann@example.com", &format!("{NEW} {winner}"), NOW)
+        .unwrap();
+    assert_eq!(f.mails(Kind::PasswordChanged), 1);
+}
+
+#[test]
+fn an_unknown_address_gets_no_mail_and_the_same_answer() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    f.send_reset("nobody@example.com", NOW).unwrap();
+    assert_eq!(f.mails(Kind::Reset), 0);
+    // Nor does an account of the same address with another partner.
+    let address = email("ann@example.com");
+    f.accounts
+        .send_reset(partner(2), &address, None, HERE, NOW)
+        .unwrap();
+    assert_eq!(f.mails(Kind::Reset), 0);
+}
+
+#[test]
+fn only_the_newest_token_of_the_right_partner_in_time_is_taken() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    f.send_reset("ann@example.com", NOW).unwrap();
+    let older = f.token();
+    f.send_reset("ann@example.com", NOW).unwrap();
+    let newer = f.token();
+    assert_eq!(f.complete(&older, NEW, NOW), INVALID);
+    let hash = TokenHash::of_presented(TokenKind::Reset, &newer).unwrap();
+    let elsewhere =
+        f.accounts
+            .complete_reset(partner(2), hash, &password(NEW), HERE, NOW, &mut memory());
+    assert_eq!(elsewhere, INVALID);
+    assert_eq!(f.complete(&newer, NEW, NOW + 1_800), INVALID);
+    for text in [
+        "",
+        "pgr_",
+        &newer.to_uppercase(),
+        &format!("{newer}A"),
+        &"pgr_".repeat(4_000),
+    ] {
+        assert_eq!(f.complete(text, NEW, NOW), INVALID);
+    }
+    f.complete(&newer, NEW, NOW).unwrap();
+}
+
+#[test]
+fn no_other_token_resets_and_a_reset_token_is_no_other() {
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    assert_eq!(f.complete(opened.token.reveal(), NEW, NOW), INVALID);
+    f.send_reset("ann@example.com", NOW).unwrap();
+    assert!(TokenHash::of_presented(TokenKind::User, &f.token()).is_none());
+}
+
+#[test]
+fn a_weak_password_leaves_the_token_and_counts() {
+    let f = fixture_with(Settings {
+        limits: Limits {
+            reset: Rule {
+                limit: 3,
+                window: 900,
+                locks: &[],
+            },
+            ..Limits::default()
+        },
+        ..settings()
+    });
+    f.sign_up("ann@example.com");
+    f.send_reset("ann@example.com", NOW).unwrap();
+    let token = f.token();
+    let short = Err(AccountsError::PasswordTooShort { min: 8 });
+    assert_eq!(f.complete(&token, "short", NOW), short);
+    let common = Err(AccountsError::PasswordTooCommon);
+    assert_eq!(f.complete(&token, "ann@example.com", NOW), common);
+    f.complete(&token, NEW, NOW).unwrap();
+    let refused = Err(AccountsError::TooManyAttempts { retry_after: 900 });
+    assert_eq!(f.complete(&token, NEW, NOW), refused);
+    assert_eq!(f.accounts.may_reset(HERE, NOW), refused);
+}
+
+#[test]
+fn a_thousand_requests_are_three_mails_an_hour_and_no_lock() {
+    let f = fixture_with(Settings {
+        limits: Limits {
+            reset_mail_address: Rule {
+                limit: 0,
+                window: 3_600,
+                locks: &[],
+            },
+            ..Limits::default()
+        },
+        ..settings()
+    });
+    f.sign_up("ann@example.com");
+    for result in at_once(10, 20, |_| f.send_reset("ann@example.com", NOW)) {
+        result.unwrap();
+    }
+    assert_eq!(f.mails(Kind::Reset), 3);
+    f.log_in("ann@example.com", PASSWORD, NOW).unwrap();
+    f.send_reset("ann@example.com", NOW + 3_600).unwrap();
+    assert_eq!(f.mails(Kind::Reset), 4);
+}
+
+#[test]
+fn an_address_asks_for_sixty_mails_an_hour() {
+    let f = fixture();
+    let results = at_once(10, 10, |n| f.send_reset(&format!("u{n}@example.com"), NOW));
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 60);
+}
+
+#[test]
+fn a_reset_lets_a_locked_out_victim_in_at_once() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    for n in 1..=10 {
+        let from = std::net::Ipv4Addr::new(10, 0, 0, n).into();
+        f.log_in_from("ann@example.com", "wrong wrong", from, NOW)
+            .map(|_| ())
+            .unwrap_err();
+    }
+    f.send_reset("ann@example.com", NOW).unwrap();
+    f.complete(&f.token(), NEW, NOW).unwrap();
+    f.log_in("ann@example.com", NEW, NOW).unwrap();
+}
+
+#[test]
+fn a_changed_password_voids_reset_tokens() {
+    let f = fixture();
+    let opened = f.sign_up("ann@example.com");
+    f.send_reset("ann@example.com", NOW).unwrap();
+    let token = f.token();
+    let who = Login {
+        user: opened.user.id,
+        login: opened.login,
+    };
+    let (current, new) = (password(PASSWORD), password(NEW));
+    f.accounts
+        .change_password(who, &current, &new, HERE, NOW, &mut memory())
+        .unwrap();
+    assert_eq!(f.complete(&token, NEW, NOW), INVALID);
+}
+
+#[test]
+fn expired_tokens_are_swept() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    f.send_reset("ann@example.com", NOW).unwrap();
+    assert_eq!(f.accounts.sweep(NOW + 1_799).unwrap().resets, 0);
+    assert_eq!(f.accounts.sweep(NOW + 1_800).unwrap().resets, 1);
+    f.assert_sound();
+}
+
+#[test]
+fn the_mail_speaks_the_language_that_was_asked_for_or_the_users() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    f.send_reset("ann@example.com", NOW).unwrap();
+    let address = email("ann@example.com");
+    f.accounts
+        .send_reset(partner(1), &address, Locale::parse("de").ok(), HERE, NOW)
+        .unwrap();
+    let subjects: Vec<_> = f
+        .mail
+        .list(2)
+        .unwrap()
+        .into_iter()
+        .map(|m| m.subject)
+        .collect();
+    assert_eq!(
+        subjects,
+        ["Neues Passwort wählen", "Välj ett nytt lösenord"]
+    );
+}

@@ -1,0 +1,250 @@
+//! Limits on guessing, counted in the store.
+//!
+//! An attempt is counted as a failure before any work is done for it, in a plan on the writer
+//! thread, and given back once it has succeeded: of any number of guesses at one time exactly as
+//! many get through as may, and a restart forgets none. An account that does not exist is counted
+//! like one that does.
+
+use std::net::IpAddr;
+
+use ring::digest;
+
+use super::counter::{Mark, Rule};
+use super::tables::Throttles;
+use crate::store::{StoreError, Txn};
+use crate::types::time::HOUR;
+use crate::types::{Email, PartnerId, UnixSeconds, UserId};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    LoginAccount,
+    LoginAddress,
+    SignUpAddress,
+    ResetMailAccount,
+    ResetMailAddress,
+    ResetAddress,
+    Pin,
+    PinMail,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 8] = [
+        Self::LoginAccount,
+        Self::LoginAddress,
+        Self::SignUpAddress,
+        Self::ResetMailAccount,
+        Self::ResetMailAddress,
+        Self::ResetAddress,
+        Self::Pin,
+        Self::PinMail,
+    ];
+
+    /// The number in keys; never changed once released.
+    const fn number(self) -> u8 {
+        match self {
+            Self::LoginAccount => 1,
+            Self::LoginAddress => 2,
+            Self::SignUpAddress => 3,
+            Self::ResetMailAccount => 4,
+            Self::ResetMailAddress => 5,
+            Self::ResetAddress => 6,
+            Self::Pin => 7,
+            Self::PinMail => 8,
+        }
+    }
+}
+
+/// The key of a counter: the number of its kind, and whose it is.
+pub(super) type ThrottleKey = (u8, [u8; 16]);
+
+/// One counter: what is counted, for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Subject {
+    kind: Kind,
+    id: [u8; 16],
+}
+
+impl Subject {
+    /// An account, whether it exists or not. The address is hashed, so that the table does not
+    /// collect what strangers typed.
+    pub(super) fn account(kind: Kind, partner: &PartnerId, email: &Email) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(partner.as_bytes());
+        context.update(email.as_str().as_bytes());
+        let mut id = [0; 16];
+        for (to, from) in id.iter_mut().zip(context.finish().as_ref()) {
+            *to = *from;
+        }
+        Self { kind, id }
+    }
+
+    /// A network address; IPv6 counts by /64, which is what one subscriber has.
+    pub(super) fn address(kind: Kind, address: IpAddr) -> Self {
+        let id = match address.to_canonical() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
+        };
+        Self {
+            kind,
+            id: id.to_be_bytes(),
+        }
+    }
+
+    pub(super) const fn user(kind: Kind, user: &UserId) -> Self {
+        Self {
+            kind,
+            id: *user.as_bytes(),
+        }
+    }
+
+    pub(super) const fn key(&self) -> ThrottleKey {
+        (self.kind.number(), self.id)
+    }
+}
+
+/// The rules of all kinds, section `limits` of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Wrong passwords per account.
+    pub login_account: Rule,
+    /// Wrong passwords per network address.
+    pub login_address: Rule,
+    /// Sign-ups per network address.
+    pub sign_up: Rule,
+    /// Reset mails per account; more are silently not sent.
+    pub reset_mail_account: Rule,
+    /// Reset mails asked for per network address.
+    pub reset_mail_address: Rule,
+    /// Reset completions tried per network address.
+    pub reset: Rule,
+    /// Wrong PINs per user.
+    pub pin: Rule,
+    /// PINs mailed per user.
+    pub pin_mail: Rule,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const QUARTER: i64 = HOUR / 4;
+        const LOCKS: &[i64] = &[60, 120, 240, 480, 900];
+        let rule = |limit, window, locks| Rule {
+            limit,
+            window,
+            locks,
+        };
+        Self {
+            login_account: rule(10, QUARTER, LOCKS),
+            login_address: rule(50, QUARTER, LOCKS),
+            sign_up: rule(100, 600, &[]),
+            reset_mail_account: rule(3, HOUR, &[]),
+            reset_mail_address: rule(60, HOUR, &[]),
+            reset: rule(60, QUARTER, &[]),
+            pin: rule(5, QUARTER, &[QUARTER]),
+            pin_mail: rule(3, HOUR, &[]),
+        }
+    }
+}
+
+impl Limits {
+    pub(super) const fn rule(&self, kind: Kind) -> &Rule {
+        match kind {
+            Kind::LoginAccount => &self.login_account,
+            Kind::LoginAddress => &self.login_address,
+            Kind::SignUpAddress => &self.sign_up,
+            Kind::ResetMailAccount => &self.reset_mail_account,
+            Kind::ResetMailAddress => &self.reset_mail_address,
+            Kind::ResetAddress => &self.reset,
+            Kind::Pin => &self.pin,
+            Kind::PinMail => &self.pin_mail,
+        }
+    }
+
+    /// The rule of a stored counter.
+    pub(super) fn rule_of(&self, key: &ThrottleKey) -> Option<&Rule> {
+        Kind::ALL
+            .into_iter()
+            .find(|kind| kind.number() == key.0)
+            .map(|kind| self.rule(kind))
+    }
+}
+
+/// Why an attempt was not counted.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// Too many; how many seconds to wait.
+    TooMany(i64),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Attempts that were counted together.
+#[derive(Debug)]
+pub(super) struct Reservation(Vec<(Subject, Mark)>);
+
+/// Counts one attempt for each of the subjects, or for none of them.
+pub(super) fn reserve(
+    txn: &mut Txn<'_>,
+    limits: &Limits,
+    subjects: &[Subject],
+    now: UnixSeconds,
+) -> Result<Reservation, Refused> {
+    let mut marks = Vec::with_capacity(subjects.len());
+    let mut refused = None;
+    for subject in subjects {
+        let mut counter = txn.get::<Throttles>(&subject.key())?.unwrap_or_default();
+        match counter.reserve(limits.rule(subject.kind), now) {
+            Ok(mark) => {
+                // A plan that fails leaves nothing.
+                txn.put::<Throttles>(&subject.key(), &counter)?;
+                marks.push((*subject, mark));
+            }
+            Err(seconds) => refused = refused.max(Some(seconds)),
+        }
+    }
+    match refused {
+        Some(seconds) => Err(Refused::TooMany(seconds)),
+        None => Ok(Reservation(marks)),
+    }
+}
+
+/// Gives attempts back that have succeeded.
+pub(super) fn refund(
+    txn: &mut Txn<'_>,
+    limits: &Limits,
+    reservation: &Reservation,
+    now: UnixSeconds,
+) -> Result<(), StoreError> {
+    for (subject, mark) in &reservation.0 {
+        let rule = limits.rule(subject.kind);
+        let Some(mut counter) = txn.get::<Throttles>(&subject.key())? else {
+            continue;
+        };
+        counter.refund(rule, *mark, now);
+        if counter.is_idle(rule, now) {
+            txn.delete::<Throttles>(&subject.key())?;
+        } else {
+            txn.put::<Throttles>(&subject.key(), &counter)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_count_as_subscribers_have_them() {
+        let subject = |text: &str| Subject::address(Kind::LoginAddress, text.parse().unwrap());
+        assert_eq!(subject("2001:db8::1"), subject("2001:db8::ffff:1"));
+        assert_ne!(subject("2001:db8::1"), subject("2001:db8:0:1::1"));
+        assert_ne!(subject("192.0.2.1"), subject("192.0.2.2"));
+        assert_eq!(subject("192.0.2.1"), subject("::ffff:192.0.2.1"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Patterns for titles and categories.
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::Malformed;
+
+/// The longest pattern, in bytes.
+const PATTERN_MAX: usize = 200;
+
+/// A pattern in which `*` stands for any characters and `?` for one, compared without case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Glob(Box<str>);
+
+impl Glob {
+    /// Takes a pattern.
+    ///
+    /// # Errors
+    /// [`Malformed`] for an empty or an overlong one.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        if text.is_empty() || text.len() > PATTERN_MAX {
+            return Err(Malformed("must have 1 to 200 bytes"));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The pattern as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether all of `text` fits. At most the product of both lengths in steps, whatever the
+    /// pattern: only the last `*` is ever tried again.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        let mut pattern = self.0.chars();
+        let mut rest = text.chars();
+        let mut last_star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+        loop {
+            let here = rest.clone();
+            let wanted = pattern.next();
+            if wanted == Some('*') {
+                last_star = Some((pattern.clone(), here));
+                continue;
+            }
+            let fits = match (wanted, rest.next()) {
+                (None, None) => return true,
+                (Some('?'), Some(_)) => true,
+                (Some(a), Some(b)) => a == b || a.to_lowercase().eq(b.to_lowercase()),
+                (Some(_), None) => return false,
+                (None, Some(_)) => false,
+            };
+            if fits {
+                continue;
+            }
+            let Some((after_star, from)) = &mut last_star else {
+                return false;
+            };
+            // The star takes one character more.
+            if from.next().is_none() {
+                return false;
+            }
+            pattern = after_star.clone();
+            rest = from.clone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples() {
+        for (pattern, text, expected) in [
+            ("*Football*", "Live: football tonight", true),
+            ("*Football*", "Footbal", false),
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("*", "", true),
+            ("?", "", false),
+            ("a*b*c", "aXbXbXc", true),
+            ("a*b*c", "aXbXbX", false),
+            ("*ÖL*", "Bier und öl", true),
+            ("**a", "a", true),
+            ("*a", "ab", false),
+        ] {
+            assert_eq!(
+                Glob::parse(pattern).unwrap().matches(text),
+                expected,
+                "{pattern} {text}"
+            );
+        }
+        assert!(Glob::parse("").is_err());
+        assert!(Glob::parse(&"a".repeat(201)).is_err());
+    }
+
+    #[test]
+    fn a_malicious_pattern_ends() {
+        let pattern = Glob::parse(&"*a".repeat(100)).unwrap();
+        assert!(!pattern.matches(&format!("{}b", "a".repeat(500))));
+    }
+}

@@ -1,0 +1,155 @@
+//! Hours of the day on the clocks of a place: the watershed, and windows of rules.
+
+use chrono::{DateTime, Timelike as _};
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Malformed, UnixSeconds};
+
+/// Minutes in a day on the clock.
+const DAY_MINUTES: u16 = 24 * 60;
+
+/// From one time of day to just before another; over midnight if the second is the smaller one.
+///
+/// Decision: two equal times are the whole day: the reading that asks for a PIN too often is the
+/// safe one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hours {
+    from: u16,
+    to: u16,
+}
+
+impl Hours {
+    /// The hours of the watershed by default: 22:00 to 06:00.
+    pub const NIGHT: Self = Self {
+        from: 22 * 60,
+        to: 6 * 60,
+    };
+
+    /// Reads two times of the form `HH:MM`; `24:00` is midnight too.
+    ///
+    /// # Errors
+    /// [`Malformed`] for another form.
+    pub fn parse(from: &str, to: &str) -> Result<Self, Malformed> {
+        Ok(Self {
+            from: minute(from)?,
+            to: minute(to)?,
+        })
+    }
+
+    /// Whether the clocks of `zone` show one of these hours at `at`. Every instant has one local
+    /// time, so a change of the clocks needs no rule.
+    #[must_use]
+    pub fn contain(self, at: UnixSeconds, zone: Tz) -> bool {
+        let Some(utc) = DateTime::from_timestamp(at.0, 0) else {
+            // Beyond what calendars hold; the side that asks for a PIN.
+            return true;
+        };
+        let local = utc.with_timezone(&zone).time();
+        let minute = local.hour() * 60 + local.minute();
+        let (from, to) = (u32::from(self.from), u32::from(self.to));
+        if from < to {
+            from <= minute && minute < to
+        } else {
+            from <= minute || minute < to
+        }
+    }
+
+    /// The two times as `HH:MM`.
+    #[must_use]
+    pub fn texts(self) -> [String; 2] {
+        [self.from, self.to].map(|minute| format!("{:02}:{:02}", minute / 60, minute % 60))
+    }
+}
+
+fn minute(text: &str) -> Result<u16, Malformed> {
+    let malformed = Malformed("must be a time of day as HH:MM");
+    let digits = text.len() == 5
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            2 => byte == b':',
+            _ => byte.is_ascii_digit(),
+        });
+    if !digits {
+        return Err(malformed);
+    }
+    let number = |from, to| text.get(from..to).and_then(|t| t.parse::<u16>().ok());
+    match (number(0, 2), number(3, 5)) {
+        (Some(hour), Some(minute)) if minute < 60 && hour * 60 + minute <= DAY_MINUTES => {
+            Ok((hour * 60 + minute) % DAY_MINUTES)
+        }
+        _ => Err(malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> UnixSeconds {
+        UnixSeconds(DateTime::parse_from_rfc3339(text).unwrap().timestamp())
+    }
+
+    #[test]
+    fn the_night_goes_over_midnight() {
+        let zone = Tz::Europe__Stockholm;
+        for (time, night) in [
+            ("2026-01-10T21:59:59+01:00", false),
+            ("2026-01-10T22:00:00+01:00", true),
+            ("2026-01-10T23:59:59+01:00", true),
+            ("2026-01-11T00:00:00+01:00", true),
+            ("2026-01-11T05:59:59+01:00", true),
+            ("2026-01-11T06:00:00+01:00", false),
+            ("2026-01-11T12:00:00+01:00", false),
+        ] {
+            assert_eq!(Hours::NIGHT.contain(at(time), zone), night, "{time}");
+        }
+    }
+
+    #[test]
+    fn the_clock_of_the_place_counts() {
+        // 21:30 in London is 22:30 in Stockholm.
+        let evening = at("2026-01-10T21:30:00Z");
+        assert!(!Hours::NIGHT.contain(evening, Tz::Europe__London));
+        assert!(Hours::NIGHT.contain(evening, Tz::Europe__Stockholm));
+    }
+
+    #[test]
+    fn clock_changes_move_the_night_with_the_clock() {
+        let zone = Tz::Europe__Stockholm;
+        // 29 March 2026: 02:00 becomes 03:00, so 06:00 comes at 04:00 UTC, an hour early.
+        for (time, night) in [
+            ("2026-03-29T00:59:59Z", true),
+            ("2026-03-29T01:00:00Z", true),
+            ("2026-03-29T03:59:59Z", true),
+            ("2026-03-29T04:00:00Z", false),
+            ("2026-03-28T05:00:00Z", false),
+            ("2026-03-29T19:59:59Z", false),
+            ("2026-03-29T20:00:00Z", true),
+        ] {
+            assert_eq!(Hours::NIGHT.contain(at(time), zone), night, "{time}");
+        }
+        // 25 October 2026: 03:00 becomes 02:00 again; both 02:30s are night.
+        for time in [
+            "2026-10-25T00:30:00Z",
+            "2026-10-25T01:30:00Z",
+            "2026-10-25T04:59:59Z",
+        ] {
+            assert!(Hours::NIGHT.contain(at(time), zone), "{time}");
+        }
+        assert!(!Hours::NIGHT.contain(at("2026-10-25T05:00:00Z"), zone));
+    }
+
+    #[test]
+    fn hours_are_read_and_written() {
+        assert_eq!(Hours::parse("22:00", "06:00"), Ok(Hours::NIGHT));
+        assert_eq!(Hours::NIGHT.texts(), ["22:00", "06:00"]);
+        let evening = Hours::parse("20:00", "24:00").unwrap();
+        assert!(evening.contain(at("2026-01-10T23:59:00Z"), Tz::UTC));
+        assert!(!evening.contain(at("2026-01-10T00:00:00Z"), Tz::UTC));
+        let always = Hours::parse("06:00", "06:00").unwrap();
+        assert!(always.contain(at("2026-01-10T05:00:00Z"), Tz::UTC));
+        for bad in ["", "6:00", "06:60", "24:01", "25:00", "06.00", "0a:00"] {
+            assert!(Hours::parse(bad, "06:00").is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The catalogue: livestreams, videos on demand, offers, rights by rule, content keys.
+//!
+//! It owns what of these there is and how it changes: by files, as a whole. Who may play what is
+//! decided by [`entitlement`](super::entitlement); how files are written is not known here.
+
+mod difference;
+mod error;
+mod glob;
+mod hours;
+pub mod import;
+mod model;
+mod rules;
+mod snapshot;
+mod tables;
+mod vault;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use chrono_tz::Tz;
+use parking_lot::Mutex;
+
+pub use difference::{Change, Difference, Kind, MemberChange, What};
+pub use error::CatalogError;
+pub use glob::Glob;
+pub use hours::Hours;
+pub use import::{CatalogImport, Mode, Placed, Problem, Reference};
+pub use model::{
+    Asset, CATCHUP_DAYS_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights, IMAGES_MAX, KEYS_MAX,
+    KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
+    RULE_IDS_MAX, STREAMS_MAX, Window,
+};
+pub use rules::{Condition, Effects, Rule, When};
+pub use snapshot::Snapshot;
+pub use tables::schema;
+pub use vault::{KeyVault, SealedKey};
+
+use crate::ports::Entropy;
+use crate::store::{Durability, Store, StoreError};
+
+/// How many rows the catalogue has at the most, all tables together: one import is one commit, and
+/// the writer thread does nothing else meanwhile.
+pub const ROWS_MAX: usize = 100_000;
+
+/// How many rules there are at the most: each is tried on every broadcast that it may concern, and
+/// two states of the catalogue are told apart by comparing all with all.
+pub const RULES_MAX: usize = 2_000;
+
+/// What the configuration says of the catalogue.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The zone of livestreams without one of their own.
+    pub zone: Tz,
+}
+
+/// The catalogue. A handle; clones are the same catalogue.
+#[derive(Clone)]
+pub struct Catalog(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    entropy: Arc<dyn Entropy>,
+    vault: KeyVault,
+    settings: Settings,
+    snapshot: ArcSwap<Snapshot>,
+    /// Held from the look at the snapshot to the exchange of it: imports are one after the other.
+    importing: Mutex<()>,
+}
+
+impl Catalog {
+    /// Reads the catalogue into memory. `master` is the appliance's master key.
+    ///
+    /// # Errors
+    /// That the store failed or a record is damaged.
+    pub fn open(
+        store: Store,
+        entropy: Arc<dyn Entropy>,
+        master: &[u8; 32],
+        settings: Settings,
+    ) -> Result<Self, StoreError> {
+        let contents = store.read(tables::load)?;
+        let snapshot = Snapshot::new(contents, settings.zone);
+        Ok(Self(Arc::new(Inner {
+            store,
+            entropy,
+            vault: KeyVault::new(master),
+            settings,
+            snapshot: ArcSwap::from_pointee(snapshot),
+            importing: Mutex::new(()),
+        })))
+    }
+
+    /// The catalogue as it is now.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.snapshot.load_full()
+    }
+
+    /// A content key in clear, for a license. Nothing if the catalogue names it without a key, or
+    /// if it was sealed under another master key.
+    #[must_use]
+    pub fn content_key(&self, id: &KeyId) -> Option<ContentKey> {
+        let snapshot = self.0.snapshot.load();
+        let sealed = snapshot.contents.keys.get(id)?;
+        let key = self.0.vault.open(id, sealed);
+        if key.is_none() {
+            tracing::error!(kid = %id, "a content key does not open: was the master key exchanged?");
+        }
+        key
+    }
+
+    /// Brings a file in, all of it in one durable commit or nothing, and tells what it changes;
+    /// `dry_run` only tells. `is_broadcast` knows the ids of the schedule, which shares its
+    /// namespace with the catalogue. Blocks; to be called in a lane.
+    ///
+    /// # Errors
+    /// [`CatalogError::Invalid`] with every mistake; [`CatalogError::TooMany`]; the store's.
+    pub fn import(
+        &self,
+        import: CatalogImport,
+        mode: Mode,
+        dry_run: bool,
+        is_broadcast: &dyn Fn(&str) -> bool,
+    ) -> Result<Difference, CatalogError> {
+        let inner = &*self.0;
+        let _one_at_a_time = inner.importing.lock();
+        let current = inner.snapshot.load_full();
+        let mistakes = import.mistakes(&current.contents, mode, is_broadcast);
+        if !mistakes.is_empty() {
+            return Err(CatalogError::Invalid(mistakes));
+        }
+        let next = import.apply(&current.contents, mode, &inner.vault, &*inner.entropy);
+        within("rules", next.rules.len(), RULES_MAX)?;
+        within("rows", next.rows(), ROWS_MAX)?;
+        let next = Arc::new(Snapshot::new(next, inner.settings.zone));
+        let difference = Difference::between(&current.contents, &next.contents);
+        if !dry_run && !difference.changes.is_empty() {
+            let (old, new) = (current, Arc::clone(&next));
+            inner
+                .store
+                .write(Durability::Durable, move |txn| {
+                    tables::save(txn, &old.contents, &new.contents)
+                })
+                .wait()?;
+            inner.snapshot.store(next);
+        }
+        Ok(difference)
+    }
+}
+
+fn within(what: &'static str, rows: usize, most: usize) -> Result<(), CatalogError> {
+    if rows > most {
+        return Err(CatalogError::TooMany { what, rows, most });
+    }
+    Ok(())
+}

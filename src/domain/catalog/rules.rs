@@ -1,0 +1,314 @@
+//! Rights of single broadcasts: a livestream's defaults, then rules, then what is said of the one
+//! broadcast; the last word wins.
+
+use serde::{Deserialize, Serialize};
+
+use super::glob::Glob;
+use super::hours::Hours;
+use super::model::{ExtendedRights, Livestream, Window};
+use crate::domain::schedule::{Broadcast, BroadcastRights};
+use crate::types::LivestreamId;
+use crate::types::time::DAY;
+
+/// What a rule or an override says; what is absent stays as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effects {
+    /// Whether it may be seen live.
+    pub live: Option<bool>,
+    /// Whether it may be caught up with at all.
+    pub catchup: Option<bool>,
+    /// For how long, in days.
+    pub catchup_days: Option<u16>,
+    /// Whether it can be started over while it runs.
+    pub start_over: Option<bool>,
+    /// Whether it can be paused.
+    pub pause: Option<bool>,
+    /// Whether one can go back in it.
+    pub rewind: Option<bool>,
+    /// Whether one can go forward in it.
+    pub fast_forward: Option<bool>,
+}
+
+/// Which broadcasts a rule is about: those for which all that is given holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// One of these livestreams; any if empty. Sorted.
+    pub livestreams: Vec<LivestreamId>,
+    /// The start lies in here.
+    pub when: Option<When>,
+    /// The title fits.
+    pub title: Option<Glob>,
+    /// One of the categories fits.
+    pub category: Option<Glob>,
+    /// The rating is one of these, both ends included; what nobody rated never is.
+    pub rating: Option<(u8, u8)>,
+}
+
+/// A stretch of time, or hours of each day on the livestream's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum When {
+    /// Once.
+    Window(Window),
+    /// Every day.
+    Hours(Hours),
+}
+
+/// One rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Which broadcasts it is about.
+    pub condition: Condition,
+    /// What it says of them.
+    pub effects: Effects,
+}
+
+impl Condition {
+    /// Whether it could hold for a broadcast of this livestream.
+    #[must_use]
+    pub fn concerns(&self, livestream: &LivestreamId) -> bool {
+        self.livestreams.is_empty() || self.livestreams.binary_search(livestream).is_ok()
+    }
+
+    /// Whether it holds for a broadcast of a livestream that it concerns.
+    fn holds(&self, livestream: &Livestream, broadcast: &Broadcast) -> bool {
+        let facts = &broadcast.facts;
+        self.when.is_none_or(|when| match when {
+            When::Window(window) => window.contains(broadcast.start),
+            When::Hours(hours) => hours.contain(broadcast.start, livestream.zone),
+        }) && self
+            .rating
+            .is_none_or(|(least, most)| facts.pg_age.is_some_and(|age| least <= age && age <= most))
+            && self
+                .title
+                .as_ref()
+                .is_none_or(|title| title.matches(&facts.title))
+            && self
+                .category
+                .as_ref()
+                .is_none_or(|category| facts.categories.iter().any(|one| category.matches(one)))
+    }
+}
+
+/// The rights of a broadcast as they build up.
+struct Draft {
+    live: bool,
+    catchup: bool,
+    catchup_days: u16,
+    start_over: bool,
+    extended: ExtendedRights,
+}
+
+impl Draft {
+    fn apply(&mut self, effects: &Effects) {
+        let Effects {
+            live,
+            catchup,
+            catchup_days,
+            start_over,
+            pause,
+            rewind,
+            fast_forward,
+        } = *effects;
+        let set = |slot: &mut bool, value: Option<bool>| *slot = value.unwrap_or(*slot);
+        set(&mut self.live, live);
+        set(&mut self.catchup, catchup);
+        set(&mut self.start_over, start_over);
+        set(&mut self.extended.pause, pause);
+        set(&mut self.extended.rewind, rewind);
+        set(&mut self.extended.fast_forward, fast_forward);
+        self.catchup_days = catchup_days.unwrap_or(self.catchup_days);
+    }
+
+    /// Decision: what may not be seen live cannot be started over either, so its window opens at
+    /// the stop. A blackout that a viewer walks round by starting the program over is none.
+    fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
+        let opens = if self.start_over && self.live {
+            broadcast.start
+        } else {
+            broadcast.stop
+        };
+        let ends = broadcast.stop + i64::from(self.catchup_days) * DAY;
+        let window = self.catchup && self.catchup_days > 0;
+        BroadcastRights {
+            live: self.live,
+            catchup: window.then_some((opens, ends)),
+            pause: self.extended.pause,
+            rewind: self.extended.rewind,
+            fast_forward: self.extended.fast_forward,
+        }
+    }
+}
+
+/// The rights of `broadcast`, by the rules that concern its livestream and what is said of it alone.
+pub(super) fn rights<'a>(
+    livestream: &Livestream,
+    broadcast: &Broadcast,
+    rules: impl Iterator<Item = &'a Rule>,
+    own: Option<&Effects>,
+) -> BroadcastRights {
+    let mut draft = Draft {
+        live: livestream.live_rights,
+        catchup: true,
+        catchup_days: livestream.catchup_days,
+        start_over: livestream.start_over,
+        extended: livestream.extended,
+    };
+    for rule in rules {
+        if rule.condition.holds(livestream, broadcast) {
+            draft.apply(&rule.effects);
+        }
+    }
+    if let Some(effects) = own {
+        draft.apply(effects);
+    }
+    draft.rights(broadcast)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono_tz::Tz;
+
+    use super::*;
+    use crate::domain::schedule::Facts;
+    use crate::types::{BroadcastId, UnixSeconds};
+
+    fn livestream() -> Livestream {
+        let id = LivestreamId::parse("news").unwrap();
+        let mut livestream = Livestream::new(id, "News".to_owned());
+        livestream.catchup_days = 7;
+        livestream.start_over = true;
+        livestream.zone = Tz::Europe__Stockholm;
+        livestream
+    }
+
+    /// 18:00 to 19:00 on 10 January 2026 in Stockholm.
+    fn broadcast() -> Broadcast {
+        Broadcast {
+            id: BroadcastId::parse("b").unwrap(),
+            start: UnixSeconds(1_768_064_400),
+            stop: UnixSeconds(1_768_068_000),
+            facts: Facts {
+                title: "Football: A - B".into(),
+                categories: vec!["Sports".into(), "Live".into()],
+                pg_age: Some(12),
+                ..Facts::default()
+            },
+        }
+    }
+
+    fn blackout(condition: Condition) -> Rule {
+        let effects = Effects {
+            live: Some(false),
+            ..Effects::default()
+        };
+        Rule { condition, effects }
+    }
+
+    fn live_under(condition: Condition) -> bool {
+        let rule = blackout(condition);
+        rights(&livestream(), &broadcast(), [&rule].into_iter(), None).live
+    }
+
+    #[test]
+    fn a_window_opens_at_the_start_where_start_over_is() {
+        let (stream, broadcast) = (livestream(), broadcast());
+        let of = |stream: &Livestream, own: Option<&Effects>| {
+            rights(stream, &broadcast, std::iter::empty(), own).catchup
+        };
+        let end = broadcast.stop + 7 * DAY;
+        assert_eq!(of(&stream, None), Some((broadcast.start, end)));
+        let mut plain = stream.clone();
+        plain.start_over = false;
+        assert_eq!(of(&plain, None), Some((broadcast.stop, end)));
+        plain.catchup_days = 0;
+        assert_eq!(of(&plain, None), None);
+        let effects = |live, catchup, catchup_days| Effects {
+            live,
+            catchup,
+            catchup_days,
+            ..Effects::default()
+        };
+        assert_eq!(of(&stream, Some(&effects(None, Some(false), None))), None);
+        // Without live rights nothing can be started over.
+        assert_eq!(
+            of(&stream, Some(&effects(Some(false), None, None))),
+            Some((broadcast.stop, end))
+        );
+        assert_eq!(
+            of(&plain, Some(&effects(None, Some(true), Some(1)))),
+            Some((broadcast.stop, broadcast.stop + DAY))
+        );
+    }
+
+    #[test]
+    fn each_part_of_a_condition_counts() {
+        let glob = |text| Some(Glob::parse(text).unwrap());
+        let ids = |ids: [&str; 2]| ids.map(|id| LivestreamId::parse(id).unwrap()).to_vec();
+        let window = |from, to| {
+            let [from, to] = [from, to].map(|seconds| Some(broadcast().start + seconds));
+            Some(When::Window(Window { from, to }))
+        };
+        let hours = |from, to| Some(When::Hours(Hours::parse(from, to).unwrap()));
+        let check = |holds: bool, set: &dyn Fn(&mut Condition)| {
+            let mut condition = Condition::default();
+            set(&mut condition);
+            let concerned = condition.concerns(&livestream().id);
+            let blacked_out = concerned && !live_under(condition.clone());
+            assert_eq!(blacked_out, holds, "{condition:?}");
+        };
+        check(true, &|_| ());
+        check(true, &|c| c.livestreams = ids(["a", "news"]));
+        check(false, &|c| c.livestreams = ids(["a", "b"]));
+        check(true, &|c| c.title = glob("*football*"));
+        check(false, &|c| c.title = glob("football"));
+        check(true, &|c| c.category = glob("live"));
+        check(false, &|c| c.category = glob("film"));
+        check(true, &|c| c.rating = Some((12, 99)));
+        check(true, &|c| c.rating = Some((0, 12)));
+        check(false, &|c| c.rating = Some((13, 99)));
+        check(true, &|c| c.when = window(0, 1));
+        check(false, &|c| c.when = window(1, 9));
+        check(true, &|c| c.when = hours("18:00", "18:01"));
+        check(false, &|c| c.when = hours("17:00", "18:00"));
+        check(false, &|c| {
+            c.title = glob("*");
+            c.rating = Some((13, 99));
+        });
+    }
+
+    #[test]
+    fn what_nobody_rated_fits_no_rating() {
+        let mut unrated = broadcast();
+        unrated.facts.pg_age = None;
+        let rule = blackout(Condition {
+            rating: Some((0, 99)),
+            ..Condition::default()
+        });
+        assert!(rights(&livestream(), &unrated, [&rule].into_iter(), None).live);
+    }
+
+    #[test]
+    fn the_last_word_wins() {
+        let allow = Rule {
+            effects: Effects {
+                live: Some(true),
+                rewind: Some(true),
+                ..Effects::default()
+            },
+            ..Rule::default()
+        };
+        let deny = blackout(Condition::default());
+        let of = |rules: [&Rule; 2], own: Option<&Effects>| {
+            rights(&livestream(), &broadcast(), rules.into_iter(), own)
+        };
+        assert!(of([&deny, &allow], None).live);
+        let denied = of([&allow, &deny], None);
+        // What a later rule leaves open stays as an earlier one said.
+        assert!(!denied.live && denied.rewind);
+        let own = Effects {
+            live: Some(true),
+            ..Effects::default()
+        };
+        assert!(of([&allow, &deny], Some(&own)).live);
+    }
+}

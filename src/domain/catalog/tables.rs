@@ -1,0 +1,255 @@
+//! The tables of the catalogue.
+//!
+//! An offer's pack is a table of its own: a pack can list more than one value may hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{Asset, KeyId, Livestream, Offer, OfferKind, Pack, Window};
+use super::rules::{Effects, Rule};
+use super::snapshot::Contents;
+use super::vault::SealedKey;
+use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
+use crate::types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
+
+/// The catalogue's part of the schema.
+#[must_use]
+pub fn schema(schema: Schema) -> Schema {
+    schema
+        .with::<Livestreams>()
+        .with::<Assets>()
+        .with::<Offers>()
+        .with::<Packs>()
+        .with::<Rules>()
+        .with::<Broadcasts>()
+        .with::<Keys>()
+}
+
+struct Livestreams;
+
+impl Record for Livestream {}
+
+impl Table for Livestreams {
+    const NAME: TreeName = "catalog.livestreams";
+    type Key = LivestreamId;
+    type Record = Livestream;
+}
+
+struct Assets;
+
+impl Record for Asset {}
+
+impl Table for Assets {
+    const NAME: TreeName = "catalog.assets";
+    type Key = AssetId;
+    type Record = Asset;
+}
+
+struct Offers;
+
+/// An offer without its pack.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct OfferRecord {
+    pub(super) kind: OfferKind,
+    /// Whether the pack is everything; what [`Packs`] lists otherwise.
+    pub(super) all: bool,
+    pub(super) countries: Vec<Country>,
+    pub(super) sale: Window,
+    pub(super) duration_days: Option<u32>,
+}
+
+impl Record for OfferRecord {}
+
+impl Table for Offers {
+    const NAME: TreeName = "catalog.offers";
+    type Key = OfferId;
+    type Record = OfferRecord;
+}
+
+struct Packs;
+
+/// One line of a pack; livestreams and assets share one namespace.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum PackRecord {
+    Livestream,
+    Asset,
+}
+
+impl Record for PackRecord {}
+
+impl Table for Packs {
+    const NAME: TreeName = "catalog.packs";
+    type Key = (OfferId, AssetId);
+    type Record = PackRecord;
+}
+
+/// Rules by their place in the order.
+struct Rules;
+
+impl Record for Rule {}
+
+impl Table for Rules {
+    const NAME: TreeName = "catalog.rules";
+    type Key = u32;
+    type Record = Rule;
+}
+
+/// What is said of single broadcasts.
+struct Broadcasts;
+
+impl Record for Effects {}
+
+impl Table for Broadcasts {
+    const NAME: TreeName = "catalog.broadcasts";
+    type Key = BroadcastId;
+    type Record = Effects;
+}
+
+/// Content keys, sealed.
+struct Keys;
+
+impl Record for SealedKey {}
+
+impl Table for Keys {
+    const NAME: TreeName = "catalog.keys";
+    type Key = [u8; 16];
+    type Record = SealedKey;
+}
+
+/// Reads the whole catalogue.
+///
+/// A damaged record is an error, not left out: without a rule or an override rights would open
+/// that were withheld.
+pub(super) fn load(txn: &Txn<'_>) -> Result<Contents, StoreError> {
+    let every = usize::MAX;
+    let mut packs: BTreeMap<OfferId, (BTreeSet<LivestreamId>, BTreeSet<AssetId>)> = BTreeMap::new();
+    for ((offer, id), record) in txn.scan::<Packs>(&All, every)? {
+        let (livestreams, assets) = packs.entry(offer).or_default();
+        match record {
+            PackRecord::Livestream => livestreams.insert(LivestreamId::from(&id)),
+            PackRecord::Asset => assets.insert(id),
+        };
+    }
+    let offer = |(id, record): (OfferId, OfferRecord)| {
+        let (livestreams, assets) = packs.remove(&id).unwrap_or_default();
+        let pack = if record.all {
+            Pack::All
+        } else {
+            Pack::Listed {
+                livestreams,
+                assets,
+            }
+        };
+        let offer = Offer {
+            id: id.clone(),
+            kind: record.kind,
+            pack,
+            countries: record.countries,
+            sale: record.sale,
+            duration_days: record.duration_days,
+        };
+        (id, Arc::new(offer))
+    };
+    Ok(Contents {
+        livestreams: shared(txn.scan::<Livestreams>(&All, every)?),
+        assets: shared(txn.scan::<Assets>(&All, every)?),
+        offers: txn
+            .scan::<Offers>(&All, every)?
+            .into_iter()
+            .map(offer)
+            .collect(),
+        rules: txn
+            .scan::<Rules>(&All, every)?
+            .into_iter()
+            .map(|(_, rule)| Arc::new(rule))
+            .collect(),
+        broadcasts: txn.scan::<Broadcasts>(&All, every)?.into_iter().collect(),
+        keys: txn
+            .scan::<Keys>(&All, every)?
+            .into_iter()
+            .map(|(id, key)| (KeyId::from_bytes(id), key))
+            .collect(),
+    })
+}
+
+fn shared<K: Ord, V>(rows: Vec<(K, V)>) -> BTreeMap<K, Arc<V>> {
+    rows.into_iter()
+        .map(|(key, row)| (key, Arc::new(row)))
+        .collect()
+}
+
+/// Writes what differs between two states of the catalogue.
+pub(super) fn save(txn: &mut Txn<'_>, old: &Contents, new: &Contents) -> Result<(), StoreError> {
+    step::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
+    step::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
+    step::<Broadcasts, _>(txn, &old.broadcasts, &new.broadcasts, |row| row)?;
+    step::<Keys, _>(txn, &by_bytes(&old.keys), &by_bytes(&new.keys), |row| row)?;
+    step::<Rules, _>(txn, &numbered(&old.rules), &numbered(&new.rules), |row| {
+        &**row
+    })?;
+    let (old_offers, new_offers) = (offer_rows(old), offer_rows(new));
+    step::<Offers, _>(txn, &old_offers, &new_offers, |row| row)?;
+    step::<Packs, _>(txn, &pack_rows(old), &pack_rows(new), |row| row)
+}
+
+/// Brings one table from the rows `old` to the rows `new`.
+fn step<T: Table, V: PartialEq>(
+    txn: &mut Txn<'_>,
+    old: &BTreeMap<T::Key, V>,
+    new: &BTreeMap<T::Key, V>,
+    record: impl Fn(&V) -> &T::Record,
+) -> Result<(), StoreError> {
+    for key in old.keys().filter(|key| !new.contains_key(key)) {
+        txn.delete::<T>(key)?;
+    }
+    for (key, row) in new {
+        if old.get(key) != Some(row) {
+            txn.put::<T>(key, record(row))?;
+        }
+    }
+    Ok(())
+}
+
+fn by_bytes(keys: &BTreeMap<KeyId, SealedKey>) -> BTreeMap<[u8; 16], SealedKey> {
+    keys.iter()
+        .map(|(id, key)| (*id.as_bytes(), key.clone()))
+        .collect()
+}
+
+fn numbered(rules: &[Arc<Rule>]) -> BTreeMap<u32, Arc<Rule>> {
+    (0..).zip(rules.iter().cloned()).collect()
+}
+
+fn offer_rows(contents: &Contents) -> BTreeMap<OfferId, OfferRecord> {
+    let record = |offer: &Offer| OfferRecord {
+        kind: offer.kind,
+        all: offer.pack == Pack::All,
+        countries: offer.countries.clone(),
+        sale: offer.sale,
+        duration_days: offer.duration_days,
+    };
+    let rows = contents.offers.iter();
+    rows.map(|(id, offer)| (id.clone(), record(offer)))
+        .collect()
+}
+
+fn pack_rows(contents: &Contents) -> BTreeMap<(OfferId, AssetId), PackRecord> {
+    let mut rows = BTreeMap::new();
+    for (id, offer) in &contents.offers {
+        if let Pack::Listed {
+            livestreams,
+            assets,
+        } = &offer.pack
+        {
+            rows.extend(livestreams.iter().map(|livestream| {
+                let row = (id.clone(), AssetId::from(livestream));
+                (row, PackRecord::Livestream)
+            }));
+            let asset = |asset: &AssetId| ((id.clone(), asset.clone()), PackRecord::Asset);
+            rows.extend(assets.iter().map(asset));
+        }
+    }
+    rows
+}

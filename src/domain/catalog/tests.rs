@@ -1,0 +1,102 @@
+//! Records as they lie on disk: bytes that a later version must still read.
+
+use chrono_tz::Tz;
+use data_encoding::HEXLOWER;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::domain::schedule::Image;
+use crate::store::read_record;
+use crate::types::{AssetId, Country, LivestreamId, Protocol, UnixSeconds};
+
+fn golden<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, hex: &str) {
+    let bytes = bincode::serde::encode_to_vec(value, bincode::config::standard()).unwrap();
+    assert_eq!(HEXLOWER.encode(&bytes), hex);
+    assert_eq!(read_record::<T>(&bytes).as_ref(), Some(value));
+}
+
+fn playlist() -> Playlists {
+    Playlists([(Protocol::HlsAudio, "origin:a".to_owned())].into())
+}
+
+#[test]
+fn livestreams() {
+    let mut livestream = Livestream::new(LivestreamId::parse("n").unwrap(), "N".to_owned());
+    livestream.own_zone = Some(Tz::UTC);
+    livestream.catchup_days = 7;
+    livestream.extended.rewind = true;
+    livestream.streams = Some(2);
+    livestream.playlist = playlist();
+    livestream.keys = vec![KeyId::from_bytes([9; 16])];
+    livestream.images = vec![Image {
+        kind: "k".into(),
+        default: true,
+        filename: "f".into(),
+        embedded_text: false,
+    }];
+    golden(
+        &livestream,
+        "016e014e01016b0101660001035554430107000001000001020103086f726967696e3a61010109090909090909090909090909090909",
+    );
+}
+
+#[test]
+fn assets() {
+    let asset = Asset {
+        id: AssetId::parse("f").unwrap(),
+        title: "F".to_owned(),
+        images: Vec::new(),
+        pg_age: Some(15),
+        available: Window {
+            from: Some(UnixSeconds(5)),
+            to: None,
+        },
+        encrypted: true,
+        keys: Vec::new(),
+        playlist: playlist(),
+        streams: None,
+    };
+    golden(&asset, "0166014600010f010a0001000103086f726967696e3a6100");
+}
+
+#[test]
+fn offers() {
+    let offer = tables::OfferRecord {
+        kind: OfferKind::ThirdParty,
+        all: false,
+        countries: vec![Country::parse("SE").unwrap()],
+        sale: Window::default(),
+        duration_days: Some(30),
+    };
+    golden(&offer, "05000153450000011e");
+    golden(&tables::PackRecord::Livestream, "00");
+    golden(&tables::PackRecord::Asset, "01");
+}
+
+#[test]
+fn rules_and_effects() {
+    let effects = Effects {
+        live: Some(false),
+        catchup_days: Some(3),
+        fast_forward: Some(true),
+        ..Effects::default()
+    };
+    golden(&effects, "01000001030000000101");
+    let rule = Rule {
+        condition: Condition {
+            livestreams: vec![LivestreamId::parse("n").unwrap()],
+            when: Some(When::Hours(Hours::NIGHT)),
+            title: Some(Glob::parse("*a").unwrap()),
+            category: None,
+            rating: Some((12, 18)),
+        },
+        effects,
+    };
+    golden(
+        &rule,
+        "01016e0101fb2805fb680101022a6100010c1201000001030000000101",
+    );
+    let window = When::Window(Window::default());
+    golden(&window, "000000");
+}

@@ -1,0 +1,60 @@
+//! The table of grants and its mirror in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use super::model::Grant;
+use crate::store::{Changed, Mirror, Record, Schema, Table, TreeName};
+use crate::types::UserId;
+
+/// The schema of what stands here.
+#[must_use]
+pub fn schema(schema: Schema) -> Schema {
+    schema.with::<Grants>()
+}
+
+/// Grants by user and number, in the order in which they were given.
+pub(super) struct Grants;
+
+impl Record for Grant {}
+
+impl Table for Grants {
+    const NAME: TreeName = "entitlement.grants";
+    type Key = (UserId, u32);
+    type Record = Grant;
+}
+
+/// The grants of each user who has any.
+#[derive(Default)]
+pub(super) struct GrantMirror(DashMap<UserId, BTreeMap<u32, Arc<Grant>>>);
+
+impl GrantMirror {
+    pub(super) fn of(&self, user: &UserId) -> Vec<Arc<Grant>> {
+        self.0
+            .get(user)
+            .map(|grants| grants.values().cloned().collect())
+            .unwrap_or_default()
+    }
+}
+
+impl Mirror<Grants> for GrantMirror {
+    fn apply(&self, changes: Vec<Changed<Grants>>) {
+        for Changed {
+            key: (user, number),
+            record,
+        } in changes
+        {
+            if let Some(grant) = record {
+                let mut grants = self.0.entry(user).or_default();
+                grants.insert(number, Arc::new(grant));
+            } else {
+                if let Some(mut grants) = self.0.get_mut(&user) {
+                    grants.remove(&number);
+                }
+                self.0.remove_if(&user, |_, grants| grants.is_empty());
+            }
+        }
+    }
+}

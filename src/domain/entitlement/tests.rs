@@ -1,0 +1,665 @@
+//! Decisions over a real catalogue, schedule and grants: every refusal, every PIN rule.
+
+use chrono::DateTime;
+use data_encoding::HEXLOWER;
+
+use super::*;
+use crate::domain::accounts::{ParentalControl, User};
+use crate::domain::catalog::{self, Catalog, Hours, Mode};
+use crate::domain::schedule::import::draft::{ChannelMap, Draft};
+use crate::domain::schedule::import::{GuideError, GuideEvent, GuideProgramme, GuideSource};
+use crate::domain::schedule::{Facts, ImportOptions, Schedule, View};
+use crate::ports::entropy::SeededEntropy;
+use crate::store::{Schema, Store, read_record};
+use crate::types::time::{DAY, HOUR};
+use crate::types::{
+    AssetId, Country, Email, LiveOffset, OfferId, OperatorId, PartnerId, UnixSeconds, UserId,
+};
+use std::sync::Arc;
+
+/// 10 January 2026, 18:00 in Stockholm.
+const EVENING: i64 = 1_768_064_400;
+const NOW: UnixSeconds = UnixSeconds(EVENING + HOUR / 2);
+
+const CATALOGUE: &str = r#"
+[[livestream]]
+id = "news"
+zone = "Europe/Stockholm"
+catchup_days = 7
+start_over = true
+
+[[livestream]]
+id = "strict"
+zone = "Europe/Stockholm"
+catchup_days = 1
+verify_age = true
+
+[[livestream]]
+id = "audio"
+live_rights = false
+
+[[livestream]]
+id = "pay"
+
+[[asset]]
+id = "free"
+pg_age = 0
+
+[[asset]]
+id = "adult"
+pg_age = 18
+
+[[asset]]
+id = "unrated"
+
+[[asset]]
+id = "premium"
+pg_age = 0
+available = { from = 2026-01-01T00:00:00Z, to = 2026-01-11T00:00:00Z }
+
+[[asset]]
+id = "later"
+available = { from = 2026-02-01T00:00:00Z }
+
+[[asset]]
+id = "nordic"
+[[asset]]
+id = "nowhere"
+[[asset]]
+id = "unoffered"
+
+[[offer]]
+id = "everybody"
+type = "default"
+pack = { livestreams = ["news", "strict", "audio"], assets = ["free", "adult", "unrated", "later"] }
+
+[[offer]]
+id = "month"
+type = "subscription"
+pack = { livestreams = ["pay"], assets = ["premium"] }
+duration_days = 30
+
+[[offer]]
+id = "north"
+type = "subscription"
+pack = { assets = ["nordic", "nowhere"] }
+countries = ["SE", "NO"]
+
+[[offer]]
+id = "south"
+type = "pass"
+pack = { assets = ["nordic"] }
+countries = ["IT"]
+
+[[offer]]
+id = "campaign"
+type = "default"
+pack = { livestreams = ["pay"] }
+sale = { from = 2026-03-01T00:00:00Z, to = 2026-04-01T00:00:00Z }
+
+[[rule]]
+title = "Blackout*"
+live = false
+
+[[rule]]
+title = "Gone*"
+live = false
+catchup = false
+"#;
+
+struct Listed(std::vec::IntoIter<GuideProgramme>);
+
+impl GuideSource for Listed {
+    fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError> {
+        Ok(self
+            .0
+            .next()
+            .map(|row| GuideEvent::Programme(Box::new(row))))
+    }
+}
+
+struct World {
+    store: Store,
+    grants: Grants,
+    rights: Rights,
+}
+
+fn world(settings: Settings) -> World {
+    let schema = catalog::schema(schema(Schema::default()));
+    let store = Store::in_memory(crate::domain::schedule::tables::schema(schema));
+    let zone = chrono_tz::Tz::UTC;
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let catalog = Catalog::open(store.clone(), entropy, &[0; 32], catalog::Settings { zone });
+    let catalog = catalog.unwrap();
+    let file = crate::catalog_file::parse(CATALOGUE, None);
+    let difference = catalog.import(file, Mode::Replace, false, &|_| false);
+    assert!(!difference.unwrap().changes.is_empty());
+    let source = catalog.clone();
+    let source = Box::new(move || source.snapshot() as _);
+    let schedule = Schedule::open(store.clone(), source, View::default()).unwrap();
+    let draft = Draft::read(&mut Listed(guide().into_iter()), &ChannelMap::new()).unwrap();
+    let options = ImportOptions {
+        dry_run: false,
+        accept: true,
+        now: NOW,
+        retention_days: 30,
+    };
+    schedule.import(draft, &options).unwrap();
+    let grants = Grants::open(store.clone(), catalog.clone()).unwrap();
+    let rights = Rights::new(catalog, Arc::new(schedule), grants.clone(), settings);
+    World {
+        store,
+        grants,
+        rights,
+    }
+}
+
+/// `channel id title start stop rating`; hours after [`EVENING`].
+fn guide() -> Vec<GuideProgramme> {
+    let rows: [(&str, &str, &str, i64, i64, Option<u8>); 13] = [
+        ("news", "old", "Old", -200, -199, Some(0)),
+        ("news", "past", "Past", -2, -1, Some(0)),
+        ("news", "before", "Before", -1, 0, Some(16)),
+        ("news", "now", "Now", 0, 1, Some(0)),
+        ("news", "next", "Next", 1, 2, None),
+        ("strict", "s-past", "Past", -2, -1, Some(0)),
+        ("strict", "s-gone", "Gone", -1, 0, Some(0)),
+        ("strict", "s-now", "Blackout", 0, 1, Some(0)),
+        ("strict", "s-20", "At 20", 2, 3, Some(18)),
+        ("strict", "s-unrated", "At 21", 3, 4, None),
+        ("strict", "s-22", "At 22", 4, 5, Some(0)),
+        ("strict", "s-05", "Till six", 11, 12, Some(0)),
+        ("strict", "s-06", "At six", 12, 13, Some(0)),
+    ];
+    let row = |(channel, id, title, start, stop, pg_age): (&str, &str, &str, i64, i64, _)| {
+        GuideProgramme {
+            line: 1,
+            channel: channel.to_owned(),
+            id: Some(id.to_owned()),
+            start: UnixSeconds(EVENING + start * HOUR),
+            stop: Some(UnixSeconds(EVENING + stop * HOUR)),
+            facts: Facts {
+                title: title.into(),
+                pg_age,
+                ..Facts::default()
+            },
+        }
+    };
+    rows.map(row).into()
+}
+
+fn user() -> User {
+    User {
+        id: UserId::from_bytes([1; 16]),
+        partner: PartnerId::from_bytes([2; 16]),
+        email: Email::parse("a@example.com").unwrap(),
+        name: None,
+        country: Country::parse("SE").ok(),
+        locale: None,
+        birth_date: None,
+        created: UnixSeconds(0),
+        tags: Vec::new(),
+        parental: ParentalControl {
+            enabled: false,
+            limit: 16,
+        },
+        has_pin: true,
+        disabled: false,
+    }
+}
+
+fn offer(id: &str) -> OfferId {
+    OfferId::parse(id).unwrap()
+}
+
+impl World {
+    fn decide_at(
+        &self,
+        user: &User,
+        asset: &str,
+        offset: i32,
+        now: UnixSeconds,
+    ) -> Result<Granted, Denied> {
+        let asset = AssetId::parse(asset).unwrap();
+        let offset = LiveOffset::parse(&offset.to_string()).unwrap();
+        let decision = self.rights.decide(user, &asset, offset, None, now);
+        let explained = self.rights.why(user, &asset, offset, None, now);
+        assert_eq!(explained.denied, decision.as_ref().err().copied());
+        let pin = decision.as_ref().ok().map(|granted| granted.pin_needed);
+        assert_eq!(explained.pin_needed, pin);
+        decision
+    }
+
+    fn denied(&self, user: &User, asset: &str, offset: i32) -> Option<Denied> {
+        self.decide_at(user, asset, offset, NOW).err()
+    }
+
+    fn give(&self, id: &str, expiry: Option<i64>, now: i64) -> Result<Grant, GrantError> {
+        let now = UnixSeconds(now);
+        let grant = self
+            .grants
+            .grant(user().id, offer(id), expiry.map(UnixSeconds), None, now);
+        grant.wait()
+    }
+
+    fn take(&self, id: &str, now: UnixSeconds) -> Result<(), GrantError> {
+        let by = Some(OperatorId::from_bytes([5; 16]));
+        self.grants.revoke(user().id, offer(id), by, now).wait()
+    }
+}
+
+#[test]
+fn every_refusal() {
+    use Denied::{AssetNotFound, NoLiveRights, NotAvailable, NotEntitled};
+    let world = world(Settings::default());
+    for (asset, offset, expected) in [
+        ("free", 0, None),
+        ("none", 0, Some(AssetNotFound)),
+        ("nordic", 0, Some(NotEntitled)),
+        ("premium", 0, Some(NotEntitled)),
+        ("unoffered", 0, Some(NotEntitled)),
+        ("pay", 0, Some(NotEntitled)),
+        ("later", 0, Some(NotAvailable)),
+        // Live at the live point and back in time.
+        ("news", 0, None),
+        ("news", -3_600, None),
+        ("audio", 0, Some(NoLiveRights)),
+        ("strict", 0, Some(NoLiveRights)),
+        // What is neither live nor in its window is black there too.
+        ("strict", -3_600, Some(NoLiveRights)),
+        ("strict", -7_200, None),
+        // Broadcasts by id.
+        ("now", 0, None),
+        ("past", 0, None),
+        ("old", 0, Some(NotAvailable)),
+        ("next", 0, Some(NotAvailable)),
+        ("s-now", 0, Some(NoLiveRights)),
+        ("s-gone", 0, Some(NotAvailable)),
+        ("s-past", 0, None),
+    ] {
+        assert_eq!(
+            world.denied(&user(), asset, offset),
+            expected,
+            "{asset} {offset}"
+        );
+    }
+}
+
+#[test]
+fn the_country_comes_first_after_the_asset() {
+    let world = world(Settings::default());
+    let from = |country: Option<&str>| User {
+        country: country.map(|country| Country::parse(country).unwrap()),
+        ..user()
+    };
+    // No offer that holds it holds there.
+    assert_eq!(
+        world.denied(&from(Some("US")), "nordic", 0),
+        Some(Denied::GeoBlocked)
+    );
+    assert_eq!(
+        world.denied(&from(None), "nordic", 0),
+        Some(Denied::GeoBlocked)
+    );
+    // One could be had there.
+    assert_eq!(
+        world.denied(&from(Some("IT")), "nordic", 0),
+        Some(Denied::NotEntitled)
+    );
+    world.give("north", None, EVENING).unwrap();
+    assert_eq!(world.denied(&from(Some("SE")), "nordic", 0), None);
+    // What the user has does not hold there.
+    assert_eq!(
+        world.denied(&from(Some("IT")), "nordic", 0),
+        Some(Denied::GeoBlocked)
+    );
+    let mut tagged = from(Some("IT"));
+    tagged.tags = vec![TAG_ANY_COUNTRY.to_owned()];
+    let granted = world.decide_at(&tagged, "nordic", 0, NOW).ok().unwrap();
+    assert!(granted.countries.is_empty());
+    // The address counts before the account.
+    let asset = AssetId::parse("nordic").unwrap();
+    let at = |address| {
+        let address = Country::parse(address).ok();
+        let decision =
+            world
+                .rights
+                .decide(&from(Some("SE")), &asset, LiveOffset::LIVE, address, NOW);
+        decision.map(|granted| granted.countries)
+    };
+    assert_eq!(at("DE").err(), Some(Denied::GeoBlocked));
+    let countries = at("NO").unwrap();
+    let countries: Vec<_> = countries.iter().map(Country::as_str).collect();
+    assert_eq!(countries, ["NO", "SE"]);
+}
+
+#[test]
+fn grants_open_and_end() {
+    let world = world(Settings::default());
+    assert_eq!(
+        world.give("none", None, EVENING),
+        Err(GrantError::OfferNotFound)
+    );
+    let past = world.give("month", Some(EVENING), EVENING);
+    assert_eq!(past, Err(GrantError::ExpiryPast));
+    let grant = world.give("month", None, EVENING - 10 * DAY).unwrap();
+    assert_eq!(grant.expiry, Some(UnixSeconds(EVENING + 20 * DAY)));
+    // The asset's own window ends before.
+    let granted = world.decide_at(&user(), "premium", 0, NOW).ok().unwrap();
+    assert_eq!(granted.valid_until, Some(UnixSeconds(1_768_089_600)));
+    let granted = world.decide_at(&user(), "pay", 0, NOW).ok().unwrap();
+    assert_eq!(granted.valid_until, grant.expiry);
+    let last = UnixSeconds(EVENING + 20 * DAY - 1);
+    assert!(world.decide_at(&user(), "pay", 0, last).is_ok());
+    assert_eq!(
+        world.decide_at(&user(), "pay", 0, last + 1).err(),
+        Some(Denied::NotEntitled)
+    );
+    // Renewed, it counts from now; it is not a second grant.
+    let renewed = world.give("month", None, EVENING).unwrap();
+    assert_eq!(renewed.expiry, Some(UnixSeconds(EVENING + 30 * DAY)));
+    assert_eq!(
+        world.give("month", None, EVENING - DAY).unwrap(),
+        renewed,
+        "never shortened"
+    );
+    assert_eq!(world.grants.of(&user().id).len(), 1);
+    world.take("month", NOW).unwrap();
+    assert_eq!(world.denied(&user(), "pay", 0), Some(Denied::NotEntitled));
+    assert_eq!(world.take("month", NOW), Err(GrantError::NotGranted));
+    // The history stays, also over a start.
+    world.give("month", None, EVENING).unwrap();
+    let reopened = Grants::open(world.store.clone(), world.rights.catalog().clone()).unwrap();
+    let history = reopened.of(&user().id);
+    assert_eq!(history.len(), 2);
+    assert_eq!(history[0].revoked.map(|revoked| revoked.at), Some(NOW));
+    let erase = world.store.write(crate::store::Durability::Durable, |txn| {
+        erase_user(txn, &user().id)
+    });
+    erase.wait().unwrap();
+    assert!(world.grants.of(&user().id).is_empty());
+}
+
+#[test]
+fn grants_of_one_user_are_bounded() {
+    let world = world(Settings::default());
+    for round in 0..=i64::try_from(GRANTS_MAX).unwrap() {
+        world.give("month", None, EVENING + round).unwrap();
+        world.take("month", UnixSeconds(EVENING + round)).unwrap();
+    }
+    let history = world.grants.of(&user().id);
+    assert_eq!(history.len(), GRANTS_MAX);
+    assert_eq!(history[0].purchased_at, UnixSeconds(EVENING + 1));
+}
+
+#[test]
+fn a_default_offer_is_everybodys_within_its_sale() {
+    let world = world(Settings::default());
+    let at = |text: &str| UnixSeconds(DateTime::parse_from_rfc3339(text).unwrap().timestamp());
+    let pay = |now| world.decide_at(&user(), "pay", 0, now);
+    assert_eq!(
+        pay(at("2026-02-28T23:59:59Z")).err(),
+        Some(Denied::NotEntitled)
+    );
+    let end = at("2026-04-01T00:00:00Z");
+    assert_eq!(
+        pay(at("2026-03-01T00:00:00Z")).ok().unwrap().valid_until,
+        Some(end)
+    );
+    assert_eq!(pay(end).err(), Some(Denied::NotEntitled));
+}
+
+#[test]
+fn a_right_ends_with_the_catchup() {
+    let world = world(Settings::default());
+    let end_of = |asset, now| {
+        world
+            .decide_at(&user(), asset, 0, now)
+            .map(|granted| granted.valid_until)
+    };
+    let end = UnixSeconds(EVENING - HOUR + 7 * DAY);
+    assert_eq!(end_of("past", NOW).ok(), Some(Some(end)));
+    assert!(end_of("past", end - 1).is_ok());
+    assert_eq!(end_of("past", end).err(), Some(Denied::NotAvailable));
+    // A running one goes over into its catch-up.
+    assert_eq!(
+        end_of("now", NOW).ok(),
+        Some(Some(UnixSeconds(EVENING + HOUR + 7 * DAY)))
+    );
+    let playing = |asset, now| {
+        world
+            .decide_at(&user(), asset, 0, now)
+            .ok()
+            .unwrap()
+            .playing
+    };
+    assert!(matches!(playing("now", NOW), Playing::Live { at: NOW, .. }));
+    let stop = UnixSeconds(EVENING + HOUR);
+    assert!(matches!(playing("now", stop - 1), Playing::Live { .. }));
+    assert!(matches!(playing("now", stop), Playing::Catchup { .. }));
+    // A blackout's window opens at its stop.
+    assert_eq!(end_of("s-now", stop - 1).err(), Some(Denied::NoLiveRights));
+    assert!(matches!(playing("s-now", stop), Playing::Catchup { .. }));
+    assert_eq!(
+        end_of("now", UnixSeconds(EVENING - 1)).err(),
+        Some(Denied::NotAvailable)
+    );
+    assert!(end_of("now", UnixSeconds(EVENING)).is_ok());
+}
+
+#[test]
+fn a_livestream_is_judged_by_what_it_shows() {
+    let world = world(Settings::default());
+    let shown = |offset| match world
+        .decide_at(&user(), "news", offset, NOW)
+        .ok()
+        .unwrap()
+        .playing
+    {
+        Playing::Live { program, .. } => program.map(|program| program.title()),
+        Playing::Catchup { .. } | Playing::Vod { .. } => None,
+    };
+    assert_eq!(shown(0).as_deref(), Some("Now"));
+    assert_eq!(shown(-1_800).as_deref(), Some("Now"));
+    assert_eq!(shown(-1_801).as_deref(), Some("Before"));
+    // Before the guide begins there is a gap; nothing is withheld there.
+    assert_eq!(shown(-86_400), None);
+}
+
+#[test]
+fn the_pin_by_age() {
+    let world = world(Settings::default());
+    let lenient = Settings {
+        unrated_needs_pin: false,
+        ..Settings::default()
+    };
+    let lenient = self::world(lenient);
+    let mut limited = user();
+    limited.parental.enabled = true;
+    // The limit is 16.
+    for (asset, offset, asks, asks_if_lenient) in [
+        ("free", 0, false, false),
+        ("adult", 0, true, true),
+        ("unrated", 0, true, false),
+        ("news", 0, false, false),
+        ("news", -1_801, true, true),
+        ("before", 0, true, true),
+        ("past", 0, false, false),
+        // A gap is not rated.
+        ("news", -86_400, true, false),
+    ] {
+        let pin = |world: &World, user: &User| {
+            world
+                .decide_at(user, asset, offset, NOW)
+                .ok()
+                .unwrap()
+                .pin_needed
+        };
+        assert_eq!(pin(&world, &limited), asks, "{asset} {offset}");
+        assert_eq!(pin(&lenient, &limited), asks_if_lenient, "{asset} {offset}");
+        assert!(!pin(&world, &user()), "off for whoever switched it off");
+    }
+    limited.parental.limit = 19;
+    assert!(
+        !world
+            .decide_at(&limited, "adult", 0, NOW)
+            .ok()
+            .unwrap()
+            .pin_needed
+    );
+}
+
+#[test]
+fn the_pin_by_the_watershed() {
+    let settings = Settings {
+        rule: PinRule::Watershed,
+        night: Hours::parse("22:00", "06:00").unwrap(),
+        ..Settings::default()
+    };
+    let world = world(settings);
+    let mut limited = user();
+    limited.parental.enabled = true;
+    let tomorrow = UnixSeconds(EVENING + 14 * HOUR);
+    for (asset, asks) in [
+        // On this channel ratings count too.
+        ("s-20", true),
+        ("s-unrated", true),
+        ("s-22", true),
+        ("s-05", true),
+        ("s-06", false),
+        // On that one the start alone.
+        ("before", false),
+        ("next", false),
+        // Videos on demand have no start.
+        ("free", false),
+        ("adult", true),
+        ("unrated", true),
+    ] {
+        let granted = world.decide_at(&limited, asset, 0, tomorrow).ok().unwrap();
+        assert_eq!(granted.pin_needed, asks, "{asset}");
+        assert!(
+            !world
+                .decide_at(&user(), asset, 0, tomorrow)
+                .ok()
+                .unwrap()
+                .pin_needed
+        );
+    }
+    // Live at night, judged by the start of the program and not by the clock.
+    let pin_at = |hours: i64| {
+        let now = UnixSeconds(EVENING + hours * HOUR);
+        world
+            .decide_at(&limited, "strict", 0, now)
+            .ok()
+            .unwrap()
+            .pin_needed
+    };
+    assert!(pin_at(4) && pin_at(11) && !pin_at(12));
+    // In a gap the clock is all there is: 04:00, and 07:00 on a channel that verifies nothing.
+    let gap = |asset, hours| {
+        let now = UnixSeconds(EVENING + hours * HOUR);
+        world
+            .decide_at(&limited, asset, 0, now)
+            .ok()
+            .unwrap()
+            .pin_needed
+    };
+    assert!(gap("news", 10) && !gap("news", 13));
+}
+
+#[test]
+fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
+    let world = world(Settings {
+        rule: PinRule::Watershed,
+        ..Settings::default()
+    });
+    let mut limited = user();
+    limited.parental.enabled = true;
+    let snapshot = world.rights.catalog().snapshot();
+    let id = crate::types::LivestreamId::parse("news").unwrap();
+    let news = snapshot.livestream(&id).unwrap();
+    for (start, asks) in [
+        ("2026-03-28T20:59:59Z", false),
+        ("2026-03-28T21:00:00Z", true),
+        // Summer time begins on the 29th: six o'clock comes an hour sooner.
+        ("2026-03-29T03:59:59Z", true),
+        ("2026-03-29T04:00:00Z", false),
+        ("2026-03-29T20:00:00Z", true),
+        // And ends on 25 October: an hour later.
+        ("2026-10-24T20:00:00Z", true),
+        ("2026-10-25T04:59:59Z", true),
+        ("2026-10-25T05:00:00Z", false),
+        ("2026-10-25T20:59:59Z", false),
+    ] {
+        let start = UnixSeconds(DateTime::parse_from_rfc3339(start).unwrap().timestamp());
+        let settings = world.rights.settings();
+        let asked = settings.program_needs_pin(&limited, news, start, Some(0));
+        assert_eq!(asked, asks, "{start}");
+    }
+}
+
+#[test]
+fn why_names_every_offer_and_goes_on_after_a_denial() {
+    let world = world(Settings::default());
+    world.give("north", Some(EVENING + 1), EVENING).unwrap();
+    let italian = User {
+        country: Country::parse("IT").ok(),
+        ..user()
+    };
+    let asset = AssetId::parse("nordic").unwrap();
+    let explained = world
+        .rights
+        .why(&italian, &asset, LiveOffset::LIVE, None, NOW);
+    let steps: Vec<String> = explained
+        .steps
+        .iter()
+        .map(|step| {
+            let subject = step.subject.as_deref().unwrap_or("-");
+            format!("{} {} {subject} {}", step.passed, step.check, step.finding)
+        })
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "true asset - video on demand `nordic`",
+            "true country - IT, by the account",
+            "false offer north subscription offer: expired at 1768064401, and it does not hold in this country",
+            "false offer south pass offer: the user does not have it",
+            "true rights - is within its availability",
+        ]
+    );
+    assert_eq!(explained.denied, Some(Denied::NotEntitled));
+}
+
+#[test]
+fn a_right_can_be_asked_for_without_the_program_of_the_moment() {
+    let world = world(Settings::default());
+    let entitled = |asset: &str| {
+        let asset = AssetId::parse(asset).unwrap();
+        world.rights.is_entitled(&user(), &asset, None, NOW)
+    };
+    assert!(entitled("strict") && entitled("s-now") && entitled("later"));
+    assert!(!entitled("pay") && !entitled("none"));
+    world.give("month", None, EVENING).unwrap();
+    assert!(entitled("pay"));
+}
+
+#[test]
+fn the_bytes_of_a_grant_are_golden() {
+    let grant = Grant {
+        offer: offer("o"),
+        purchased_at: UnixSeconds(1),
+        expiry: Some(UnixSeconds(2)),
+        granted_by: Some(OperatorId::from_bytes([3; 16])),
+        revoked: Some(Revocation {
+            at: UnixSeconds(4),
+            by: None,
+        }),
+    };
+    let bytes = bincode::serde::encode_to_vec(&grant, bincode::config::standard()).unwrap();
+    assert_eq!(
+        HEXLOWER.encode(&bytes),
+        "016f0201040103030303030303030303030303030303010800"
+    );
+    assert_eq!(read_record::<Grant>(&bytes), Some(grant));
+}

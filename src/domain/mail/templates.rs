@@ -1,0 +1,389 @@
+//! The words of mails: templates by language, built in and from a directory.
+//!
+//! A template's text part begins with `Subject: …` and an empty line. `{email}`, `{link}`, `{pin}`
+//! and `{minutes}` stand for values; in the HTML part they are escaped. Nothing that a user wrote
+//! about themself goes into a mail: whoever signs up with another's address could write there.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::model::Kind;
+
+/// The largest template file, in bytes.
+const FILE_MAX: u64 = 256 * 1024;
+/// The language that every kind has.
+const FALLBACK: &str = "en";
+
+/// Why the templates of a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// A file or the directory cannot be read.
+    #[error("{file}: {source}")]
+    Unreadable {
+        /// Which.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A template is wrong.
+    #[error("{file}: {what}")]
+    Wrong {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// What a template may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Email,
+    Link,
+    Pin,
+    Minutes,
+}
+
+/// The values of one mail.
+pub(super) struct Values {
+    pub(super) email: String,
+    pub(super) link: String,
+    pub(super) pin: String,
+    pub(super) minutes: String,
+}
+
+impl Values {
+    fn get(&self, name: Name) -> &str {
+        match name {
+            Name::Email => &self.email,
+            Name::Link => &self.link,
+            Name::Pin => &self.pin,
+            Name::Minutes => &self.minutes,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Piece {
+    Text(String),
+    Value(Name),
+}
+
+#[derive(Debug, Default)]
+struct Part(Vec<Piece>);
+
+#[derive(Default)]
+struct Template {
+    subject: String,
+    text: Part,
+    html: Part,
+}
+
+/// A mail's words.
+pub(super) struct Rendered {
+    pub(super) subject: String,
+    pub(super) text: String,
+    pub(super) html: String,
+}
+
+/// All templates, by language and kind.
+pub(super) struct Templates(HashMap<(String, &'static str), Template>);
+
+macro_rules! built_in {
+    ($($language:literal)+) => {
+        [$(
+            ($language, Kind::Reset,
+             include_str!(concat!("../../../data/mail/", $language, "/reset.txt")),
+             include_str!(concat!("../../../data/mail/", $language, "/reset.html"))),
+            ($language, Kind::PasswordChanged,
+             include_str!(concat!("../../../data/mail/", $language, "/password-changed.txt")),
+             include_str!(concat!("../../../data/mail/", $language, "/password-changed.html"))),
+            ($language, Kind::Pin,
+             include_str!(concat!("../../../data/mail/", $language, "/pin.txt")),
+             include_str!(concat!("../../../data/mail/", $language, "/pin.html"))),
+            ($language, Kind::Test,
+             include_str!(concat!("../../../data/mail/", $language, "/test.txt")),
+             include_str!(concat!("../../../data/mail/", $language, "/test.html"))),
+        )+]
+    };
+}
+
+impl Templates {
+    /// The built-in templates.
+    pub(super) fn built_in() -> Result<Self, TemplateError> {
+        let mut templates = Self(HashMap::new());
+        for (language, kind, text, html) in built_in!("en" "sv" "de") {
+            templates.set_text(language, kind, text)?;
+            templates.set_html(language, kind, html)?;
+        }
+        Ok(templates)
+    }
+
+    /// Takes over what a directory has: `{language}/{kind}.txt` and `{language}/{kind}.html`.
+    pub(super) fn read_directory(&mut self, directory: &Path) -> Result<(), TemplateError> {
+        let unreadable = |path: &Path, source| TemplateError::Unreadable {
+            file: path.display().to_string(),
+            source,
+        };
+        let entries = fs::read_dir(directory).map_err(|e| unreadable(directory, e))?;
+        for entry in entries {
+            let path = entry.map_err(|e| unreadable(directory, e))?.path();
+            let Some(language) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            for kind in Kind::ALL.into_iter().filter(|_| path.is_dir()) {
+                let text = read(&path.join(kind.as_str()).with_extension("txt"))?;
+                let html = read(&path.join(kind.as_str()).with_extension("html"))?;
+                if text.is_none() && html.is_none() {
+                    continue;
+                }
+                text.map_or(Ok(()), |text| self.set_text(language, kind, &text))?;
+                html.map_or(Ok(()), |html| self.set_html(language, kind, &html))?;
+                self.check_whole(language, kind)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The mail of a kind in the first of the languages that has it; `pt-BR` is also `pt`.
+    pub(super) fn render(&self, kind: Kind, languages: &[&str], values: &Values) -> Rendered {
+        let template = languages
+            .iter()
+            .flat_map(|tag| [*tag, tag.split('-').next().unwrap_or_default()])
+            .chain([FALLBACK])
+            .find_map(|tag| self.0.get(&(tag.to_owned(), kind.as_str())));
+        match template {
+            Some(template) => Rendered {
+                subject: template.subject.clone(),
+                text: template.text.render(values, false),
+                html: template.html.render(values, true),
+            },
+            // The fall-back language has every kind, by the test below.
+            None => Rendered {
+                subject: kind.as_str().to_owned(),
+                text: String::new(),
+                html: String::new(),
+            },
+        }
+    }
+
+    fn set_text(&mut self, language: &str, kind: Kind, source: &str) -> Result<(), TemplateError> {
+        let wrong = |what: String| wrong(language, kind, "txt", what);
+        let source = source.replace("\r\n", "\n");
+        let (subject, body) = source
+            .strip_prefix("Subject: ")
+            .and_then(|rest| rest.split_once("\n\n"))
+            .filter(|(subject, _)| !subject.contains('\n') && !subject.trim().is_empty())
+            .ok_or_else(|| wrong("begins with `Subject: …` and an empty line".to_owned()))?;
+        let text = Part::parse(body).map_err(wrong)?;
+        let template = self.entry(language, kind);
+        subject.trim().clone_into(&mut template.subject);
+        template.text = text;
+        Ok(())
+    }
+
+    fn set_html(&mut self, language: &str, kind: Kind, source: &str) -> Result<(), TemplateError> {
+        let html = Part::parse(source).map_err(|what| wrong(language, kind, "html", what))?;
+        self.entry(language, kind).html = html;
+        Ok(())
+    }
+
+    fn entry(&mut self, language: &str, kind: Kind) -> &mut Template {
+        self.0
+            .entry((language.to_owned(), kind.as_str()))
+            .or_default()
+    }
+
+    /// A language of its own needs both parts; one that is built in may replace one.
+    fn check_whole(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
+        let template = self.0.get(&(language.to_owned(), kind.as_str()));
+        let missing = match template {
+            Some(template) if template.text.0.is_empty() => "txt",
+            Some(template) if template.html.0.is_empty() => "html",
+            _ => return Ok(()),
+        };
+        Err(wrong(language, kind, missing, "is missing".to_owned()))
+    }
+}
+
+fn wrong(language: &str, kind: Kind, extension: &str, what: String) -> TemplateError {
+    TemplateError::Wrong {
+        file: format!("{language}/{}.{extension}", kind.as_str()),
+        what,
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, TemplateError> {
+    let unreadable = |source| TemplateError::Unreadable {
+        file: path.display().to_string(),
+        source,
+    };
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+        Ok(metadata) if metadata.len() > FILE_MAX => {
+            return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
+        }
+        Ok(_) => {}
+    }
+    fs::read_to_string(path).map(Some).map_err(unreadable)
+}
+
+impl Part {
+    /// Takes a template apart. Braces around anything but a lower-case word are text, so that style
+    /// sheets need no quoting.
+    fn parse(mut source: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        while let Some((before, after)) = source.split_once('{') {
+            let word = after.split_once('}').filter(|(word, _)| {
+                !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase())
+            });
+            pieces.push(Piece::Text(before.to_owned()));
+            match word {
+                Some((word, rest)) => {
+                    pieces.push(Piece::Value(match word {
+                        "email" => Name::Email,
+                        "link" => Name::Link,
+                        "pin" => Name::Pin,
+                        "minutes" => Name::Minutes,
+                        other => return Err(format!("there is no value `{{{other}}}`")),
+                    }));
+                    source = rest;
+                }
+                None => {
+                    pieces.push(Piece::Text("{".to_owned()));
+                    source = after;
+                }
+            }
+        }
+        pieces.push(Piece::Text(source.to_owned()));
+        Ok(Self(pieces))
+    }
+
+    fn render(&self, values: &Values, html: bool) -> String {
+        let mut out = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Value(name) if html => escape(values.get(*name), &mut out),
+                Piece::Value(name) => out.push_str(values.get(*name)),
+            }
+        }
+        out
+    }
+}
+
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> Values {
+        Values {
+            email: "o'hara&co@example.com".to_owned(),
+            link: "https://x.example/?a=1&token=\"<t>\"".to_owned(),
+            pin: "1234".to_owned(),
+            minutes: "30".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_language_has_every_kind_whole() {
+        let templates = Templates::built_in().unwrap();
+        assert_eq!(templates.0.len(), 3 * Kind::ALL.len());
+        for language in ["en", "sv", "de"] {
+            for kind in Kind::ALL {
+                templates.check_whole(language, kind).unwrap();
+                let mail = templates.render(kind, &[language], &values());
+                let secret = match kind {
+                    Kind::Reset => values().link,
+                    Kind::Pin => values().pin,
+                    Kind::PasswordChanged | Kind::Test => String::new(),
+                };
+                assert!(mail.text.contains(&secret), "{language} {kind:?}");
+                assert!(!mail.subject.contains('{') && !mail.text.contains('{'));
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_escaped_in_html_alone() {
+        let templates = Templates::built_in().unwrap();
+        let mail = templates.render(Kind::Reset, &["en"], &values());
+        assert!(mail.text.contains("?a=1&token=\"<t>\""));
+        assert!(mail.html.contains("?a=1&amp;token=&quot;&lt;t&gt;&quot;"));
+        assert!(mail.html.contains("o&#39;hara&amp;co@example.com"));
+    }
+
+    #[test]
+    fn the_nearest_language_is_taken() {
+        let templates = Templates::built_in().unwrap();
+        let subject =
+            |languages: &[&str]| templates.render(Kind::Pin, languages, &values()).subject;
+        assert_eq!(subject(&["sv-FI"]), "Din PIN-kod");
+        assert_eq!(subject(&["fi", "de"]), "Ihr PIN-Code");
+        assert_eq!(subject(&["fi"]), "Your PIN code");
+        assert_eq!(subject(&[]), "Your PIN code");
+    }
+
+    #[test]
+    fn a_directory_overrides_and_adds() {
+        let directory = tempfile::tempdir().unwrap();
+        let fi = directory.path().join("fi");
+        fs::create_dir(&fi).unwrap();
+        fs::write(
+            fi.join("pin.txt"),
+            "Subject: PIN-koodi\r\n\r\n{pin} { x }\r\n",
+        )
+        .unwrap();
+        let mut templates = Templates::built_in().unwrap();
+        let error = templates.read_directory(directory.path()).unwrap_err();
+        assert_eq!(error.to_string(), "fi/pin.html: is missing");
+        fs::write(fi.join("pin.html"), "<style>p{color:red}</style>{pin}").unwrap();
+        templates.read_directory(directory.path()).unwrap();
+        let mail = templates.render(Kind::Pin, &["fi"], &values());
+        assert_eq!(mail.subject, "PIN-koodi");
+        assert_eq!(mail.text, "1234 { x }\n");
+        assert_eq!(mail.html, "<style>p{color:red}</style>1234");
+    }
+
+    #[test]
+    fn a_wrong_template_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let en = directory.path().join("en");
+        fs::create_dir(&en).unwrap();
+        let mut templates = Templates::built_in().unwrap();
+        for (text, what) in [
+            (
+                "Subject: a\n\n{nmae}",
+                "en/pin.txt: there is no value `{nmae}`",
+            ),
+            (
+                "Hello",
+                "en/pin.txt: begins with `Subject: …` and an empty line",
+            ),
+            (
+                "Subject: a\nBcc: b\n\nc",
+                "en/pin.txt: begins with `Subject: …` and an empty line",
+            ),
+        ] {
+            fs::write(en.join("pin.txt"), text).unwrap();
+            let error = templates.read_directory(directory.path()).unwrap_err();
+            assert_eq!(error.to_string(), what);
+        }
+    }
+}

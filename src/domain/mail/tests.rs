@@ -1,0 +1,168 @@
+//! The rules of the queue, and the bytes of its record.
+
+use super::*;
+use crate::ports::entropy::SeededEntropy;
+use crate::types::time::{DAY, HOUR};
+
+const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
+
+fn mail() -> (Store, Mail) {
+    let store = Store::in_memory(schema(Schema::default()));
+    let settings = Settings {
+        reset_url: "https://tv.example/{locale}/reset?token={token}".to_owned(),
+        ..Settings::default()
+    };
+    let mail = Mail::open(store.clone(), Arc::new(SeededEntropy::new(1)), settings).unwrap();
+    (store, mail)
+}
+
+fn draft(kind: Kind, to: &str, secret: &str) -> Draft {
+    Draft {
+        kind,
+        to: Email::parse(to).unwrap(),
+        user: Some(UserId::from_bytes([7; 16])),
+        locale: Locale::parse("sv").ok(),
+        secret: secret.to_owned(),
+        good_for: 1_800,
+    }
+}
+
+fn queue(store: &Store, mail: &Mail, draft: Draft, now: UnixSeconds) -> MailId {
+    let mail = mail.clone();
+    store
+        .write(Durability::Durable, move |txn| {
+            mail.enqueue(txn, draft, now)
+        })
+        .wait()
+        .unwrap()
+}
+
+#[test]
+fn mails_are_listed_newest_first_within_a_second_too() {
+    let (store, mail) = mail();
+    let ids: Vec<_> = (0..5)
+        .map(|n| {
+            queue(
+                &store,
+                &mail,
+                draft(Kind::Reset, "a@b.example", "t"),
+                NOW + n / 3,
+            )
+        })
+        .collect();
+    let listed: Vec<_> = mail.list(10).unwrap().into_iter().map(|m| m.id).collect();
+    assert!(listed.iter().eq(ids.iter().rev()));
+    assert_eq!(mail.list(2).unwrap().len(), 2);
+}
+
+#[test]
+fn a_reset_mail_carries_the_configured_address() {
+    let (store, mail) = mail();
+    let id = queue(
+        &store,
+        &mail,
+        draft(Kind::Reset, "a@b.example", "pgr_x"),
+        NOW,
+    );
+    let letter = mail.show(&id).unwrap().unwrap();
+    assert_eq!(letter.summary.subject, "Välj ett nytt lösenord");
+    let link = "https://tv.example/sv/reset?token=pgr_x";
+    assert!(letter.text.contains(link) && letter.text.contains("inom 30 minuter"));
+    assert!(letter.html.contains(&format!("href=\"{link}\"")));
+    assert!(mail.show(&MailId::from_bytes([0; 16])).unwrap().is_none());
+}
+
+#[test]
+fn secrets_go_before_their_mails() {
+    let (store, mail) = mail();
+    let reset = queue(
+        &store,
+        &mail,
+        draft(Kind::Reset, "a@b.example", "pgr_x"),
+        NOW,
+    );
+    let pin = queue(&store, &mail, draft(Kind::Pin, "a@b.example", "4711"), NOW);
+    let text = |id| mail.show(id).unwrap().map(|letter| letter.text);
+    assert_eq!(mail.sweep(NOW + 24 * HOUR - 1), Ok(0));
+    assert_eq!(mail.sweep(NOW + 24 * HOUR), Ok(1));
+    assert!(!text(&reset).unwrap().contains("pgr_x"));
+    assert!(text(&pin).unwrap().contains("4711"));
+    assert_eq!(mail.sweep(NOW + 7 * DAY), Ok(1));
+    assert!(!text(&pin).unwrap().contains("4711"));
+    assert_eq!(mail.sweep(NOW + 30 * DAY - 1), Ok(0));
+    assert_eq!(mail.sweep(NOW + 30 * DAY), Ok(2));
+    assert!(mail.list(10).unwrap().is_empty());
+    assert!(store.verify().unwrap().iter().all(|r| r.is_sound()));
+}
+
+#[test]
+fn a_long_queue_is_swept_whole() {
+    let (store, mail) = mail();
+    for _ in 0..BATCH * 2 + 1 {
+        queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
+    }
+    // In one go the secrets go and then the mails themselves.
+    mail.sweep(NOW + 30 * DAY).unwrap();
+    mail.sweep(NOW + 30 * DAY).unwrap();
+    assert!(mail.list(1).unwrap().is_empty());
+}
+
+#[test]
+fn the_queue_is_bounded() {
+    let (store, mail) = mail();
+    let first = queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
+    // A neighbour of the last number that still has room.
+    let key = (!(MAILS_MAX - 1), [0; 8]);
+    store
+        .write(Durability::Durable, move |txn| -> Result<(), StoreError> {
+            let record = txn.get::<Mails>(&key_of(&first))?.unwrap();
+            txn.put::<Mails>(&key, &record)
+        })
+        .wait()
+        .unwrap();
+    queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
+    assert!(mail.show(&first).unwrap().is_none());
+    assert_eq!(mail.list(10).unwrap().len(), 2);
+}
+
+#[test]
+fn what_is_about_a_user_can_be_told_and_erased() {
+    let (store, mail) = mail();
+    let user = UserId::from_bytes([7; 16]);
+    queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
+    let newest = queue(&store, &mail, draft(Kind::Pin, "a@b.example", "1"), NOW);
+    let other = Draft {
+        user: Some(UserId::from_bytes([8; 16])),
+        ..draft(Kind::Pin, "c@d.example", "1")
+    };
+    let kept = queue(&store, &mail, other, NOW);
+    let about = mail.about(&user).unwrap();
+    assert_eq!((about.len(), about[0].summary.id), (2, newest));
+    store
+        .write(Durability::Durable, move |txn| erase_user(txn, &user))
+        .wait()
+        .unwrap();
+    let left: Vec<_> = mail.list(10).unwrap().into_iter().map(|m| m.id).collect();
+    assert_eq!(left, [kept]);
+}
+
+#[test]
+fn the_record_is_golden() {
+    let record = MailRecord {
+        kind: Kind::Pin,
+        to: Email::parse("a@b.c").unwrap(),
+        user: Some(UserId::from_bytes([7; 16])),
+        locale: Locale::parse("sv").ok(),
+        secret: Some("1".to_owned()),
+        good_for: 1,
+        created: UnixSeconds(1),
+        status: Status::Sink,
+    };
+    let expected = format!(
+        "01 02 05 6140622e63 01 {} 01 02 7376 01 01 31 02 02 00",
+        "07".repeat(16)
+    );
+    assert_eq!(crate::store::golden(&record), expected.replace(' ', ""));
+    let key = (!5, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(key_of(&id_of(&key)), key);
+}

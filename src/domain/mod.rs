@@ -1,0 +1,33 @@
+//! What the service knows and decides: synchronous, (now, typed arguments) to a result.
+//!
+//! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
+
+pub mod accounts;
+pub mod catalog;
+pub mod entitlement;
+pub mod mail;
+pub mod operators;
+pub mod partners;
+pub mod playback;
+pub mod schedule;
+pub mod surroundings;
+pub mod telemetry;
+pub mod upkeep;
+
+use crate::store::Schema;
+/// What can go wrong in the store, as the errors of the services carry it.
+pub use crate::store::StoreError;
+
+/// Every table of the service.
+#[must_use]
+pub fn schema() -> Schema {
+    let schema = partners::schema(Schema::default());
+    let schema = operators::schema(schema);
+    let schema = accounts::schema(schema);
+    let schema = mail::schema(schema);
+    let schema = catalog::schema(schema);
+    let schema = entitlement::schema(schema);
+    let schema = schedule::tables::schema(schema);
+    let schema = playback::schema(schema);
+    telemetry::schema(schema)
+}

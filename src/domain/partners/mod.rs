@@ -1,0 +1,266 @@
+//! Partners and their access tokens (interface, part 5): whose client application asks.
+//!
+//! A token is shown once and kept as its hash. What partners' users are is not for this module.
+
+mod error;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+
+pub use error::PartnersError;
+
+use crate::ports::Entropy;
+use crate::store::{Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::types::{PartnerId, Token, TokenHash, UnixSeconds};
+use tables::{PartnerRecord, PartnerTokenRecord, PartnersByName, TokensByPartner};
+
+/// How many tokens a partner may have: enough to rotate, few enough to list.
+pub const TOKENS_MAX: usize = 100;
+/// The longest name, in characters.
+const NAME_MAX: usize = 128;
+
+/// Adds this module's tables.
+#[must_use]
+pub fn schema(schema: Schema) -> Schema {
+    schema
+        .with::<tables::Partners>()
+        .with::<tables::PartnerTokens>()
+}
+
+/// A partner as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partner {
+    /// Its id.
+    pub id: PartnerId,
+    /// Its name, unique.
+    pub name: String,
+    /// When it was made.
+    pub created: UnixSeconds,
+    /// Whether its tokens are refused.
+    pub disabled: bool,
+    /// Its tokens, oldest first.
+    pub tokens: Vec<PartnerToken>,
+}
+
+/// What may be told of an access token once it has been shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartnerToken {
+    /// The handle by which it is revoked: the first 48 bits of its hash in hexadecimal, of which
+    /// nobody makes the token.
+    pub id: String,
+    /// When it was made.
+    pub created: UnixSeconds,
+}
+
+fn handle(hash: &TokenHash) -> String {
+    HEXLOWER.encode(hash.as_bytes().first_chunk::<6>().unwrap_or(&[0; 6]))
+}
+
+/// The partners of an appliance.
+#[derive(Clone)]
+pub struct Partners {
+    store: Store,
+    entropy: Arc<dyn Entropy>,
+    partners: Arc<MemoryTable<tables::Partners>>,
+    tokens: Arc<MemoryTable<tables::PartnerTokens>>,
+}
+
+impl Partners {
+    /// The partners of a store.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn open(store: Store, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
+        let partners = Arc::new(MemoryTable::default());
+        let tokens = Arc::new(MemoryTable::default());
+        store.attach::<tables::Partners>(Arc::clone(&partners) as _)?;
+        store.attach::<tables::PartnerTokens>(Arc::clone(&tokens) as _)?;
+        Ok(Self {
+            store,
+            entropy,
+            partners,
+            tokens,
+        })
+    }
+
+    /// The partner of an access token, from memory. Unknown, revoked and of a disabled or removed
+    /// partner: alike nothing.
+    #[must_use]
+    pub fn authenticate(&self, token: &TokenHash) -> Option<PartnerId> {
+        let partner = self.tokens.get(token)?.partner;
+        let known = self.partners.get(&partner)?;
+        (!known.disabled).then_some(partner)
+    }
+
+    /// Makes a partner with a first token, which is shown this once.
+    ///
+    /// # Errors
+    /// [`PartnersError::NameMalformed`], [`PartnersError::NameInUse`].
+    pub fn add(&self, name: &str, now: UnixSeconds) -> Result<(PartnerId, Token), PartnersError> {
+        let name = name.trim();
+        let length = name.chars().take(NAME_MAX + 1).count();
+        if length == 0 || length > NAME_MAX || name.chars().any(char::is_control) {
+            return Err(PartnersError::NameMalformed);
+        }
+        let record = PartnerRecord {
+            name: name.to_owned(),
+            created: now,
+            disabled: false,
+        };
+        let id = PartnerId::from_bytes(self.entropy.array());
+        let token = Token::new_partner(self.entropy.array());
+        let hash = token.hash();
+        self.change(move |txn| {
+            if txn.find::<PartnersByName>(&record.name)?.is_some() {
+                return Err(PartnersError::NameInUse);
+            }
+            txn.put::<tables::Partners>(&id, &record)?;
+            put_token(txn, &hash, id, now)
+        })?;
+        Ok((id, token))
+    }
+
+    /// The partner that an operator names by id or by name.
+    #[must_use]
+    pub fn resolve(&self, text: &str) -> Option<PartnerId> {
+        if let Ok(id) = PartnerId::parse(text)
+            && self.partners.get(&id).is_some()
+        {
+            return Some(id);
+        }
+        let mut found = None;
+        self.partners.for_each(|id, partner| {
+            if partner.name == text {
+                found = Some(*id);
+            }
+        });
+        found
+    }
+
+    /// Every partner, by name.
+    #[must_use]
+    pub fn list(&self) -> Vec<Partner> {
+        let mut partners = Vec::with_capacity(self.partners.len());
+        self.partners.for_each(|id, record| {
+            partners.push(Partner {
+                id: *id,
+                name: record.name.clone(),
+                created: record.created,
+                disabled: record.disabled,
+                tokens: Vec::new(),
+            });
+        });
+        self.tokens.for_each(|hash, token| {
+            if let Some(partner) = partners.iter_mut().find(|p| p.id == token.partner) {
+                partner.tokens.push(PartnerToken {
+                    id: handle(hash),
+                    created: token.created,
+                });
+            }
+        });
+        for partner in &mut partners {
+            partner
+                .tokens
+                .sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        }
+        partners.sort_by(|a, b| a.name.cmp(&b.name));
+        partners
+    }
+
+    /// Gives a partner a further token, which is shown this once.
+    ///
+    /// # Errors
+    /// [`PartnersError::NotFound`], [`PartnersError::TooManyTokens`].
+    pub fn add_token(
+        &self,
+        id: PartnerId,
+        now: UnixSeconds,
+    ) -> Result<(PartnerToken, Token), PartnersError> {
+        let token = Token::new_partner(self.entropy.array());
+        let hash = token.hash();
+        self.change(move |txn| {
+            if txn.get::<tables::Partners>(&id)?.is_none() {
+                return Err(PartnersError::NotFound);
+            }
+            if tokens_of(txn, &id)?.len() >= TOKENS_MAX {
+                return Err(PartnersError::TooManyTokens);
+            }
+            put_token(txn, &hash, id, now)
+        })?;
+        let handle = PartnerToken {
+            id: handle(&hash),
+            created: now,
+        };
+        Ok((handle, token))
+    }
+
+    /// Revokes the token of a handle; it is refused on the very next request.
+    ///
+    /// # Errors
+    /// [`PartnersError::TokenNotFound`].
+    pub fn revoke_token(&self, id: PartnerId, token: &str) -> Result<(), PartnersError> {
+        let token = token.to_ascii_lowercase();
+        self.change(move |txn| {
+            let hash = tokens_of(txn, &id)?
+                .into_iter()
+                .find(|hash| handle(hash) == token)
+                .ok_or(PartnersError::TokenNotFound)?;
+            Ok(txn.delete::<tables::PartnerTokens>(&hash)?)
+        })
+    }
+
+    /// Refuses all tokens of a partner from the next request on, or takes them again.
+    ///
+    /// # Errors
+    /// [`PartnersError::NotFound`].
+    pub fn set_disabled(&self, id: PartnerId, disabled: bool) -> Result<(), PartnersError> {
+        self.change(move |txn| {
+            let record = txn
+                .get::<tables::Partners>(&id)?
+                .ok_or(PartnersError::NotFound)?;
+            Ok(txn.put::<tables::Partners>(&id, &PartnerRecord { disabled, ..record })?)
+        })
+    }
+
+    /// Removes a partner and its tokens. Its users are erased first, by whoever calls this.
+    ///
+    /// # Errors
+    /// [`PartnersError::NotFound`].
+    pub fn remove(&self, id: PartnerId) -> Result<(), PartnersError> {
+        self.change(move |txn| {
+            if txn.get::<tables::Partners>(&id)?.is_none() {
+                return Err(PartnersError::NotFound);
+            }
+            for hash in tokens_of(txn, &id)? {
+                txn.delete::<tables::PartnerTokens>(&hash)?;
+            }
+            Ok(txn.delete::<tables::Partners>(&id)?)
+        })
+    }
+
+    fn change(
+        &self,
+        plan: impl FnOnce(&mut Txn<'_>) -> Result<(), PartnersError> + Send + 'static,
+    ) -> Result<(), PartnersError> {
+        self.store.write(Durability::Durable, plan).wait()
+    }
+}
+
+fn put_token(
+    txn: &mut Txn<'_>,
+    hash: &TokenHash,
+    partner: PartnerId,
+    created: UnixSeconds,
+) -> Result<(), PartnersError> {
+    let record = PartnerTokenRecord { partner, created };
+    Ok(txn.put::<tables::PartnerTokens>(hash, &record)?)
+}
+
+fn tokens_of(txn: &Txn<'_>, id: &PartnerId) -> Result<Vec<TokenHash>, StoreError> {
+    let tokens = txn.scan_index::<TokensByPartner>(id, TOKENS_MAX)?;
+    Ok(tokens.into_iter().map(|(_, hash)| hash).collect())
+}

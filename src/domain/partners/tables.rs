@@ -1,0 +1,75 @@
+//! The tables of partners and of their tokens.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{Entries, Index, Record, Table, TreeName};
+use crate::types::{PartnerId, TokenHash, UnixSeconds};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PartnerRecord {
+    pub(super) name: String,
+    pub(super) created: UnixSeconds,
+    pub(super) disabled: bool,
+}
+
+impl Record for PartnerRecord {}
+
+/// Partners by id; mirrored.
+pub(super) struct Partners;
+
+impl Table for Partners {
+    const NAME: TreeName = "partners";
+    type Key = PartnerId;
+    type Record = PartnerRecord;
+    const INDEXES: &'static [TreeName] = &[PartnersByName::NAME];
+
+    fn index(key: &PartnerId, record: &PartnerRecord, entries: &mut Entries) {
+        let PartnerRecord {
+            name,
+            created: _,
+            disabled: _,
+        } = record;
+        entries.add::<PartnersByName>(name, key);
+    }
+}
+
+/// Keeps names unique.
+pub(super) struct PartnersByName;
+
+impl Index for PartnersByName {
+    const NAME: TreeName = "partners.by_name";
+    type Table = Partners;
+    type Key = String;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PartnerTokenRecord {
+    pub(super) partner: PartnerId,
+    pub(super) created: UnixSeconds,
+}
+
+impl Record for PartnerTokenRecord {}
+
+/// Access tokens by their hash; mirrored.
+pub(super) struct PartnerTokens;
+
+impl Table for PartnerTokens {
+    const NAME: TreeName = "partner_tokens";
+    type Key = TokenHash;
+    type Record = PartnerTokenRecord;
+    const INDEXES: &'static [TreeName] = &[TokensByPartner::NAME];
+
+    fn index(key: &TokenHash, record: &PartnerTokenRecord, entries: &mut Entries) {
+        let PartnerTokenRecord { partner, created } = record;
+        entries.add::<TokensByPartner>(&(*partner, *created), key);
+    }
+}
+
+/// The tokens of a partner, oldest first.
+pub(super) struct TokensByPartner;
+
+impl Index for TokensByPartner {
+    const NAME: TreeName = "partner_tokens.by_partner";
+    type Table = PartnerTokens;
+    type Key = (PartnerId, UnixSeconds);
+}

@@ -1,0 +1,114 @@
+//! The rules of partners, and the bytes of their records.
+
+use super::*;
+use crate::ports::entropy::SeededEntropy;
+
+const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
+
+fn partners() -> (Store, Partners) {
+    let store = Store::in_memory(schema(Schema::default()));
+    let partners = Partners::open(store.clone(), Arc::new(SeededEntropy::new(1))).unwrap();
+    (store, partners)
+}
+
+fn presented(token: &Token) -> TokenHash {
+    TokenHash::of_partner_token(token.reveal()).unwrap()
+}
+
+#[test]
+fn a_token_leads_to_its_partner_until_it_is_revoked() {
+    let (store, partners) = partners();
+    let (acme, first) = partners.add("Acme", NOW).unwrap();
+    let (other, others) = partners.add("Other", NOW).unwrap();
+    let (_, second) = partners.add_token(acme, NOW + 1).unwrap();
+    for (token, partner) in [(&first, acme), (&second, acme), (&others, other)] {
+        assert_eq!(partners.authenticate(&presented(token)), Some(partner));
+    }
+    let listed = partners.list();
+    assert_eq!(listed[0].tokens.len(), 2);
+    partners
+        .revoke_token(acme, &listed[0].tokens[0].id.to_uppercase())
+        .unwrap();
+    assert_eq!(partners.authenticate(&presented(&first)), None);
+    assert_eq!(partners.authenticate(&presented(&second)), Some(acme));
+    // A handle of another partner's token is no handle here.
+    assert_eq!(
+        partners.revoke_token(acme, &listed[1].tokens[0].id),
+        Err(PartnersError::TokenNotFound)
+    );
+    assert!(store.verify().unwrap().iter().all(|r| r.is_sound()));
+}
+
+#[test]
+fn a_disabled_or_removed_partner_is_unknown_at_once() {
+    let (store, partners) = partners();
+    let (id, token) = partners.add("Acme", NOW).unwrap();
+    partners.set_disabled(id, true).unwrap();
+    assert_eq!(partners.authenticate(&presented(&token)), None);
+    partners.set_disabled(id, false).unwrap();
+    assert_eq!(partners.authenticate(&presented(&token)), Some(id));
+    partners.remove(id).unwrap();
+    assert_eq!(partners.authenticate(&presented(&token)), None);
+    assert_eq!(partners.remove(id), Err(PartnersError::NotFound));
+    assert!(partners.list().is_empty());
+    assert!(store.verify().unwrap().iter().all(|r| r.is_sound()));
+}
+
+#[test]
+fn names_are_unique_and_lead_to_partners() {
+    let (_, partners) = partners();
+    let (id, _) = partners.add(" Acme ", NOW).unwrap();
+    assert_eq!(
+        partners.add("Acme", NOW).map(|_| ()),
+        Err(PartnersError::NameInUse)
+    );
+    for bad in ["", "  ", "a\nb", &"x".repeat(129)] {
+        assert_eq!(
+            partners.add(bad, NOW).map(|_| ()),
+            Err(PartnersError::NameMalformed)
+        );
+    }
+    assert_eq!(partners.resolve("Acme"), Some(id));
+    assert_eq!(partners.resolve(&id.to_string()), Some(id));
+    assert_eq!(partners.resolve("acme"), None);
+}
+
+#[test]
+fn tokens_are_bounded() {
+    let (_, partners) = partners();
+    let (id, _) = partners.add("Acme", NOW).unwrap();
+    for _ in 1..TOKENS_MAX {
+        partners.add_token(id, NOW).unwrap();
+    }
+    assert_eq!(
+        partners.add_token(id, NOW).map(|_| ()),
+        Err(PartnersError::TooManyTokens)
+    );
+}
+
+#[test]
+fn what_is_stored_is_there_for_the_next_start() {
+    let (store, partners) = partners();
+    let (id, token) = partners.add("Acme", NOW).unwrap();
+    let again = Partners::open(store, Arc::new(SeededEntropy::new(2))).unwrap();
+    assert_eq!(again.authenticate(&presented(&token)), Some(id));
+}
+
+#[test]
+fn the_records_are_golden() {
+    let partner = PartnerRecord {
+        name: "A".to_owned(),
+        created: UnixSeconds(1),
+        disabled: true,
+    };
+    assert_eq!(
+        crate::store::golden(&partner),
+        "01014102 01".replace(' ', "")
+    );
+    let token = PartnerTokenRecord {
+        partner: PartnerId::from_bytes([7; 16]),
+        created: UnixSeconds(1),
+    };
+    let expected = format!("01{}02", "07".repeat(16));
+    assert_eq!(crate::store::golden(&token), expected);
+}

@@ -1,0 +1,76 @@
+//! Why playback is refused: situations that the interface has words for.
+
+use crate::store::StoreError;
+use crate::types::{SessionId, UnixSeconds};
+
+use super::model::EndReason;
+
+/// A session that stands in the way of a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InTheWay {
+    /// Its id, with which the user may end it.
+    pub session: SessionId,
+    /// The model of its device.
+    pub model: String,
+    /// When it began.
+    pub since: UnixSeconds,
+}
+
+/// Why a preflight, heartbeat, license or change of a session is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaybackError {
+    /// The DRM system and the protocol or the asset do not go together here.
+    #[error("{0}")]
+    DrmProtocolMismatch(&'static str),
+    /// The entitlement is bad, expired, or for another user, asset, partner or device: alike.
+    #[error("the entitlement is not valid here")]
+    EntitlementInvalid,
+    /// The entitlement does not reach to this country.
+    #[error("not from this country")]
+    GeoBlocked,
+    /// The user has as many devices as may be.
+    #[error("no further device may be registered")]
+    DeviceLimitReached,
+    /// The user has as many streams as may be; the sessions in the way, oldest first.
+    #[error("no further stream may run")]
+    StreamLimitReached(Vec<InTheWay>),
+    /// The catalogue has no such asset any more.
+    #[error("no such asset")]
+    AssetNotFound,
+    /// The asset has no address for the protocol.
+    #[error("the asset has no address for this protocol")]
+    ProtocolNotAvailable,
+    /// No such session.
+    #[error("no such session")]
+    SessionNotFound,
+    /// The session has ended.
+    #[error("the session has ended")]
+    SessionEnded(EndReason),
+    /// The entitlement has expired while playing.
+    #[error("the entitlement has expired")]
+    EntitlementExpired,
+    /// The session is another user's, device's or asset's.
+    #[error("the session is another's")]
+    SessionMismatch,
+    /// The session sends more beats than its rate allows.
+    #[error("too many heartbeats")]
+    TooManyBeats,
+    /// The program at the playing position has no live rights, and no catch-up.
+    #[error("no live rights")]
+    NoLiveRights,
+    /// The program at the playing position needs a PIN that this session has not given.
+    #[error("a PIN is needed")]
+    PinCodeRequired,
+    /// Not the DRM system of the preflight.
+    #[error("the session was started with another system")]
+    DrmMismatch,
+    /// A key that is not the asset's.
+    #[error("a key id is not the asset's")]
+    KeyNotAllowed,
+    /// No such device.
+    #[error("no such device")]
+    DeviceNotFound,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,68 @@
+//! From the decision on rights to what playback keeps of it.
+
+use crate::domain::accounts::User;
+use crate::domain::entitlement::{self, Granted, TAG_ANY_DEVICE};
+use crate::types::{Country, UnixSeconds};
+
+use super::entitle::Right;
+use super::model::Playing;
+use super::world::Viewer;
+
+impl Viewer {
+    /// A user who asks from a country, as far as that is known.
+    #[must_use]
+    pub fn of(user: &User, address: Option<Country>) -> Self {
+        Self {
+            user: user.id,
+            partner: user.partner,
+            country: entitlement::viewer_country(user, address),
+            any_country: entitlement::any_country(user),
+            any_device: user.tags.iter().any(|tag| tag == TAG_ANY_DEVICE),
+        }
+    }
+}
+
+impl Right {
+    /// The right of a decision that was made at `now`.
+    #[must_use]
+    pub fn of(granted: Granted, now: UnixSeconds) -> Self {
+        use entitlement::Playing as Decided;
+        let (playing, program) = match granted.playing {
+            Decided::Live {
+                livestream,
+                program,
+                at,
+            } => {
+                let playing = Playing::Live {
+                    livestream: livestream.id.clone(),
+                    // At most a day back: the offset was checked when it was read.
+                    offset: i32::try_from(at.since(now)).unwrap_or(0),
+                };
+                (playing, program)
+            }
+            Decided::Catchup {
+                livestream,
+                program,
+            } => match program.id() {
+                Some(broadcast) => {
+                    let playing = Playing::Catchup {
+                        livestream: livestream.id.clone(),
+                        broadcast,
+                        start: program.start(),
+                        stop: program.stop(),
+                    };
+                    (playing, Some(program))
+                }
+                None => (Playing::Vod, None),
+            },
+            Decided::Vod { .. } => (Playing::Vod, None),
+        };
+        Self {
+            playing,
+            program: program.and_then(|program| Some((program.id()?, program.stop()))),
+            pin_needed: granted.pin_needed,
+            valid_until: granted.valid_until,
+            countries: granted.countries,
+        }
+    }
+}

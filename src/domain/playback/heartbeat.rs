@@ -1,0 +1,342 @@
+//! Heartbeats and licenses: what a running session may do at its playing position (interface parts
+//! 4.6 and 4.7, decisions parts 6 and 7).
+//!
+//! A heartbeat reads and writes memory alone, and takes no lock that all share.
+
+use std::sync::Arc;
+
+use crate::store::{Commit, Durability};
+use crate::types::{AssetId, Drm, LivestreamId, SessionId, TokenHash, UnixSeconds, UserId};
+
+use super::Playback;
+use super::error::PlaybackError;
+use super::limits::{self, Wanted, WhenFull};
+use super::model::{EndReason, Playing};
+use super::session::{Beat, Life, Session};
+use super::world::Program;
+
+/// How far a position may lie in the future before it is taken for a mistake.
+const FUTURE: i64 = 60;
+/// How long a player has to bring a PIN after a program has begun.
+const PIN_GRACE: i64 = 30;
+/// How far a catch-up stream may run over the ends of its broadcast: recordings are padded.
+const PADDING: i64 = 60;
+/// Media positions from here on are milliseconds: as seconds they lie 3,000 years ahead.
+const MILLISECONDS: u64 = 100_000_000_000;
+
+/// A heartbeat, its headers read.
+#[derive(Clone, Copy, Debug)]
+pub struct Heartbeat<'a> {
+    /// The user of the token.
+    pub user: &'a UserId,
+    /// `Service-Play-Session`, if it has the form of a session id.
+    pub session: Option<SessionId>,
+    /// `Service-Play-EntitlementId`, if it has the form of an entitlement token.
+    pub token: Option<TokenHash>,
+    /// `Service-Play-DeviceId`.
+    pub device: &'a str,
+    /// The rest; the position as it was sent.
+    pub beat: Beat,
+}
+
+/// How a heartbeat was taken.
+pub enum Beaten {
+    /// The session lives on.
+    Counted,
+    /// The session had lost its slot, and asks for it again.
+    Reviving(Commit<(), PlaybackError>),
+}
+
+/// A license request, as far as it can be read.
+#[derive(Clone, Copy, Debug)]
+pub struct LicenseRequest<'a> {
+    /// The user of the token.
+    pub user: &'a UserId,
+    /// `Service-Play-Session`, if it has the form of a session id.
+    pub session: Option<SessionId>,
+    /// `Service-Play-EntitlementId`, if it has the form of an entitlement token.
+    pub token: Option<TokenHash>,
+    /// `Service-Play-DeviceId`, which players that know only the header map do not send.
+    pub device: Option<&'a str>,
+    /// The system of the path.
+    pub drm: Drm,
+    /// The key ids that are asked for.
+    pub kids: &'a [[u8; 16]],
+}
+
+/// Whether a PIN may still be on its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Grace {
+    /// A program may have begun just now.
+    Allowed,
+    /// What was entitled as a whole must be unlocked before its keys are given.
+    OnlyLive,
+}
+
+impl Playback {
+    /// Counts a beat and judges the program at the playing position. The order of the refusals is
+    /// that of the decisions. A session that is refused for its program stays open.
+    ///
+    /// # Errors
+    /// Those of the heartbeat in [`PlaybackError`].
+    pub fn heartbeat(
+        &self,
+        heartbeat: &Heartbeat<'_>,
+        now: UnixSeconds,
+    ) -> Result<Beaten, PlaybackError> {
+        let session = self.find(heartbeat.session.as_ref())?;
+        let own = session.user == *heartbeat.user;
+        // Another user's beats must not use up the session's rate.
+        if own && !session.admit(self.settings.beats, now) {
+            return Err(PlaybackError::TooManyBeats);
+        }
+        if session.life(now) == Life::Over {
+            return Err(PlaybackError::SessionEnded(EndReason::Expired));
+        }
+        let held = heartbeat
+            .token
+            .and_then(|hash| self.tokens.get(&hash))
+            .filter(|held| held.entitlement.holds(now))
+            .ok_or(PlaybackError::EntitlementExpired)?;
+        let bound = |device: &crate::types::DeviceId| device.as_str() == heartbeat.device;
+        let matches = own
+            && held.user == *heartbeat.user
+            && held.entitlement.asset == session.start.asset
+            && held.entitlement.device.as_ref().is_none_or(bound)
+            && bound(&session.start.device.id);
+        if !matches {
+            return Err(PlaybackError::SessionMismatch);
+        }
+        let mut beat = heartbeat.beat;
+        if beat.position.unsigned_abs() >= MILLISECONDS {
+            beat.position /= 1_000;
+        }
+        session.record(&beat, now);
+        let judged = self.judge(&session, Grace::Allowed, now);
+        if session.touch(now) {
+            return judged.map(|()| Beaten::Counted);
+        }
+        Ok(Beaten::Reviving(self.revive(session, judged, now)))
+    }
+
+    /// Gives an idle session its slot back if it is free.
+    fn revive(
+        &self,
+        session: Arc<Session>,
+        judged: Result<(), PlaybackError>,
+        now: UnixSeconds,
+    ) -> Commit<(), PlaybackError> {
+        let memory = Arc::clone(&self.sessions);
+        let start = &session.start;
+        let streams = self
+            .world
+            .playable(&start.asset, start.protocol)
+            .and_then(|found| found.streams);
+        let total = self.settings.streams_total;
+        let here = streams
+            .unwrap_or(self.settings.streams_per_asset)
+            .min(total);
+        self.store.write(Durability::Logged, move |txn| {
+            let ended = PlaybackError::SessionEnded(EndReason::Expired);
+            if memory.get(&session.id).is_none() {
+                return Err(ended);
+            }
+            let sessions = limits::sessions_of(txn, session.user)?;
+            // A plan of the same group may have ended it.
+            if !sessions.iter().any(|(id, _)| *id == session.id) {
+                return Err(ended);
+            }
+            let wanted = Wanted {
+                device: &session.start.device.id,
+                place: limits::place(&session.start.playing, &session.start.asset),
+                total,
+                here,
+            };
+            match limits::make_room(&sessions, &memory, &wanted, WhenFull::Deny, now) {
+                Ok(_) => session.revive(now),
+                Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
+                Err(other) => return Err(other),
+            }
+            judged
+        })
+    }
+
+    /// Checks what a license rests on.
+    ///
+    /// Decision: what needs a PIN that this session has not given gets no license, so that a token
+    /// which has passed its unlock on to one session opens no second one.
+    ///
+    /// # Errors
+    /// Those of the license in [`PlaybackError`].
+    pub fn license(
+        &self,
+        request: &LicenseRequest<'_>,
+        now: UnixSeconds,
+    ) -> Result<Arc<Session>, PlaybackError> {
+        let session = self.find(request.session.as_ref())?;
+        if session.life(now) == Life::Over {
+            return Err(PlaybackError::SessionEnded(EndReason::Expired));
+        }
+        let device = &session.start.device.id;
+        let entitlement = request
+            .token
+            .and_then(|hash| self.tokens.get(&hash))
+            .filter(|held| held.entitlement.holds(now));
+        let valid = entitlement.is_some_and(|held| {
+            held.user == *request.user
+                && held.entitlement.asset == session.start.asset
+                && held
+                    .entitlement
+                    .device
+                    .as_ref()
+                    .is_none_or(|bound| bound == device)
+        });
+        let own = session.user == *request.user
+            && request.device.is_none_or(|sent| sent == device.as_str());
+        if !valid || !own {
+            return Err(PlaybackError::EntitlementInvalid);
+        }
+        let asset = &session.start.asset;
+        if !request
+            .kids
+            .iter()
+            .all(|kid| self.world.has_key(asset, kid))
+        {
+            return Err(PlaybackError::KeyNotAllowed);
+        }
+        if session.start.drm != request.drm {
+            return Err(PlaybackError::DrmMismatch);
+        }
+        self.judge(&session, Grace::OnlyLive, now)?;
+        Ok(session)
+    }
+
+    /// The keys of key ids that [`Playback::license`] has let pass.
+    ///
+    /// # Errors
+    /// [`PlaybackError::KeyNotAllowed`] if the catalogue has changed under the request.
+    pub fn clear_keys(
+        &self,
+        asset: &AssetId,
+        kids: &[[u8; 16]],
+    ) -> Result<Vec<([u8; 16], [u8; 16])>, PlaybackError> {
+        kids.iter()
+            .map(|kid| Some((*kid, self.world.content_key(asset, kid)?)))
+            .collect::<Option<Vec<_>>>()
+            .ok_or(PlaybackError::KeyNotAllowed)
+    }
+
+    /// Live rights and PIN at the playing position.
+    ///
+    /// Decision: a catch-up stream is judged by its broadcast, unless its position says that it
+    /// shows another program; a position that can be nobody's leaves it with its broadcast.
+    fn judge(
+        &self,
+        session: &Session,
+        grace: Grace,
+        now: UnixSeconds,
+    ) -> Result<(), PlaybackError> {
+        let position = session.position(now);
+        match &session.start.playing {
+            Playing::Vod => {
+                let asset = &session.start.asset;
+                let late = !self.in_grace(session, grace, now);
+                let locked = || {
+                    !session.unlocked(asset.as_str())
+                        && self.world.vod_needs_pin(&session.user, asset)
+                };
+                match late && locked() {
+                    true => Err(PlaybackError::PinCodeRequired),
+                    false => Ok(()),
+                }
+            }
+            Playing::Live { livestream, .. } => {
+                let at = self.sane(livestream, position, now).unwrap_or(now);
+                self.judge_at(session, livestream, at, now)
+            }
+            Playing::Catchup {
+                livestream,
+                broadcast,
+                start,
+                stop,
+            } => {
+                let elsewhere = self
+                    .sane(livestream, position, now)
+                    .filter(|at| *at < *start - PADDING || *stop + PADDING <= *at);
+                if let Some(at) = elsewhere {
+                    return self.judge_at(session, livestream, at, now);
+                }
+                match self.world.program(broadcast) {
+                    Some(program) => {
+                        let late = !self.in_grace(session, grace, now);
+                        self.judge_program(session, livestream, &program, late, now)
+                    }
+                    // The guide has forgotten it; the entitlement's expiry remains.
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn judge_at(
+        &self,
+        session: &Session,
+        livestream: &LivestreamId,
+        at: UnixSeconds,
+        now: UnixSeconds,
+    ) -> Result<(), PlaybackError> {
+        match self.world.program_at(livestream, at) {
+            Some(program) => {
+                let late = at.since(program.start) >= PIN_GRACE;
+                self.judge_program(session, livestream, &program, late, now)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn judge_program(
+        &self,
+        session: &Session,
+        livestream: &LivestreamId,
+        program: &Program,
+        late: bool,
+        now: UnixSeconds,
+    ) -> Result<(), PlaybackError> {
+        // Only a channel that has live rights by default has programs that stand out (part 4.7).
+        if !program.live
+            && !program.in_catchup(now)
+            && self
+                .world
+                .channel(livestream)
+                .is_some_and(|channel| channel.live_rights)
+        {
+            return Err(PlaybackError::NoLiveRights);
+        }
+        if late
+            && !session.unlocked(program.id.as_str())
+            && self
+                .world
+                .program_needs_pin(&session.user, livestream, program)
+        {
+            return Err(PlaybackError::PinCodeRequired);
+        }
+        Ok(())
+    }
+
+    /// What is entitled as a whole begins with its session.
+    fn in_grace(&self, session: &Session, grace: Grace, now: UnixSeconds) -> bool {
+        grace == Grace::Allowed && now.since(session.start.since) < PIN_GRACE
+    }
+
+    /// The position, if a player can be there: not before the channel's catch-up, nor in the future.
+    fn sane(
+        &self,
+        livestream: &LivestreamId,
+        position: Option<UnixSeconds>,
+        now: UnixSeconds,
+    ) -> Option<UnixSeconds> {
+        let at = position?;
+        let reach = self.world.channel(livestream)?.catchup;
+        (now - reach <= at && at <= now + FUTURE).then_some(at)
+    }
+}

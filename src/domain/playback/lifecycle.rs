@@ -1,0 +1,275 @@
+//! The end of sessions, and the work of jobs on them.
+
+use std::sync::Arc;
+
+use crate::store::{Commit, Durability, StoreError, Table, Txn};
+use crate::types::{DeviceId, SessionId, UnixSeconds, UserId};
+
+use super::Playback;
+use super::error::PlaybackError;
+use super::limits;
+use super::model::{EndReason, Registered, SessionView};
+use super::session::{Life, Session};
+use super::tables;
+
+/// How long it is remembered how a session ended.
+const REMEMBER: i64 = 3_600;
+/// Ended sessions that are remembered at most; of older ones it is forgotten that they existed.
+const REMEMBERED_MAX: usize = 100_000;
+/// How much older than memory the stored beat of a session may be.
+const CHECKPOINT: i64 = 300;
+/// Changes of one plan of a job, so that requests wait for none of them long.
+const BATCH: usize = 256;
+
+impl Playback {
+    /// The running sessions of a user, oldest first.
+    #[must_use]
+    pub fn sessions_of(&self, user: &UserId, now: UnixSeconds) -> Vec<SessionView> {
+        self.sessions
+            .of_user(user)
+            .iter()
+            .filter(|session| session.life(now) != Life::Over)
+            .map(|session| session.view())
+            .collect()
+    }
+
+    /// Running sessions of everybody, oldest first, up to `limit`; for operators.
+    #[must_use]
+    pub fn all_sessions(&self, limit: usize, now: UnixSeconds) -> Vec<SessionView> {
+        let mut views = Vec::new();
+        self.sessions.for_each(|session| {
+            if session.life(now) == Life::Alive {
+                views.push(session.view());
+            }
+        });
+        views.sort_by_key(|view| (view.since, view.id));
+        views.truncate(limit);
+        views
+    }
+
+    /// The number of sessions that hold a slot.
+    #[must_use]
+    pub fn streams(&self, now: UnixSeconds) -> usize {
+        let mut count = 0;
+        self.sessions
+            .for_each(|session| count += usize::from(session.life(now) == Life::Alive));
+        count
+    }
+
+    /// Ends one of the user's sessions.
+    ///
+    /// # Errors
+    /// [`PlaybackError::SessionNotFound`], [`PlaybackError::SessionEnded`] or
+    /// [`PlaybackError::SessionMismatch`] for another user's.
+    pub fn stop(
+        &self,
+        user: &UserId,
+        session: Option<&SessionId>,
+        reason: EndReason,
+        now: UnixSeconds,
+    ) -> Result<Commit<(), PlaybackError>, PlaybackError> {
+        let session = self.find(session)?;
+        if session.user != *user {
+            return Err(PlaybackError::SessionMismatch);
+        }
+        if session.life(now) == Life::Over {
+            return Err(PlaybackError::SessionEnded(EndReason::Expired));
+        }
+        Ok(self.end(vec![session], reason, now))
+    }
+
+    /// Ends any session; for operators.
+    ///
+    /// # Errors
+    /// [`PlaybackError::SessionNotFound`] or [`PlaybackError::SessionEnded`].
+    pub fn revoke(
+        &self,
+        session: &SessionId,
+        now: UnixSeconds,
+    ) -> Result<Commit<(), PlaybackError>, PlaybackError> {
+        let session = self.find(Some(session))?;
+        Ok(self.end(vec![session], EndReason::Revoked, now))
+    }
+
+    /// Ends all sessions of a user.
+    pub fn end_all(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
+        self.end(self.sessions.of_user(user), EndReason::Revoked, now)
+    }
+
+    fn end(
+        &self,
+        sessions: Vec<Arc<Session>>,
+        reason: EndReason,
+        now: UnixSeconds,
+    ) -> Commit<(), PlaybackError> {
+        self.store.write(Durability::Logged, move |txn| {
+            for session in sessions {
+                let key = (session.user, session.id);
+                // An earlier plan may have ended it; the first reason stands.
+                if txn.get::<tables::Sessions>(&key)?.is_some() {
+                    limits::end(txn, session.user, session.id, reason, now)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The registered devices of a user, oldest first. Reads cold.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn devices_of(&self, user: &UserId) -> Result<Vec<Registered>, PlaybackError> {
+        let found = self
+            .store
+            .read(|txn| txn.scan::<tables::Devices>(user, usize::MAX))?;
+        let mut devices: Vec<Registered> = found.into_iter().map(|(_, device)| device).collect();
+        devices.sort_by(|a, b| (a.since, &a.device.id).cmp(&(b.since, &b.device.id)));
+        Ok(devices)
+    }
+
+    /// Takes a device off the user's list, and ends what runs on it.
+    pub fn forget_device(
+        &self,
+        user: &UserId,
+        device: DeviceId,
+        now: UnixSeconds,
+    ) -> Commit<(), PlaybackError> {
+        let key = (*user, device);
+        self.store.write(Durability::Durable, move |txn| {
+            if txn.get::<tables::Devices>(&key)?.is_none() {
+                return Err(PlaybackError::DeviceNotFound);
+            }
+            txn.delete::<tables::Devices>(&key)?;
+            let (user, device) = key;
+            for (id, stored) in limits::sessions_of(txn, user)? {
+                if stored.device.id == device {
+                    limits::end(txn, user, id, EndReason::Revoked, now)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Empties the user's list, and ends all that runs.
+    pub fn clear_devices(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
+        let user = *user;
+        self.store.write(Durability::Durable, move |txn| {
+            for (key, _) in txn.scan::<tables::Devices>(&user, usize::MAX)? {
+                txn.delete::<tables::Devices>(&key)?;
+            }
+            for (id, _) in limits::sessions_of(txn, user)? {
+                limits::end(txn, user, id, EndReason::Revoked, now)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Voids all entitlement tokens of a user: for when a right is taken away.
+    pub fn void_entitlements(&self, user: &UserId) -> Commit<(), PlaybackError> {
+        let user = *user;
+        self.store.write(Durability::Durable, move |txn| {
+            for (key, _) in txn.scan::<tables::Entitlements>(&user, usize::MAX)? {
+                txn.delete::<tables::Entitlements>(&key)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives every session that has not ended its time again: to be called once, when the service is
+    /// ready after a start. A restart neither ends a running session nor brings an ended one back.
+    pub fn refresh(&self, now: UnixSeconds) {
+        self.sessions.for_each(|session| session.revive(now));
+    }
+
+    /// Ends the sessions that no beat came for. Blocks.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn sweep_sessions(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
+        let mut over = Vec::new();
+        self.sessions.for_each(|session| {
+            if session.life(now) == Life::Over {
+                over.push(Arc::clone(session));
+            }
+        });
+        for batch in over.chunks(BATCH) {
+            self.end(batch.to_vec(), EndReason::Expired, now).wait()?;
+        }
+        Ok(over.len())
+    }
+
+    /// Deletes entitlements that have expired. Blocks.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn sweep_entitlements(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
+        let expired = self.tokens.expired(now);
+        self.delete_all::<tables::Entitlements>(&expired)?;
+        Ok(expired.len())
+    }
+
+    /// Forgets sessions that ended long ago. Blocks.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn sweep_ended(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
+        let forgotten = self.forgettable(now);
+        self.delete_all::<tables::EndedSessions>(&forgotten)?;
+        Ok(forgotten.len())
+    }
+
+    fn delete_all<T: Table>(&self, keys: &[T::Key]) -> Result<(), PlaybackError> {
+        for batch in keys.chunks(BATCH) {
+            let batch = batch.to_vec();
+            self.logged(move |txn| batch.iter().try_for_each(|key| txn.delete::<T>(key)))?;
+        }
+        Ok(())
+    }
+
+    /// Ended sessions that are too old to remember, or too many.
+    fn forgettable(&self, now: UnixSeconds) -> Vec<(UserId, SessionId)> {
+        let ended = self.ended.by_age();
+        let surplus = ended.len().saturating_sub(REMEMBERED_MAX);
+        ended
+            .into_iter()
+            .enumerate()
+            .filter(|(nth, (at, _))| *nth < surplus || now.since(*at) >= REMEMBER)
+            .map(|(_, (_, key))| key)
+            .collect()
+    }
+
+    /// Writes beats that the store is minutes behind with; what it lacks, a start makes up for.
+    /// Blocks. Returns how many it wrote.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn checkpoint(&self) -> Result<usize, PlaybackError> {
+        let mut due = Vec::new();
+        self.sessions.for_each(|session| {
+            if let Some(seen) = session.due(CHECKPOINT) {
+                due.push(((session.user, session.id), seen));
+            }
+        });
+        for batch in due.chunks(BATCH) {
+            let batch = batch.to_vec();
+            self.logged(move |txn| {
+                for (key, seen) in &batch {
+                    if let Some(mut stored) = txn.get::<tables::Sessions>(key)? {
+                        stored.seen = *seen;
+                        txn.put::<tables::Sessions>(key, &stored)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(due.len())
+    }
+
+    fn logged(
+        &self,
+        plan: impl FnOnce(&mut Txn<'_>) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), PlaybackError> {
+        self.store.write(Durability::Logged, plan).wait()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Playback: entitlement tokens and unlocks, preflight, sessions and heartbeats, devices, licenses
+//! and the addresses of the built-in origin (interface parts 4.4 to 4.7).
+//!
+//! Whether a user has a right is decided elsewhere; this module keeps what was decided, counts
+//! streams and devices, and judges a running session by the program that it shows. What it asks of
+//! the other domains stands in [`world::World`].
+
+pub mod address;
+pub mod challenge;
+pub mod entitle;
+pub mod error;
+mod granted;
+pub mod heartbeat;
+pub mod lifecycle;
+pub mod limits;
+pub mod model;
+pub mod preflight;
+pub mod session;
+pub mod signing;
+pub mod tables;
+pub mod tokens;
+pub mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::ports::Entropy;
+use crate::store::{Store, StoreError};
+use crate::types::{MediaPath, SessionId, UnixSeconds};
+
+pub use address::{ORIGIN_PATH, Playlist};
+pub use entitle::{Considered, Grant, Issued, Locked, Right};
+pub use error::{InTheWay, PlaybackError};
+pub use heartbeat::{Beaten, Heartbeat, LicenseRequest};
+pub use limits::WhenFull;
+pub use model::{Device, EndReason, Playing, Registered, SessionView};
+pub use preflight::{Start, Started};
+pub use session::{Beat, BeatRate, Session};
+pub use tables::{erase, schema};
+pub use world::{Viewer, World};
+
+use session::{EndedMap, SessionMap};
+use signing::Signer;
+use tokens::TokenMap;
+
+/// What an operator decides about playback.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Streams of one user in all.
+    pub streams_total: u32,
+    /// Streams of one user of the same asset, where the channel says nothing else.
+    pub streams_per_asset: u32,
+    /// Devices of one user.
+    pub devices: usize,
+    /// What happens to a start that finds all slots taken.
+    pub when_full: WhenFull,
+    /// Whether Clear Key is offered.
+    pub clearkey: bool,
+    /// How long an entitlement is good, in seconds.
+    pub token_life: i64,
+    /// How often a session may beat.
+    pub beats: BeatRate,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            streams_total: 3,
+            streams_per_asset: 3,
+            devices: 5,
+            when_full: WhenFull::Deny,
+            clearkey: false,
+            token_life: crate::types::time::DAY,
+            beats: BeatRate {
+                per_second: 2,
+                burst: 10,
+            },
+        }
+    }
+}
+
+/// The service.
+#[derive(Clone)]
+pub struct Playback {
+    store: Store,
+    entropy: Arc<dyn Entropy>,
+    settings: Arc<Settings>,
+    world: Arc<dyn World>,
+    signer: Arc<Signer>,
+    tokens: Arc<TokenMap>,
+    sessions: Arc<SessionMap>,
+    ended: Arc<EndedMap>,
+}
+
+impl Playback {
+    /// Reads what the store has. Call [`Playback::refresh`] when the service is ready.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn open(
+        store: &Store,
+        entropy: Arc<dyn Entropy>,
+        settings: Settings,
+        signing_key: &[u8; 32],
+        world: Arc<dyn World>,
+    ) -> Result<Self, StoreError> {
+        let playback = Self {
+            store: store.clone(),
+            entropy,
+            settings: Arc::new(settings),
+            world,
+            signer: Arc::new(Signer::new(signing_key)),
+            tokens: Arc::default(),
+            sessions: Arc::default(),
+            ended: Arc::default(),
+        };
+        store.attach::<tables::Entitlements>(playback.tokens.clone())?;
+        store.attach::<tables::EndedSessions>(playback.ended.clone())?;
+        store.attach::<tables::Sessions>(playback.sessions.clone())?;
+        Ok(playback)
+    }
+
+    /// Whether the signed address of a media file is good.
+    #[must_use]
+    pub fn origin_allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
+        self.signer.allows(token, path, now)
+    }
+    /// The session of an id, or how it ended.
+    fn find(&self, id: Option<&SessionId>) -> Result<Arc<Session>, PlaybackError> {
+        let id = id.ok_or(PlaybackError::SessionNotFound)?;
+        if let Some(session) = self.sessions.get(id) {
+            return Ok(session);
+        }
+        Err(match self.ended.reason(id) {
+            Some(reason) => PlaybackError::SessionEnded(reason),
+            None => PlaybackError::SessionNotFound,
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! Preflight: identity, entitlement and limits, and the session that comes of it (interface part
+//! 4.5, decisions part 6). The program of the moment is for license and heartbeat to judge.
+
+use std::sync::Arc;
+
+use crate::store::{Commit, Durability, Txn};
+use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
+
+use super::Playback;
+use super::address::{Playlist, Values};
+use super::error::PlaybackError;
+use super::limits::{self, Wanted};
+use super::model::{Device, EndReason, Entitlement, Registered, StoredSession};
+use super::session::SessionMap;
+use super::tables;
+use super::tokens::Held;
+use super::world::{Playable, Viewer};
+
+/// A preflight, its headers read.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Who plays.
+    pub viewer: Viewer,
+    /// The asset of the path.
+    pub asset: AssetId,
+    /// `Service-Play-DRM`.
+    pub drm: Drm,
+    /// `Service-Play-Protocol`.
+    pub protocol: Protocol,
+    /// `Service-Play-EntitlementId`, if it has the form of an entitlement token.
+    pub token: Option<TokenHash>,
+    /// `Service-Play-Device…`.
+    pub device: Device,
+}
+
+/// A session that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// Its id.
+    pub session: SessionId,
+    /// Where the manifest is.
+    pub playlist: Playlist,
+    /// Whether a license is needed.
+    pub encrypted: bool,
+}
+
+/// The part of a preflight that runs on the writer thread.
+struct Plan {
+    user: UserId,
+    session: SessionId,
+    hash: TokenHash,
+    memory: Arc<SessionMap>,
+    settings: Arc<super::Settings>,
+    any_device: bool,
+    start: StoredSession,
+    streams: Option<u32>,
+    now: UnixSeconds,
+}
+
+impl Playback {
+    /// Starts a session. `https` says whether our own addresses are.
+    ///
+    /// The refusals come in the order of the decisions; those that need the user's other sessions
+    /// come with the commit, and change nothing either.
+    ///
+    /// # Errors
+    /// Those of preflight in [`PlaybackError`].
+    pub fn preflight(
+        &self,
+        start: Start,
+        https: bool,
+        now: UnixSeconds,
+    ) -> Result<Commit<Started, PlaybackError>, PlaybackError> {
+        let Start {
+            viewer,
+            asset,
+            drm,
+            protocol,
+            token,
+            device,
+        } = start;
+        let playable = self.world.playable(&asset, protocol);
+        self.check_pair(drm, protocol, playable.as_ref())?;
+        let (hash, held) = token
+            .and_then(|hash| Some((hash, self.tokens.get(&hash)?)))
+            .filter(|(_, held)| usable(held, &viewer, &asset, &device, now))
+            .ok_or(PlaybackError::EntitlementInvalid)?;
+        let entitlement = &held.entitlement;
+        if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_ref()) {
+            return Err(PlaybackError::GeoBlocked);
+        }
+        let known = playable.is_some();
+        if known && !self.world.still_entitled(&viewer, &asset, now) {
+            return Err(PlaybackError::EntitlementInvalid);
+        }
+        let session = SessionId::from_bytes(self.entropy.array());
+        let values = Values {
+            asset: &asset,
+            session: &session,
+            playing: &entitlement.playing,
+            expires: entitlement.expires,
+        };
+        let playlist = match &playable {
+            Some(found) => self.playlist(found.address.as_deref(), protocol, https, &values),
+            None => Err(PlaybackError::AssetNotFound),
+        };
+        let encrypted = playable.as_ref().is_some_and(|found| found.encrypted);
+        let plan = Plan {
+            user: viewer.user,
+            session,
+            hash,
+            memory: Arc::clone(&self.sessions),
+            settings: Arc::clone(&self.settings),
+            any_device: viewer.any_device,
+            start: StoredSession {
+                partner: viewer.partner,
+                asset,
+                playing: entitlement.playing.clone(),
+                device,
+                drm,
+                protocol,
+                since: now,
+                program: entitlement.program.clone(),
+                unlocks: Vec::new(),
+                seen: now,
+            },
+            streams: playable.and_then(|found| found.streams),
+            now,
+        };
+        Ok(self.store.write(Durability::Logged, move |txn| {
+            plan.run(txn, playlist).map(|playlist| Started {
+                session,
+                playlist,
+                encrypted: encrypted && drm != Drm::None,
+            })
+        }))
+    }
+
+    /// The matrix of systems and protocols, and what depends on settings and asset.
+    ///
+    /// Decision: `clearkey` where it is switched off, and `none` for an encrypted asset, are pairs
+    /// that are not offered: 400 `DRM_PROTOCOL_MISMATCH`.
+    fn check_pair(
+        &self,
+        drm: Drm,
+        protocol: Protocol,
+        playable: Option<&Playable>,
+    ) -> Result<(), PlaybackError> {
+        let why = if !drm.offered_with(protocol) {
+            "this DRM system is not offered with this protocol"
+        } else if drm == Drm::Clearkey && !self.settings.clearkey {
+            "clearkey is not offered by this service"
+        } else if drm == Drm::None && playable.is_some_and(|found| found.encrypted) {
+            "the asset is encrypted, so `none` is not offered for it"
+        } else {
+            return Ok(());
+        };
+        Err(PlaybackError::DrmProtocolMismatch(why))
+    }
+}
+
+/// Whether the entitlement is this viewer's, for this asset, still good, and not another device's.
+fn usable(
+    held: &Held,
+    viewer: &Viewer,
+    asset: &AssetId,
+    device: &Device,
+    now: UnixSeconds,
+) -> bool {
+    let entitlement = &held.entitlement;
+    let bound = entitlement.device.as_ref();
+    held.user == viewer.user
+        && entitlement.partner == viewer.partner
+        && entitlement.asset == *asset
+        && entitlement.holds(now)
+        && bound.is_none_or(|bound| *bound == device.id)
+}
+
+/// Whether a list of countries, empty for everywhere, holds the one of the request. Where that is
+/// not known, a list that is not empty does not hold it.
+fn reaches(countries: &[Country], country: Option<&Country>) -> bool {
+    countries.is_empty() || country.is_some_and(|here| countries.contains(here))
+}
+
+impl Plan {
+    /// Everything is read before anything is written, and a refusal drops the plan.
+    fn run(
+        mut self,
+        txn: &mut Txn<'_>,
+        playlist: Result<Playlist, PlaybackError>,
+    ) -> Result<Playlist, PlaybackError> {
+        let mut entitlement = self.bound_entitlement(txn)?;
+        let registered = self.register(txn)?;
+        let sessions = limits::sessions_of(txn, self.user)?;
+        let total = self.settings.streams_total;
+        let here = self.streams.unwrap_or(self.settings.streams_per_asset);
+        let wanted = Wanted {
+            device: &self.start.device.id,
+            place: limits::place(&self.start.playing, &self.start.asset),
+            total,
+            here: here.min(total),
+        };
+        let displaced = limits::make_room(
+            &sessions,
+            &self.memory,
+            &wanted,
+            self.settings.when_full,
+            self.now,
+        )?;
+        let playlist = playlist?;
+        for (id, _) in sessions
+            .iter()
+            .filter(|(_, stored)| stored.device.id == self.start.device.id)
+        {
+            limits::end(txn, self.user, *id, EndReason::Replaced, self.now)?;
+        }
+        for id in displaced {
+            limits::end(txn, self.user, id, EndReason::Displaced, self.now)?;
+        }
+        self.start.unlocks.extend(entitlement.unlock.take());
+        if let Some(registered) = registered {
+            let key = (self.user, self.start.device.id.clone());
+            txn.put::<tables::Devices>(&key, &registered)?;
+        }
+        txn.put::<tables::Entitlements>(&(self.user, self.hash), &entitlement)?;
+        txn.put::<tables::Sessions>(&(self.user, self.session), &self.start)?;
+        Ok(playlist)
+    }
+
+    /// The entitlement as the plans before this one left it, bound to this device.
+    fn bound_entitlement(&self, txn: &Txn<'_>) -> Result<Entitlement, PlaybackError> {
+        let mut entitlement = txn
+            .get::<tables::Entitlements>(&(self.user, self.hash))?
+            .ok_or(PlaybackError::EntitlementInvalid)?;
+        let device = &self.start.device.id;
+        if *entitlement.device.get_or_insert_with(|| device.clone()) != *device {
+            return Err(PlaybackError::EntitlementInvalid);
+        }
+        Ok(entitlement)
+    }
+
+    /// The entry of this device in the user's list, if it may stand there. A user without a device
+    /// limit has a list of the usual length, and further devices are not in it.
+    fn register(&self, txn: &Txn<'_>) -> Result<Option<Registered>, PlaybackError> {
+        let device = self.start.device.clone();
+        let key = (self.user, device.id.clone());
+        let known = txn.get::<tables::Devices>(&key)?;
+        let limit = self.settings.devices;
+        if known.is_none() && txn.scan::<tables::Devices>(&self.user, limit)?.len() >= limit {
+            return match self.any_device {
+                true => Ok(None),
+                false => Err(PlaybackError::DeviceLimitReached),
+            };
+        }
+        Ok(Some(Registered {
+            device,
+            since: known.map_or(self.now, |known| known.since),
+            latest: self.now,
+        }))
+    }
+}

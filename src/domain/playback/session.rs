@@ -1,0 +1,388 @@
+//! Sessions in memory: what beats read and write. The store knows that they exist, memory knows
+//! that they live.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use parking_lot::RwLock;
+
+use crate::store::{Changed, Mirror};
+use crate::types::{AssetId, BroadcastId, SessionId, UnixSeconds, UserId};
+
+use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
+use super::tables;
+
+/// How long a session lives without a beat (decisions, part 7): three beats and a half.
+pub const ALIVE: i64 = 35;
+/// How long after that a beat may revive it.
+pub const REVIVE: i64 = 300;
+
+/// Stands for a position that no beat has told yet.
+const UNTOLD: i64 = i64::MIN;
+
+/// What a beat tells about the player.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    /// The media position: Unix seconds for live and catch-up, seconds from the start otherwise.
+    pub position: i64,
+    /// Bits per second.
+    pub bitrate: u64,
+    /// Pixels.
+    pub width: u32,
+    /// Pixels.
+    pub height: u32,
+}
+
+/// How often a session may beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeatRate {
+    /// Heartbeats a second in the long run.
+    pub per_second: u32,
+    /// Heartbeats at once.
+    pub burst: u32,
+}
+
+/// Whether a session holds its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It holds it.
+    Alive,
+    /// It has lost it, and may get it back if it is free.
+    Idle,
+    /// It is gone for good.
+    Over,
+}
+
+/// A session that has not ended.
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub user: UserId,
+    /// What was decided at its preflight. `program`, `unlocks` and `seen` are those of then: the
+    /// present ones stand in the other fields.
+    pub start: StoredSession,
+    gained: RwLock<Gained>,
+    /// The second of the last beat, or its complement once a plan has given the slot away. One
+    /// word, so that a beat and a plan can never both think that they have the slot.
+    seen: AtomicI64,
+    /// How far the player is from the live point, in seconds, at the last beat.
+    lag: AtomicI64,
+    bitrate: AtomicU64,
+    width: AtomicU32,
+    height: AtomicU32,
+    /// Up to when the allowed heartbeats are used up, in seconds times the rate.
+    spent: AtomicI64,
+    /// The last beat that is in the store.
+    checkpointed: AtomicI64,
+}
+
+/// What later entitlements have added.
+struct Gained {
+    program: Option<BroadcastId>,
+    unlocks: Vec<AssetId>,
+}
+
+impl Session {
+    fn new(id: SessionId, user: UserId, stored: StoredSession) -> Self {
+        Self {
+            id,
+            user,
+            gained: RwLock::new(Gained {
+                program: stored.program.clone(),
+                unlocks: stored.unlocks.clone(),
+            }),
+            seen: AtomicI64::new(second(stored.seen)),
+            lag: AtomicI64::new(UNTOLD),
+            bitrate: AtomicU64::new(0),
+            width: AtomicU32::new(0),
+            height: AtomicU32::new(0),
+            spent: AtomicI64::new(i64::MIN),
+            checkpointed: AtomicI64::new(second(stored.seen)),
+            start: stored,
+        }
+    }
+
+    /// The last beat, or the start if none has come.
+    #[must_use]
+    pub fn seen(&self) -> UnixSeconds {
+        UnixSeconds(last(self.seen.load(Ordering::Acquire)))
+    }
+
+    /// Whether the session holds its slot at `now`.
+    #[must_use]
+    pub fn life(&self, now: UnixSeconds) -> Life {
+        life(self.seen.load(Ordering::Acquire), now)
+    }
+
+    /// Counts a beat if the session holds its slot; says whether it does.
+    #[must_use]
+    pub fn touch(&self, now: UnixSeconds) -> bool {
+        let mut seen = self.seen.load(Ordering::Acquire);
+        while life(seen, now) == Life::Alive {
+            match self.seen.compare_exchange_weak(
+                seen,
+                second(now),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return true,
+                Err(changed) => seen = changed,
+            }
+        }
+        false
+    }
+
+    /// For the plans of the writer thread: whether the session holds its slot. One that does not is
+    /// marked, so that only another plan can give the slot back to it.
+    #[must_use]
+    pub fn holds_slot(&self, now: UnixSeconds) -> bool {
+        let mut seen = self.seen.load(Ordering::Acquire);
+        loop {
+            if life(seen, now) == Life::Alive {
+                return true;
+            }
+            if seen < 0 {
+                return false;
+            }
+            match self
+                .seen
+                .compare_exchange(seen, !seen, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return false,
+                Err(changed) => seen = changed,
+            }
+        }
+    }
+
+    /// Gives the slot back; for the plans of the writer thread, and for the start.
+    pub fn revive(&self, now: UnixSeconds) {
+        self.seen.store(second(now), Ordering::Release);
+    }
+
+    /// Takes over what a beat tells.
+    pub fn record(&self, beat: &Beat, now: UnixSeconds) {
+        let lag = beat.position.saturating_sub(now.0);
+        self.lag.store(lag.max(UNTOLD + 1), Ordering::Relaxed);
+        self.bitrate.store(beat.bitrate, Ordering::Relaxed);
+        self.width.store(beat.width, Ordering::Relaxed);
+        self.height.store(beat.height, Ordering::Relaxed);
+    }
+
+    /// The position of a player that was entitled at another offset.
+    pub fn shift(&self, offset: i32) {
+        self.lag.store(i64::from(offset), Ordering::Relaxed);
+    }
+
+    /// Where the player is at `now`, as its last beat told it; before the first beat a livestream is
+    /// at the offset of its entitlement.
+    #[must_use]
+    pub fn position(&self, now: UnixSeconds) -> Option<UnixSeconds> {
+        match (self.lag.load(Ordering::Relaxed), &self.start.playing) {
+            (UNTOLD, Playing::Live { offset, .. }) => Some(now + i64::from(*offset)),
+            (UNTOLD, _) => None,
+            (lag, _) => Some(now + lag),
+        }
+    }
+
+    /// Reserves one heartbeat (decisions, part 1).
+    #[must_use]
+    pub fn admit(&self, rate: BeatRate, now: UnixSeconds) -> bool {
+        let burst = i64::from(rate.burst);
+        let present = now.0.saturating_mul(i64::from(rate.per_second));
+        let take = |spent: i64| {
+            // More than a whole burst ahead means that the clock was set back.
+            let spent = if spent > present.saturating_add(burst) {
+                present
+            } else {
+                spent.max(present)
+            };
+            (spent < present.saturating_add(burst)).then(|| spent.saturating_add(1))
+        };
+        self.spent
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
+    }
+
+    /// Whether a PIN was given for this in the session.
+    #[must_use]
+    pub fn unlocked(&self, what: &str) -> bool {
+        let gained = self.gained.read();
+        gained.unlocks.iter().any(|unlock| unlock.as_str() == what)
+    }
+
+    /// The beat to write to the store, if it is `every` seconds newer than what is there.
+    pub(super) fn due(&self, every: i64) -> Option<UnixSeconds> {
+        let seen = self.seen();
+        let stored = UnixSeconds(self.checkpointed.load(Ordering::Relaxed));
+        (seen.since(stored) >= every).then_some(seen)
+    }
+
+    fn follow(&self, stored: StoredSession) {
+        self.checkpointed
+            .store(second(stored.seen), Ordering::Relaxed);
+        *self.gained.write() = Gained {
+            program: stored.program,
+            unlocks: stored.unlocks,
+        };
+    }
+
+    /// The session as users and operators see it.
+    #[must_use]
+    pub fn view(&self) -> SessionView {
+        SessionView {
+            id: self.id,
+            user: self.user,
+            partner: self.start.partner,
+            asset: self.start.asset.clone(),
+            program: self.gained.read().program.clone(),
+            device: self.start.device.clone(),
+            drm: self.start.drm,
+            protocol: self.start.protocol,
+            since: self.start.since,
+            seen: self.seen(),
+            bitrate: self.bitrate.load(Ordering::Relaxed),
+            resolution: (
+                self.width.load(Ordering::Relaxed),
+                self.height.load(Ordering::Relaxed),
+            ),
+        }
+    }
+}
+
+/// An instant as the word of [`Session::seen`] holds it; its complement must be negative.
+fn second(at: UnixSeconds) -> i64 {
+    at.0.max(0)
+}
+
+const fn last(word: i64) -> i64 {
+    if word < 0 { !word } else { word }
+}
+
+fn life(word: i64, now: UnixSeconds) -> Life {
+    let age = second(now) - last(word);
+    if age >= ALIVE + REVIVE {
+        Life::Over
+    } else if word < 0 || age.abs() >= ALIVE {
+        // A beat from the future: the clock was set back. The next beat sorts it out.
+        Life::Idle
+    } else {
+        Life::Alive
+    }
+}
+
+/// All sessions that have not ended.
+#[derive(Default)]
+pub struct SessionMap {
+    by_id: DashMap<SessionId, Arc<Session>>,
+    by_user: DashMap<UserId, Vec<Arc<Session>>>,
+}
+
+impl SessionMap {
+    /// The session of an id.
+    #[must_use]
+    pub fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.by_id.get(id).map(|session| Arc::clone(&session))
+    }
+
+    /// The sessions of a user, oldest first.
+    #[must_use]
+    pub fn of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
+        let mut sessions = self
+            .by_user
+            .get(user)
+            .map(|sessions| sessions.clone())
+            .unwrap_or_default();
+        sessions.sort_by_key(|session| (session.start.since, session.id));
+        sessions
+    }
+
+    /// Calls `each` with every session, in no order.
+    pub fn for_each(&self, mut each: impl FnMut(&Arc<Session>)) {
+        for session in &self.by_id {
+            each(&session);
+        }
+    }
+
+    /// The number of sessions.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+impl Mirror<tables::Sessions> for SessionMap {
+    fn apply(&self, changes: Vec<Changed<tables::Sessions>>) {
+        for Changed { key, record } in changes {
+            let (user, id) = key;
+            match record {
+                Some(stored) => {
+                    if let Some(session) = self.get(&id) {
+                        session.follow(stored);
+                        continue;
+                    }
+                    let session = Arc::new(Session::new(id, user, stored));
+                    self.by_user
+                        .entry(user)
+                        .or_default()
+                        .push(Arc::clone(&session));
+                    self.by_id.insert(id, session);
+                }
+                None => {
+                    self.by_id.remove(&id);
+                    if let Some(mut sessions) = self.by_user.get_mut(&user) {
+                        sessions.retain(|session| session.id != id);
+                    }
+                    self.by_user.remove_if(&user, |_, left| left.is_empty());
+                }
+            }
+        }
+    }
+}
+
+/// Sessions that ended lately.
+#[derive(Default)]
+pub struct EndedMap(DashMap<SessionId, (UserId, Ended)>);
+
+impl EndedMap {
+    /// How a session ended.
+    #[must_use]
+    pub fn reason(&self, id: &SessionId) -> Option<EndReason> {
+        self.0.get(id).map(|ended| ended.1.reason)
+    }
+
+    /// The keys of all, with the time of the end, oldest first.
+    #[must_use]
+    pub fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
+        let mut ended: Vec<_> = self
+            .0
+            .iter()
+            .map(|ended| (ended.1.at, (ended.0, *ended.key())))
+            .collect();
+        ended.sort_unstable();
+        ended
+    }
+}
+
+impl Mirror<tables::EndedSessions> for EndedMap {
+    fn apply(&self, changes: Vec<Changed<tables::EndedSessions>>) {
+        for Changed { key, record } in changes {
+            let (user, id) = key;
+            match record {
+                Some(ended) => {
+                    self.0.insert(id, (user, ended));
+                }
+                None => {
+                    self.0.remove(&id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Entitlement tokens, unlocks, and what preflight refuses.
+
+use std::sync::atomic::Ordering;
+
+use super::*;
+use crate::types::{BroadcastId, MediaPath, time::DAY};
+
+fn pin_right(program: &str) -> Right {
+    Right {
+        program: Some((BroadcastId::parse(program).unwrap(), NOW + 600)),
+        pin_needed: true,
+        ..live(0)
+    }
+}
+
+#[test]
+fn a_token_lives_a_day_and_never_longer_than_the_right() {
+    let lab = Lab::new();
+    let issued = lab.issued(&viewer(1), "news", live(0), None, NOW);
+    assert_eq!(issued.expires, NOW + DAY);
+    let short = Right {
+        valid_until: Some(NOW + 60),
+        ..vod()
+    };
+    let issued = lab.issued(&viewer(1), "film", short, None, NOW);
+    assert_eq!(issued.expires, NOW + 60);
+    let start = || Lab::start(&viewer(1), "film", &issued.token, "tv");
+    assert!(lab.preflight(start(), NOW + 59).is_ok());
+    assert_eq!(
+        lab.preflight(start(), NOW + 60),
+        Err(PlaybackError::EntitlementInvalid)
+    );
+}
+
+#[test]
+fn only_a_live_answer_tells_the_program() {
+    let lab = Lab::new();
+    let program = Some((BroadcastId::parse("b").unwrap(), NOW + 600));
+    let live = Right {
+        program: program.clone(),
+        ..live(0)
+    };
+    assert_eq!(
+        lab.issued(&viewer(1), "news", live.clone(), None, NOW)
+            .program,
+        program
+    );
+    let film = Right {
+        playing: Playing::Vod,
+        ..live
+    };
+    assert_eq!(
+        lab.issued(&viewer(1), "film", film, None, NOW).program,
+        None
+    );
+}
+
+#[test]
+fn tokens_of_a_user_are_bounded() {
+    let lab = Lab::new();
+    let first = lab.token(&viewer(1), "news", live(0), NOW);
+    let others = lab.token(&viewer(2), "news", live(0), NOW);
+    for n in 1..=600 {
+        lab.token(&viewer(1), "news", live(0), NOW + n);
+    }
+    assert_eq!(
+        lab.playback.tokens.of_user(&user(1)).len(),
+        tokens::TOKENS_MAX
+    );
+    assert!(lab.playback.tokens.get(&first.hash()).is_none());
+    assert!(lab.playback.tokens.get(&others.hash()).is_some());
+}
+
+fn never_issued() -> crate::types::TokenHash {
+    Token::new(crate::types::TokenKind::Entitlement, [0; 32]).hash()
+}
+
+#[test]
+fn every_refusal_of_preflight() {
+    let lab = Lab::new();
+    let token = lab.token(&viewer(1), "film", vod(), NOW);
+    let start = || Lab::start(&viewer(1), "film", &token, "tv");
+    let refused = |start: Start, https: bool| {
+        lab.playback
+            .preflight(start, https, NOW)
+            .and_then(crate::store::Commit::wait)
+            .err()
+            .map(|error| format!("{error:?}"))
+            .unwrap_or_default()
+    };
+    let (pair, invalid) = ("DrmProtocolMismatch", "EntitlementInvalid");
+    let missing = "ProtocolNotAvailable";
+    let cases: [(&str, fn(&mut Start)); 9] = [
+        (pair, |s| s.protocol = Protocol::Hls),
+        (pair, |s| s.drm = Drm::None),
+        (invalid, |s| s.token = None),
+        (invalid, |s| s.token = Some(never_issued())),
+        (invalid, |s| s.viewer = viewer(2)),
+        (invalid, |s| {
+            s.viewer.partner = PartnerId::from_bytes([8; 16]);
+        }),
+        (invalid, |s| s.asset = asset("film-2")),
+        // Without https there is no such address, and no Smooth Streaming at all.
+        (missing, |s| s.protocol = Protocol::Dashs),
+        (missing, |s| {
+            (s.drm, s.protocol) = (Drm::Playready, Protocol::Sstr);
+        }),
+    ];
+    for (n, (expected, change)) in cases.into_iter().enumerate() {
+        let mut start = start();
+        change(&mut start);
+        let found = refused(start, false);
+        assert!(found.starts_with(expected), "case {n}: {found}");
+    }
+    assert!(lab.playback.sessions.is_empty());
+    assert!(lab.playback.devices_of(&user(1)).unwrap().is_empty());
+    assert_eq!(
+        refused(
+            Start {
+                protocol: Protocol::Dashs,
+                ..start()
+            },
+            true
+        ),
+        ""
+    );
+    // Bound to the first device from here on.
+    let phone = Start {
+        device: device("phone"),
+        ..start()
+    };
+    assert_eq!(refused(phone, false), "EntitlementInvalid");
+    lab.world.revoked.store(true, Ordering::Relaxed);
+    assert_eq!(refused(start(), false), "EntitlementInvalid");
+
+    let gone = lab.token(&viewer(1), "film-gone", vod(), NOW);
+    let gone = Lab::start(&viewer(1), "film-gone", &gone, "tv");
+    assert_eq!(refused(gone, false), "AssetNotFound");
+}
+
+#[test]
+fn clearkey_is_offered_only_where_it_is_switched_on() {
+    let lab = Lab::with(Settings::default());
+    let token = lab.token(&viewer(1), "film", vod(), NOW);
+    let result = lab.preflight(Lab::start(&viewer(1), "film", &token, "tv"), NOW);
+    assert!(matches!(result, Err(PlaybackError::DrmProtocolMismatch(_))));
+}
+
+#[test]
+fn countries_bind_the_token_unless_a_tag_frees_the_user() {
+    let lab = Lab::new();
+    let right = || Right {
+        countries: ["SE", "DE"]
+            .map(|code| Country::parse(code).unwrap())
+            .into(),
+        ..vod()
+    };
+    for (country, any, blocked) in [
+        (Some("SE"), false, false),
+        (Some("FR"), false, true),
+        (None, false, true),
+        (Some("FR"), true, false),
+    ] {
+        let viewer = Viewer {
+            country: country.map(|code| Country::parse(code).unwrap()),
+            any_country: any,
+            ..viewer(1)
+        };
+        let token = lab.token(&viewer, "film", right(), NOW);
+        let result = lab.preflight(Lab::start(&viewer, "film", &token, "tv"), NOW);
+        assert_eq!(
+            result.err(),
+            blocked.then_some(PlaybackError::GeoBlocked),
+            "{country:?} {any}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_encrypted_needs_no_license() {
+    let lab = Lab::new();
+    let token = lab.token(&viewer(1), "film-clear", vod(), NOW);
+    let clear = Start {
+        drm: Drm::None,
+        protocol: Protocol::Hls,
+        ..Lab::start(&viewer(1), "film-clear", &token, "tv")
+    };
+    let started = lab.preflight(clear, NOW).unwrap();
+    assert!(!started.encrypted);
+    assert_eq!(
+        started.playlist,
+        Playlist::Absolute("http://cdn.example/x.m3u8".to_owned())
+    );
+    let token = lab.token(&viewer(1), "film-https", vod(), NOW);
+    let https = Start {
+        protocol: Protocol::Dashs,
+        ..Lab::start(&viewer(1), "film-https", &token, "tv")
+    };
+    let started = lab.preflight(https, NOW).unwrap();
+    assert!(started.encrypted);
+    assert_eq!(
+        started.playlist,
+        Playlist::Absolute("https://cdn.example/film-https.mpd".to_owned())
+    );
+}
+
+#[test]
+fn the_address_of_the_origin_is_signed_until_the_token_ends() {
+    let lab = Lab::new();
+    let token = lab.token(&viewer(1), "film", vod(), NOW);
+    let started = lab.preflight(Lab::start(&viewer(1), "film", &token, "tv"), NOW);
+    let Playlist::Origin(target) = started.unwrap().playlist else {
+        panic!("not of the origin");
+    };
+    let (signature, file) = target
+        .strip_prefix(ORIGIN_PATH)
+        .and_then(|rest| rest.split_once('/'))
+        .unwrap();
+    assert_eq!(file, "loop/news.mpd");
+    let path = |text: &str| MediaPath::parse(text).unwrap();
+    let playback = &lab.playback;
+    assert!(playback.origin_allows(signature, &path("loop/1.m4s"), NOW + DAY - 1));
+    assert!(!playback.origin_allows(signature, &path("loop/1.m4s"), NOW + DAY));
+    assert!(!playback.origin_allows(signature, &path("film/1.m4s"), NOW));
+}
+
+#[test]
+fn an_unlock_goes_into_one_session() {
+    let lab = Lab::new();
+    let tv = viewer(1);
+    lab.world.pins.lock().insert("film".to_owned());
+    let right = || Right {
+        pin_needed: true,
+        ..vod()
+    };
+    let token = lab.unlocked(&tv, "film", right(), None, NOW);
+    let player = |session| Player {
+        session,
+        token: token.clone(),
+        user: user(1),
+        device: "tv".to_owned(),
+    };
+    let first = lab.preflight(Lab::start(&tv, "film", &token, "tv"), NOW);
+    let first = player(first.unwrap().session);
+    assert_eq!(
+        lab.license(&first, Drm::Clearkey, &[world::KEY.0], NOW),
+        Ok(())
+    );
+    assert_eq!(lab.beat(&first, NOW + 30), Ok(()));
+    // The same token makes a second session, which takes the device over but not the unlock.
+    let second = lab.preflight(Lab::start(&tv, "film", &token, "tv"), NOW + 31);
+    let second = player(second.unwrap().session);
+    assert_eq!(
+        lab.license(&second, Drm::Clearkey, &[world::KEY.0], NOW + 31),
+        Err(PlaybackError::PinCodeRequired)
+    );
+    assert_eq!(lab.beat(&second, NOW + 60), Ok(()));
+    assert_eq!(
+        lab.beat(&second, NOW + 61),
+        Err(PlaybackError::PinCodeRequired)
+    );
+    // With the PIN, given for that session, it goes on, and needs none for another token.
+    lab.unlocked(&tv, "film", right(), Some(&second.session), NOW + 62);
+    assert_eq!(lab.beat(&second, NOW + 62), Ok(()));
+    lab.issued(&tv, "film", right(), Some(&second.session), NOW + 63);
+}
+
+#[test]
+fn an_unlock_is_for_one_program_one_session_one_user() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "news", "tv", NOW);
+    lab.unlocked(
+        &viewer(1),
+        "news",
+        pin_right("x"),
+        Some(&player.session),
+        NOW,
+    );
+    let needs = |who: u8, id: &str, program: &str, session: &SessionId| {
+        let right = pin_right(program);
+        let considered = lab
+            .playback
+            .consider(viewer(who), asset(id), right, Some(session), NOW);
+        matches!(considered, Considered::Locked(_))
+    };
+    assert!(!needs(1, "news", "x", &player.session));
+    assert!(needs(1, "news", "y", &player.session));
+    assert!(needs(2, "news", "x", &player.session));
+    assert!(needs(1, "other", "x", &player.session));
+    let phone = lab.play(&viewer(1), "news", "phone", NOW);
+    assert!(needs(1, "news", "x", &phone.session));
+    assert!(needs(1, "news", "x", &SessionId::from_bytes([0; 16])));
+}
+
+#[test]
+fn a_wrong_pin_opens_nothing() {
+    let lab = Lab::new();
+    let considered = lab
+        .playback
+        .consider(viewer(1), asset("news"), pin_right("x"), None, NOW);
+    let Considered::Locked(locked) = considered else {
+        panic!("no PIN is asked for");
+    };
+    assert_eq!(locked.unlock(|_| Err("wrong")).err(), Some("wrong"));
+}
+
+#[test]
+fn unlocks_of_a_session_are_bounded_and_survive_a_restart() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "news", "tv", NOW);
+    for n in 0..=model::UNLOCKS_MAX {
+        let right = pin_right(&format!("p{n}"));
+        lab.unlocked(&viewer(1), "news", right, Some(&player.session), NOW);
+    }
+    let playback = Lab::open(&lab.store, Settings::default(), &lab.world);
+    let session = playback.sessions.get(&player.session).unwrap();
+    assert!(!session.unlocked("p0"));
+    assert!(session.unlocked("p1"));
+    assert!(session.unlocked(&format!("p{}", model::UNLOCKS_MAX)));
+}
+
+#[test]
+fn voided_tokens_are_worthless() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "news", "tv", NOW);
+    lab.playback.void_entitlements(&user(1)).wait().unwrap();
+    assert_eq!(
+        lab.beat(&player, NOW + 1),
+        Err(PlaybackError::EntitlementExpired)
+    );
+    assert_eq!(
+        lab.license(&player, Drm::Clearkey, &[], NOW + 1),
+        Err(PlaybackError::EntitlementInvalid)
+    );
+}

@@ -1,0 +1,438 @@
+//! Heartbeats, licenses, ends and sweeps.
+
+use super::world::{CATCHUP, KEY, program};
+use super::*;
+use crate::types::{BroadcastId, TokenKind, time::DAY};
+
+/// `news`: a program with live rights, one without, one that needs a PIN; half an hour each.
+fn guide(lab: &Lab) {
+    let mut blackout = program("blackout", NOW, NOW + 1_800);
+    blackout.live = false;
+    let adult = program("adult", NOW + 1_800, NOW + 3_600);
+    *lab.world.programs.lock() = vec![program("open", NOW - 1_800, NOW), blackout, adult];
+    lab.world.pins.lock().insert("adult".to_owned());
+}
+
+type Change<T> = fn(&mut T, &Others);
+
+/// What is another's, for the tables of refusals.
+struct Others {
+    stranger: Player,
+    phone: Player,
+    elsewhere: Token,
+    later: Token,
+}
+
+fn others(lab: &Lab) -> Others {
+    Others {
+        stranger: lab.play(&viewer(2), "film", "tv", NOW),
+        phone: lab.play(&viewer(1), "film", "phone", NOW),
+        elsewhere: lab.token(&viewer(1), "film-2", vod(), NOW),
+        later: lab.token(&viewer(1), "film", vod(), NOW + 5),
+    }
+}
+
+#[test]
+fn every_refusal_of_the_heartbeat_in_its_order() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    let others = others(&lab);
+    let good = Heartbeat {
+        user: &player.user,
+        session: Some(player.session),
+        token: Some(player.token.hash()),
+        device: "tv",
+        beat: Beat::default(),
+    };
+    let mismatch = || Err(PlaybackError::SessionMismatch);
+    let not_found = || Err(PlaybackError::SessionNotFound);
+    let expired = || Err(PlaybackError::EntitlementExpired);
+    let cases: [(Result<(), PlaybackError>, Change<Heartbeat<'_>>); 11] = [
+        (Ok(()), |_, _| ()),
+        (Ok(()), |h, o| h.token = Some(o.later.hash())),
+        (not_found(), |h, _| h.session = None),
+        (not_found(), |h, _| {
+            h.session = Some(SessionId::from_bytes([0; 16]));
+            h.token = None;
+            h.device = "";
+        }),
+        (expired(), |h, _| h.token = None),
+        (expired(), |h, _| {
+            h.token = Some(Token::new(TokenKind::Entitlement, [0; 32]).hash());
+            h.device = "x";
+        }),
+        (mismatch(), |h, _| h.device = "phone"),
+        (mismatch(), |h, o| h.token = Some(o.elsewhere.hash())),
+        (mismatch(), |h, o| {
+            h.session = Some(o.stranger.session);
+        }),
+        (mismatch(), |h, o| h.token = Some(o.stranger.token.hash())),
+        (mismatch(), |h, o| h.token = Some(o.phone.token.hash())),
+    ];
+    for (n, (expected, change)) in (0..).zip(cases) {
+        let mut heartbeat = good;
+        change(&mut heartbeat, &others);
+        assert_eq!(lab.beaten(&heartbeat, NOW + n), expected, "case {n}");
+    }
+    let stop = lab
+        .playback
+        .stop(&user(1), Some(&player.session), EndReason::Stopped, NOW);
+    stop.unwrap().wait().unwrap();
+    let ended = Err(PlaybackError::SessionEnded(EndReason::Stopped));
+    let no_token = Heartbeat {
+        token: None,
+        ..good
+    };
+    assert_eq!(lab.beaten(&no_token, NOW + 20), ended);
+}
+
+#[test]
+fn a_token_that_expires_while_playing() {
+    let lab = Lab::new();
+    let right = Right {
+        valid_until: Some(NOW + 20),
+        ..vod()
+    };
+    let token = lab.token(&viewer(1), "film", right, NOW);
+    let started = lab.preflight(Lab::start(&viewer(1), "film", &token, "tv"), NOW);
+    let player = Player {
+        session: started.unwrap().session,
+        token,
+        user: user(1),
+        device: "tv".to_owned(),
+    };
+    assert_eq!(lab.beat(&player, NOW + 19), Ok(()));
+    assert_eq!(
+        lab.beat(&player, NOW + 20),
+        Err(PlaybackError::EntitlementExpired)
+    );
+}
+
+#[test]
+fn beats_have_a_rate() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    let passed = |at: UnixSeconds| (0..50).filter(|_| lab.beat(&player, at).is_ok()).count();
+    assert_eq!(passed(NOW), 10);
+    assert_eq!(passed(NOW + 1), 2);
+    assert_eq!(passed(NOW + 4), 6);
+    assert_eq!(passed(NOW + 30), 10);
+    assert_eq!(
+        lab.beat(&player, NOW + 30),
+        Err(PlaybackError::TooManyBeats)
+    );
+    // Another user's beats do not use it up.
+    let stranger = lab.play(&viewer(2), "film", "tv", NOW + 30);
+    let foreign = Player {
+        session: player.session,
+        ..stranger
+    };
+    for _ in 0..50 {
+        assert_eq!(
+            lab.beat(&foreign, NOW + 40),
+            Err(PlaybackError::SessionMismatch)
+        );
+    }
+    assert_eq!(passed(NOW + 40), 10);
+    // A clock that is set back locks nobody out.
+    assert_eq!(passed(NOW - DAY), 10);
+}
+
+#[test]
+fn the_program_at_the_playing_position_is_judged() {
+    let lab = Lab::new();
+    guide(&lab);
+    let none = Err(PlaybackError::NoLiveRights);
+    let pin = Err(PlaybackError::PinCodeRequired);
+    let at = NOW + 900;
+    let player = lab.play(&viewer(1), "news", "tv", at);
+    let cases = [
+        ("at the live point", at.0, at, none.clone()),
+        ("in milliseconds", at.0 * 1_000, at + 1, none.clone()),
+        (
+            "time-shifted into a program with rights",
+            NOW.0 - 1,
+            at + 2,
+            Ok(()),
+        ),
+        (
+            "the same in milliseconds",
+            (NOW.0 - 1) * 1_000 + 999,
+            at + 3,
+            Ok(()),
+        ),
+        (
+            "before the catch-up window",
+            at.0 - CATCHUP - 9,
+            at + 4,
+            none.clone(),
+        ),
+        ("far in the future", at.0 + 3_000, at + 5, none.clone()),
+        ("nonsense", i64::MIN, at + 6, none.clone()),
+        ("nonsense", i64::MAX, at + 7, none.clone()),
+        ("zero", 0, at + 8, none.clone()),
+        ("a gap in the guide", NOW.0 - 1_801, at + 9, Ok(())),
+        (
+            "over now, and so in its catch-up",
+            NOW.0 + 1_799,
+            NOW + 1_800,
+            Ok(()),
+        ),
+    ];
+    // Refused for their program, beats still count: the session stays open.
+    for (what, position, now, expected) in cases {
+        if now == NOW + 1_800 {
+            lab.playback.refresh(NOW + 1_790);
+        }
+        assert_eq!(lab.beat_at(&player, position, now), expected, "{what}");
+    }
+    assert_eq!(lab.beat(&player, NOW + 1_829), Ok(()));
+    assert_eq!(lab.beat(&player, NOW + 1_830), pin);
+    assert_eq!(lab.playback.streams(NOW + 1_864), 1);
+    let right = Right {
+        program: Some((BroadcastId::parse("adult").unwrap(), NOW + 3_600)),
+        pin_needed: true,
+        ..live(0)
+    };
+    lab.unlocked(
+        &viewer(1),
+        "news",
+        right,
+        Some(&player.session),
+        NOW + 1_831,
+    );
+    assert_eq!(lab.beat(&player, NOW + 1_831), Ok(()));
+    // The blackout is over, and has its catch-up: one may go back into it.
+    let back = (NOW + 1_000).0;
+    assert_eq!(lab.beat_at(&player, back, NOW + 1_832), Ok(()));
+}
+
+#[test]
+fn a_channel_without_live_rights_by_default_has_no_552() {
+    let lab = Lab::new();
+    guide(&lab);
+    let right = Right {
+        playing: Playing::Live {
+            livestream: LivestreamId::parse("other").unwrap(),
+            offset: 0,
+        },
+        ..live(0)
+    };
+    let token = lab.token(&viewer(1), "other", right, NOW);
+    let started = lab.preflight(Lab::start(&viewer(1), "other", &token, "tv"), NOW);
+    let player = Player {
+        session: started.unwrap().session,
+        token,
+        user: user(1),
+        device: "tv".to_owned(),
+    };
+    assert_eq!(lab.beat(&player, NOW + 20), Ok(()));
+}
+
+#[test]
+fn catch_up_is_judged_by_its_broadcast() {
+    let lab = Lab::new();
+    guide(&lab);
+    let right = Right {
+        playing: Playing::Catchup {
+            livestream: LivestreamId::parse("news").unwrap(),
+            broadcast: BroadcastId::parse("open").unwrap(),
+            start: NOW - 1_800,
+            stop: NOW,
+        },
+        ..live(0)
+    };
+    let at = NOW + 900;
+    let token = lab.token(&viewer(1), "open", right, at);
+    let started = lab.preflight(Lab::start(&viewer(1), "open", &token, "tv"), at);
+    let player = Player {
+        session: started.unwrap().session,
+        token,
+        user: user(1),
+        device: "tv".to_owned(),
+    };
+    for (what, position, expected) in [
+        ("inside", NOW.0 - 900, Ok(())),
+        ("in the padding", NOW.0 + 59, Ok(())),
+        ("seconds from its start", 120, Ok(())),
+        (
+            "in the program on now",
+            NOW.0 + 60,
+            Err(PlaybackError::NoLiveRights),
+        ),
+    ] {
+        assert_eq!(lab.beat_at(&player, position, at), expected, "{what}");
+    }
+    lab.world.pins.lock().insert("open".to_owned());
+    assert_eq!(lab.beat_at(&player, NOW.0 - 900, at + 29), Ok(()));
+    assert_eq!(
+        lab.beat_at(&player, NOW.0 - 900, at + 30),
+        Err(PlaybackError::PinCodeRequired)
+    );
+}
+
+const FOREIGN: [[u8; 16]; 2] = [KEY.0, [1; 16]];
+
+#[test]
+fn every_refusal_of_the_license() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    let others = others(&lab);
+    let kids = [KEY.0];
+    let good = LicenseRequest {
+        user: &player.user,
+        session: Some(player.session),
+        token: Some(player.token.hash()),
+        device: Some("tv"),
+        drm: Drm::Clearkey,
+        kids: &kids,
+    };
+    let invalid = || Some(PlaybackError::EntitlementInvalid);
+    let cases: [(Option<PlaybackError>, Change<LicenseRequest<'_>>); 11] = [
+        (None, |_, _| ()),
+        (None, |r, _| (r.device, r.kids) = (None, &[])),
+        (Some(PlaybackError::SessionNotFound), |r, _| {
+            r.session = None
+        }),
+        (invalid(), |r, _| r.token = None),
+        (invalid(), |r, o| r.token = Some(o.elsewhere.hash())),
+        (invalid(), |r, o| r.token = Some(o.stranger.token.hash())),
+        (invalid(), |r, o| r.session = Some(o.stranger.session)),
+        (invalid(), |r, o| r.token = Some(o.phone.token.hash())),
+        (invalid(), |r, _| r.device = Some("phone")),
+        // One foreign key id refuses the whole request.
+        (Some(PlaybackError::KeyNotAllowed), |r, _| r.kids = &FOREIGN),
+        (Some(PlaybackError::DrmMismatch), |r, _| {
+            r.drm = Drm::Widevine;
+        }),
+    ];
+    for (expected, change) in cases {
+        let mut request = good;
+        change(&mut request, &others);
+        let found = lab.playback.license(&request, NOW).err();
+        assert_eq!(found, expected, "{request:?}");
+    }
+    let keys = lab.playback.clear_keys(&asset("film"), &kids);
+    assert_eq!(keys, Ok(vec![KEY]));
+    let keys = lab.playback.clear_keys(&asset("film"), &FOREIGN);
+    assert_eq!(keys, Err(PlaybackError::KeyNotAllowed));
+    let over = lab.playback.license(&good, NOW + 335).err();
+    let ended = PlaybackError::SessionEnded(EndReason::Expired);
+    assert_eq!(over, Some(ended));
+}
+
+#[test]
+fn a_license_is_judged_at_the_position_of_the_entitlement() {
+    let lab = Lab::new();
+    guide(&lab);
+    let at = NOW + 900;
+    let license = |offset: i32, on: &str| {
+        let token = lab.token(&viewer(1), "news", live(offset), at);
+        let started = lab.preflight(Lab::start(&viewer(1), "news", &token, on), at);
+        let player = Player {
+            session: started.unwrap().session,
+            token,
+            user: user(1),
+            device: on.to_owned(),
+        };
+        (lab.license(&player, Drm::Clearkey, &[], at), player)
+    };
+    assert_eq!(license(0, "a").0, Err(PlaybackError::NoLiveRights));
+    let (shifted, player) = license(-1_000, "b");
+    assert_eq!(shifted, Ok(()));
+    // A beat at the live point, or an entitlement for it, moves the session there.
+    assert_eq!(lab.beat(&player, at), Err(PlaybackError::NoLiveRights));
+    assert_eq!(
+        lab.license(&player, Drm::Clearkey, &[], at),
+        Err(PlaybackError::NoLiveRights)
+    );
+    lab.issued(&viewer(1), "news", live(-1_000), Some(&player.session), at);
+    assert_eq!(lab.license(&player, Drm::Clearkey, &[], at), Ok(()));
+}
+
+#[test]
+fn ends_are_remembered_for_a_while() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    let stop = |who: u8, at: UnixSeconds| {
+        lab.playback
+            .stop(&user(who), Some(&player.session), EndReason::Stopped, at)
+    };
+    assert_eq!(stop(2, NOW).err(), Some(PlaybackError::SessionMismatch));
+    stop(1, NOW).unwrap().wait().unwrap();
+    let ended = Some(PlaybackError::SessionEnded(EndReason::Stopped));
+    assert_eq!(stop(1, NOW).err(), ended);
+    // The first reason stands.
+    assert_eq!(lab.playback.revoke(&player.session, NOW).err(), ended);
+    assert_eq!(lab.playback.sweep_ended(NOW + 3_599).unwrap(), 0);
+    assert_eq!(lab.beat(&player, NOW + 3_599).err(), ended);
+    assert_eq!(lab.playback.sweep_ended(NOW + 3_600).unwrap(), 1);
+    assert_eq!(
+        lab.beat(&player, NOW + 3_600),
+        Err(PlaybackError::SessionNotFound)
+    );
+}
+
+#[test]
+fn a_sweep_takes_what_is_over_and_nothing_else() {
+    let lab = Lab::new();
+    let silent = lab.play(&viewer(1), "film", "tv", NOW);
+    let runs = lab.play(&viewer(2), "film", "tv", NOW + 300);
+    let swept = |now| lab.playback.sweep_sessions(now).unwrap();
+    assert_eq!((swept(NOW + 334), swept(NOW + 335)), (0, 1));
+    assert_eq!(lab.playback.sweep_entitlements(NOW + DAY - 1).unwrap(), 0);
+    assert_eq!(
+        lab.beat(&silent, NOW + 336),
+        Err(PlaybackError::SessionEnded(EndReason::Expired))
+    );
+    assert_eq!(lab.beat(&runs, NOW + 334), Ok(()));
+    assert_eq!(lab.playback.sweep_entitlements(NOW + DAY).unwrap(), 1);
+    assert_eq!(lab.playback.tokens.len(), 1);
+}
+
+#[test]
+fn beats_reach_the_store_now_and_then() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    for n in 1..40 {
+        assert_eq!(lab.beat(&player, NOW + 10 * n), Ok(()));
+        let written = lab.playback.checkpoint().unwrap();
+        assert_eq!(written, usize::from(n == 30), "{n}");
+    }
+    let again = Lab::open(&lab.store, Settings::default(), &lab.world);
+    let session = again.sessions.get(&player.session).unwrap();
+    assert_eq!(session.seen(), NOW + 300);
+}
+
+#[test]
+fn a_clock_that_is_set_back_ends_nothing() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    let before = NOW - DAY;
+    assert_eq!(lab.playback.sweep_sessions(before).unwrap(), 0);
+    // Its slot is not held by a beat of tomorrow, and its own next beat takes it back.
+    assert_eq!(lab.playback.streams(before), 0);
+    assert_eq!(lab.beat(&player, before), Ok(()));
+    assert_eq!(lab.playback.streams(before), 1);
+}
+
+#[test]
+fn a_view_tells_what_the_last_beat_told() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    lab.beat(&player, NOW + 9).unwrap();
+    let views = lab.playback.sessions_of(&user(1), NOW + 9);
+    let [view] = views.as_slice() else {
+        panic!("one session");
+    };
+    assert_eq!((view.since, view.seen), (NOW, NOW + 9));
+    assert_eq!((view.bitrate, view.resolution), (1, (2, 3)));
+    assert_eq!(lab.playback.all_sessions(9, NOW + 9), views);
+    assert!(lab.playback.all_sessions(0, NOW + 9).is_empty());
+    lab.playback
+        .revoke(&player.session, NOW)
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert!(lab.playback.sessions_of(&user(1), NOW + 9).is_empty());
+}

@@ -1,0 +1,105 @@
+//! Entitlements in memory.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use crate::store::{Changed, Mirror};
+use crate::types::{TokenHash, UnixSeconds, UserId};
+
+use super::model::Entitlement;
+use super::tables;
+
+/// Entitlements that one user may hold. A viewer who changes the channel every minute for half a
+/// day reaches it; beyond it the oldest goes, so that memory has a bound.
+pub const TOKENS_MAX: usize = 512;
+
+/// An entitlement and whose it is.
+pub struct Held {
+    /// The user.
+    pub user: UserId,
+    /// What the user holds.
+    pub entitlement: Entitlement,
+}
+
+/// All entitlements, by token and by user.
+#[derive(Default)]
+pub struct TokenMap {
+    by_hash: DashMap<TokenHash, Arc<Held>>,
+    by_user: DashMap<UserId, Vec<TokenHash>>,
+}
+
+impl TokenMap {
+    /// The entitlement behind a token.
+    #[must_use]
+    pub fn get(&self, hash: &TokenHash) -> Option<Arc<Held>> {
+        self.by_hash.get(hash).map(|held| Arc::clone(&held))
+    }
+
+    /// The tokens of a user.
+    #[must_use]
+    pub fn of_user(&self, user: &UserId) -> Vec<TokenHash> {
+        self.by_user
+            .get(user)
+            .map(|tokens| tokens.clone())
+            .unwrap_or_default()
+    }
+
+    /// The tokens that have to go before the user may have another.
+    #[must_use]
+    pub fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
+        let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
+        if count < TOKENS_MAX {
+            return Vec::new();
+        }
+        let mut tokens = self.of_user(user);
+        tokens.sort_by_cached_key(|hash| self.get(hash).map(|held| held.entitlement.issued));
+        tokens.truncate(count + 1 - TOKENS_MAX);
+        tokens
+    }
+
+    /// The keys of the entitlements that are worthless at `now`.
+    #[must_use]
+    pub fn expired(&self, now: UnixSeconds) -> Vec<(UserId, TokenHash)> {
+        self.by_hash
+            .iter()
+            .filter(|held| !held.entitlement.holds(now))
+            .map(|held| (held.user, *held.key()))
+            .collect()
+    }
+
+    /// The number of entitlements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_hash.is_empty()
+    }
+}
+
+impl Mirror<tables::Entitlements> for TokenMap {
+    fn apply(&self, changes: Vec<Changed<tables::Entitlements>>) {
+        for Changed { key, record } in changes {
+            let (user, hash) = key;
+            match record {
+                Some(entitlement) => {
+                    let held = Arc::new(Held { user, entitlement });
+                    if self.by_hash.insert(hash, held).is_none() {
+                        self.by_user.entry(user).or_default().push(hash);
+                    }
+                }
+                None => {
+                    self.by_hash.remove(&hash);
+                    if let Some(mut tokens) = self.by_user.get_mut(&user) {
+                        tokens.retain(|token| *token != hash);
+                    }
+                    self.by_user.remove_if(&user, |_, left| left.is_empty());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What playback asks of the other domains. A trait, so that its rules are tested against a world
+//! of a few lines, and so that nothing here can reach further than this.
+
+use crate::types::{
+    AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
+};
+
+/// Who plays: what the proofs of a request say about the user.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    /// The user.
+    pub user: UserId,
+    /// The user's partner.
+    pub partner: PartnerId,
+    /// The country of the request, as far as it is known.
+    pub country: Option<Country>,
+    /// A tag switches the country check off.
+    pub any_country: bool,
+    /// A tag switches the device check off.
+    pub any_device: bool,
+}
+
+/// The defaults of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Whether its programs have live rights unless something says otherwise.
+    pub live_rights: bool,
+    /// How far back its catch-up reaches, in seconds.
+    pub catchup: i64,
+}
+
+/// A program, as far as playback must know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The broadcast.
+    pub id: BroadcastId,
+    /// The first second it is on.
+    pub start: UnixSeconds,
+    /// The first second it is no longer on.
+    pub stop: UnixSeconds,
+    /// Whether it has live rights.
+    pub live: bool,
+    /// Its catch-up window, half open.
+    pub catchup: Option<(UnixSeconds, UnixSeconds)>,
+    /// From what age on it may be seen without a PIN.
+    pub pg_age: Option<u8>,
+}
+
+impl Program {
+    /// Whether `now` lies in the catch-up window.
+    #[must_use]
+    pub fn in_catchup(&self, now: UnixSeconds) -> bool {
+        self.catchup
+            .is_some_and(|(from, to)| from <= now && now < to)
+    }
+}
+
+/// What a preflight needs of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Playable {
+    /// Whether it is encrypted.
+    pub encrypted: bool,
+    /// Its own stream limit.
+    pub streams: Option<u32>,
+    /// Its address for the protocol: `origin:` and a path, or an address template.
+    pub address: Option<String>,
+}
+
+/// The other domains, as playback sees them. Every answer comes from memory.
+pub trait World: Send + Sync + 'static {
+    /// The defaults of a channel; nothing if the catalogue does not know it.
+    fn channel(&self, livestream: &LivestreamId) -> Option<Channel>;
+
+    /// The program that is on at `at`; nothing in a gap.
+    fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program>;
+
+    /// A program by its id.
+    fn program(&self, id: &BroadcastId) -> Option<Program>;
+
+    /// Whether the user has to give a PIN for a program of a channel.
+    fn program_needs_pin(
+        &self,
+        user: &UserId,
+        livestream: &LivestreamId,
+        program: &Program,
+    ) -> bool;
+
+    /// Whether the user has to give a PIN for a video on demand.
+    fn vod_needs_pin(&self, user: &UserId, asset: &AssetId) -> bool;
+
+    /// What the catalogue says about an asset of any kind, with its address for a protocol.
+    fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable>;
+
+    /// Whether the user still has a right to the asset, whatever the program of the moment is. An
+    /// offer may have been taken away since the entitlement was issued.
+    fn still_entitled(&self, viewer: &Viewer, asset: &AssetId, now: UnixSeconds) -> bool;
+
+    /// Whether the asset lists a key id.
+    fn has_key(&self, asset: &AssetId, kid: &[u8; 16]) -> bool;
+
+    /// The content key of a key id that the asset lists.
+    fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]>;
+}

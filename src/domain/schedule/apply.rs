@@ -1,0 +1,272 @@
+//! The import: from a draft to a schedule that is served, or to a report of what it would change.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use chrono_tz::Tz;
+
+use super::builder::Slab;
+use super::channel::Channel;
+use super::import::draft::Draft;
+use super::plan::{Difference, NewRow, plan};
+use super::ready::{Unpacking, doubts, put_in_order};
+use super::report::{ImportOptions, ImportReport, Outcome, Unmapped};
+use super::rights::{BroadcastRights, ChannelFacts, Rights};
+use super::service::{Schedule, ScheduleError, render};
+use super::shelf::{Shelf, Writing};
+use super::snapshot::Snapshot;
+use crate::types::{BroadcastId, LivestreamId};
+
+/// Makes livestreams of channels that the catalogue does not know.
+pub trait MakeLivestreams {
+    /// Why it could not.
+    type Error: From<ScheduleError>;
+
+    /// Makes them. The schedule is held meanwhile; the current rights know them afterwards.
+    ///
+    /// # Errors
+    /// That they could not be made; then the import changes nothing.
+    fn make(&self, channels: &[Unmapped]) -> Result<(), Self::Error>;
+}
+
+/// The catalogue with the livestreams that an import makes before it writes.
+struct Expanded<'a> {
+    rights: &'a dyn Rights,
+    new: BTreeSet<LivestreamId>,
+}
+
+impl Rights for Expanded<'_> {
+    fn livestreams(&self) -> Vec<LivestreamId> {
+        let mut all = self.rights.livestreams();
+        all.extend(self.new.iter().cloned());
+        all
+    }
+
+    fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts> {
+        let new = || self.new.contains(livestream);
+        let facts = self.rights.channel(livestream);
+        // Nothing is rendered before they are made and have a zone of their own.
+        facts.or_else(|| new().then_some(ChannelFacts { zone: Tz::UTC }))
+    }
+
+    fn rights(&self, livestream: &LivestreamId, broadcast: &super::Broadcast) -> BroadcastRights {
+        self.rights.rights(livestream, broadcast)
+    }
+
+    fn is_taken(&self, id: &str) -> bool {
+        self.new.contains(id) || self.rights.is_taken(id)
+    }
+}
+
+/// The channels of a guide that the catalogue does not know.
+fn unknown(draft: &Draft, rights: &dyn Rights) -> Vec<Unmapped> {
+    let unknown = draft.channels.iter();
+    unknown
+        .filter(|(id, _)| rights.channel(id).is_none())
+        .map(|(id, channel)| Unmapped {
+            id: id.clone(),
+            name: channel.name.clone(),
+            icon: channel.icon.clone(),
+            programmes: u64::try_from(channel.rows.len()).unwrap_or(u64::MAX),
+        })
+        .collect()
+}
+
+/// Makes no livestreams.
+enum Nobody {}
+
+impl MakeLivestreams for Nobody {
+    type Error = ScheduleError;
+
+    fn make(&self, _: &[Unmapped]) -> Result<(), ScheduleError> {
+        match *self {}
+    }
+}
+
+impl Schedule {
+    /// Brings a guide into the schedule. Readers see all of it at once, or nothing.
+    ///
+    /// # Errors
+    /// That the store failed; then nothing has changed.
+    pub fn import(
+        &self,
+        draft: Draft,
+        options: &ImportOptions,
+    ) -> Result<ImportReport, ScheduleError> {
+        self.take_in(draft, options, None::<&Nobody>)
+    }
+
+    /// The same, with livestreams made of unknown channels first; those whose id something else has
+    /// stay unmapped.
+    ///
+    /// # Errors
+    /// That the store failed or livestreams could not be made; then nothing of the guide is there.
+    pub fn import_making<M: MakeLivestreams>(
+        &self,
+        draft: Draft,
+        options: &ImportOptions,
+        make: &M,
+    ) -> Result<ImportReport, M::Error> {
+        self.take_in(draft, options, Some(make))
+    }
+
+    fn take_in<M: MakeLivestreams>(
+        &self,
+        mut draft: Draft,
+        options: &ImportOptions,
+        make: Option<&M>,
+    ) -> Result<ImportReport, M::Error> {
+        let mut shelf = self.shelf.lock();
+        let rights = (self.rights)();
+        let before = self.snapshot.load_full();
+        let (created, unmapped) = unknown(&draft, &*rights).into_iter().partition(|channel| {
+            let id = channel.id.as_str();
+            make.is_some() && !rights.is_taken(id) && before.broadcast(id).is_none()
+        });
+        let mut report = ImportReport {
+            outcome: Outcome::Applied,
+            channels: u64::try_from(draft.channels.len()).unwrap_or(u64::MAX),
+            programmes: draft.programmes,
+            difference: Difference::default(),
+            skipped: std::mem::take(&mut draft.skipped),
+            shortened: draft.shortened,
+            unmapped,
+            created,
+            newly_seen: Vec::new(),
+            doubts: Vec::new(),
+        };
+        let packed = std::mem::take(&mut draft.packed);
+        let expanded = Expanded {
+            rights: &*rights,
+            new: report.created.iter().map(|c| c.id.clone()).collect(),
+        };
+        let ready = put_in_order(draft, &expanded, options, &mut report.skipped);
+        report.doubts = doubts(&before, &ready);
+        let mut rows = Unpacking::of(packed, ready);
+        report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
+            (true, _) => Outcome::DryRun,
+            (false, false) => Outcome::Held,
+            (false, true) => Outcome::Applied,
+        };
+        let mut change = Change {
+            schedule: self,
+            rights: &expanded,
+            before: &before,
+        };
+        if report.outcome != Outcome::Applied {
+            change.compare(&shelf, &mut rows, &mut report)?;
+            return Ok(report);
+        }
+        let made;
+        if let Some(make) = make.filter(|_| !report.created.is_empty()) {
+            make.make(&report.created)?;
+            made = (self.rights)();
+            change.rights = &*made;
+            // Known from now on, whatever becomes of their broadcasts.
+            let mut slab = Slab::default();
+            let new = expanded.new.iter();
+            let empty = new.filter_map(|id| render(id, &[], change.rights, &mut slab));
+            self.replace(&mut shelf, empty.collect(), Slab::default());
+        }
+        change.apply(&mut shelf, &mut rows, &mut report)?;
+        Ok(report)
+    }
+}
+
+/// An import that is being compared or applied.
+struct Change<'a> {
+    schedule: &'a Schedule,
+    rights: &'a dyn Rights,
+    before: &'a Arc<Snapshot>,
+}
+
+impl Change<'_> {
+    /// Only counts.
+    fn compare(
+        &self,
+        shelf: &Shelf,
+        channels: &mut Unpacking,
+        report: &mut ImportReport,
+    ) -> Result<(), ScheduleError> {
+        let mut given = HashSet::new();
+        while let Some((livestream, rows)) = channels.next(&mut report.skipped) {
+            self.plan(shelf, &livestream, rows, &mut given, report)?;
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        shelf: &mut Shelf,
+        channels: &mut Unpacking,
+        report: &mut ImportReport,
+    ) -> Result<(), ScheduleError> {
+        let mut writing = shelf.begin(&self.schedule.store)?;
+        let (prepared, slab) = match self.write(shelf, channels, report, &mut writing) {
+            Ok(written) => written,
+            Err(error) => {
+                shelf.abandon(writing);
+                return Err(error);
+            }
+        };
+        if writing.is_empty() {
+            return Ok(());
+        }
+        shelf.switch(writing)?;
+        self.schedule.replace(shelf, prepared, slab);
+        if let Err(error) = shelf.sweep(&self.schedule.store) {
+            // It is noted; the next import or retention tries again.
+            tracing::warn!(%error, "what the import replaced could not be deleted yet");
+        }
+        Ok(())
+    }
+
+    /// Writes what differs, and prepares the answers of the livestreams that it differs on.
+    fn write(
+        &self,
+        shelf: &Shelf,
+        channels: &mut Unpacking,
+        report: &mut ImportReport,
+        writing: &mut Writing<'_>,
+    ) -> Result<(Vec<Arc<Channel>>, Slab), ScheduleError> {
+        let mut given = HashSet::new();
+        let mut slab = Slab::default();
+        let mut prepared = Vec::new();
+        while let Some((livestream, rows)) = channels.next(&mut report.skipped) {
+            let (old, new) = self.plan(shelf, &livestream, rows, &mut given, report)?;
+            if old != new {
+                writing.replace(&livestream, &old, &new)?;
+                drop(old);
+                prepared.extend(render(&livestream, &new, self.rights, &mut slab));
+            }
+        }
+        Ok((prepared, slab))
+    }
+
+    /// Compares one channel: all broadcasts before and after. `given` are the ids that sources gave
+    /// on the channels before it.
+    fn plan(
+        &self,
+        shelf: &Shelf,
+        livestream: &LivestreamId,
+        rows: Vec<NewRow>,
+        given: &mut HashSet<BroadcastId>,
+        report: &mut ImportReport,
+    ) -> Result<(Vec<super::Broadcast>, Vec<super::Broadcast>), ScheduleError> {
+        let ids: Vec<_> = rows.iter().filter_map(|row| row.id.clone()).collect();
+        let old = shelf.read(&self.schedule.store, livestream)?;
+        if old.is_empty() && !rows.is_empty() {
+            report.newly_seen.push(livestream.clone());
+        }
+        let taken = |id: &BroadcastId| {
+            let elsewhere = self.before.broadcast(id.as_str());
+            given.contains(id)
+                || self.rights.is_taken(id.as_str())
+                || elsewhere.is_some_and(|(channel, _)| channel.livestream != *livestream)
+        };
+        let done = plan(livestream, old.clone(), rows, taken, &mut report.skipped);
+        given.extend(ids);
+        report.difference += done.difference;
+        Ok((old, done.list))
+    }
+}

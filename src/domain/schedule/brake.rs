@@ -1,0 +1,100 @@
+//! The plausibility brake: an import that would gut the schedule waits for a person's word.
+
+use crate::types::UnixSeconds;
+use crate::types::time::DAY;
+
+/// Why an import is held until it is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// No row of the guide can be used.
+    #[error("the guide has no usable programme")]
+    Nothing,
+    /// The guide has over 30 % fewer programmes than there are now in the span that it covers.
+    #[error("the guide has {new} programmes where there are {now} now")]
+    Fewer {
+        /// Programmes now.
+        now: u64,
+        /// Programmes of the guide.
+        new: u64,
+    },
+    /// The guide ends over a day earlier than what is there for its channels.
+    #[error("the guide ends at {new}, the schedule of its channels at {now} (Unix seconds)")]
+    Shorter {
+        /// The latest stop now.
+        now: UnixSeconds,
+        /// The latest stop in the guide.
+        new: UnixSeconds,
+    },
+}
+
+/// How many programmes there are, and how far they reach.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// How many.
+    pub programmes: u64,
+    /// The latest stop.
+    pub horizon: Option<UnixSeconds>,
+}
+
+impl Extent {
+    /// Adds those of another channel.
+    pub fn add(&mut self, other: Self) {
+        self.programmes += other.programmes;
+        self.horizon = self.horizon.max(other.horizon);
+    }
+}
+
+/// Compares what is there, in the span and on the channels that the guide covers, with the guide.
+///
+/// Decision: summed over the guide. One channel's change of programme is no reason to hold a guide
+/// of hundreds.
+#[must_use]
+pub fn doubts(now: Extent, new: Extent) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    if new.programmes == 0 {
+        doubts.push(Doubt::Nothing);
+        return doubts;
+    }
+    if new.programmes.saturating_mul(10) < now.programmes.saturating_mul(7) {
+        doubts.push(Doubt::Fewer {
+            now: now.programmes,
+            new: new.programmes,
+        });
+    }
+    if let (Some(old), Some(horizon)) = (now.horizon, new.horizon)
+        && old.since(horizon) > DAY
+    {
+        doubts.push(Doubt::Shorter {
+            now: old,
+            new: horizon,
+        });
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(programmes: u64, horizon: i64) -> Extent {
+        Extent {
+            programmes,
+            horizon: (programmes > 0).then_some(UnixSeconds(horizon)),
+        }
+    }
+
+    #[test]
+    fn the_limits_are_exact() {
+        let held = |now, new| !doubts(now, new).is_empty();
+        assert_eq!(
+            doubts(Extent::default(), Extent::default()),
+            [Doubt::Nothing]
+        );
+        assert!(!held(Extent::default(), extent(1, 0)), "a first import");
+        assert!(!held(extent(10, 0), extent(7, 0)), "30 % fewer");
+        assert!(held(extent(100, 0), extent(69, 0)));
+        assert!(!held(extent(10, DAY), extent(10, 0)), "a day shorter");
+        assert!(held(extent(10, DAY + 1), extent(10, 0)));
+        assert_eq!(doubts(extent(100, 3 * DAY), extent(1, 0)).len(), 2);
+    }
+}

@@ -1,0 +1,260 @@
+//! One livestream in memory: its broadcasts as prepared JSON, and what is on at an instant.
+//!
+//! Invariant: broadcasts are in order and do not overlap, so that neighbours in the list are what
+//! the interface calls previous and next. The normaliser and the plan see to it.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use chrono_tz::Tz;
+
+use super::brake::Extent;
+use super::builder::Slab;
+use super::json;
+use super::render;
+use crate::types::{LivestreamId, UnixSeconds};
+
+/// What is known of a broadcast without reading its JSON.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) stop: UnixSeconds,
+    pub(super) catchup: Option<(UnixSeconds, UnixSeconds)>,
+    /// The hash of the JSON: what changes the answer changes it.
+    pub(super) tag: u64,
+    pub(super) id_hash: u64,
+    /// Where the JSON lies.
+    pub(super) at: u32,
+    pub(super) length: u32,
+    /// The lengths of id and title in it.
+    pub(super) id: u16,
+    pub(super) title: u16,
+    pub(super) pg_age: Option<u8>,
+    pub(super) live: bool,
+}
+
+impl Entry {
+    fn range(&self) -> Range<usize> {
+        let at = usize::try_from(self.at).unwrap_or(usize::MAX);
+        at..at.saturating_add(usize::try_from(self.length).unwrap_or(0))
+    }
+}
+
+/// The broadcasts of a livestream, ready to be sent.
+pub struct Channel {
+    pub(super) livestream: LivestreamId,
+    pub(super) zone: Tz,
+    /// The livestream id as the name of a JSON member, colon included.
+    pub(super) member: Box<[u8]>,
+    /// The same, as one number.
+    pub(super) tag: u64,
+    pub(super) starts: Box<[UnixSeconds]>,
+    pub(super) entries: Box<[Entry]>,
+    /// All objects, joined by commas: those of a day are one piece of it.
+    pub(super) json: Bytes,
+    /// The live view that was asked for last at the live point.
+    pub(super) present: ArcSwapOption<Moment>,
+}
+
+/// The live view of a livestream while it lasts.
+#[derive(Debug)]
+pub struct Moment {
+    /// From this instant on.
+    pub from: UnixSeconds,
+    /// Until just before this one.
+    pub until: UnixSeconds,
+    /// `{"livestreamId":{…}}`; nothing in a gap.
+    pub body: Option<Bytes>,
+    /// Changes with the body.
+    pub tag: u64,
+}
+
+impl Channel {
+    /// The broadcasts around an instant: the current one, if any.
+    pub(super) fn current(&self, at: UnixSeconds) -> Option<usize> {
+        let next = self.starts.partition_point(|start| *start <= at);
+        let last = next.checked_sub(1)?;
+        self.entries.get(last).filter(|e| e.stop > at).map(|_| last)
+    }
+
+    /// From when to when the live view is what it is at an instant.
+    fn span(&self, at: UnixSeconds) -> (UnixSeconds, UnixSeconds) {
+        let next = self.starts.partition_point(|start| *start <= at);
+        let last = next.checked_sub(1);
+        let last = last.and_then(|last| self.starts.get(last).zip(self.entries.get(last)));
+        match last {
+            Some((start, entry)) if entry.stop > at => (*start, entry.stop),
+            gap_after => (
+                gap_after.map_or(UnixSeconds(i64::MIN), |(_, entry)| entry.stop),
+                (self.starts.get(next).copied()).unwrap_or(UnixSeconds(i64::MAX)),
+            ),
+        }
+    }
+
+    /// When the live view changes next after an instant.
+    pub(super) fn until(&self, at: UnixSeconds) -> UnixSeconds {
+        self.span(at).1
+    }
+
+    /// The JSON of one broadcast.
+    pub(super) fn object(&self, index: usize) -> &[u8] {
+        let range = self.entries.get(index).map(Entry::range);
+        range.and_then(|r| self.json.get(r)).unwrap_or_default()
+    }
+
+    /// The JSON of some broadcasts that follow each other, joined by commas.
+    pub(super) fn objects(&self, range: Range<usize>) -> Bytes {
+        let entries = self.entries.get(range).unwrap_or_default();
+        match (entries.first(), entries.last()) {
+            (Some(first), Some(last)) => self.json.slice(first.range().start..last.range().end),
+            _ => Bytes::new(),
+        }
+    }
+
+    /// The id of a broadcast.
+    pub(super) fn id(&self, index: usize) -> std::borrow::Cow<'_, str> {
+        let length = self.entries.get(index).map_or(0, |e| usize::from(e.id));
+        let from = render::BEFORE_ID.len();
+        json::read_text(
+            self.object(index)
+                .get(from..from + length)
+                .unwrap_or_default(),
+        )
+    }
+
+    /// The title of a broadcast.
+    pub(super) fn title(&self, index: usize) -> std::borrow::Cow<'_, str> {
+        let (id, length) = self
+            .entries
+            .get(index)
+            .map_or((0, 0), |e| (usize::from(e.id), usize::from(e.title)));
+        let from = render::BEFORE_ID.len() + id + render::BEFORE_TITLE.len();
+        json::read_text(
+            self.object(index)
+                .get(from..from + length)
+                .unwrap_or_default(),
+        )
+    }
+
+    /// Appends `"livestreamId":{live view}` and gives its tag.
+    pub(super) fn write_live(&self, current: usize, out: &mut Vec<u8>) -> u64 {
+        let previous = current.checked_sub(1);
+        let next = Some(current + 1).filter(|next| *next < self.entries.len());
+        let mut tag = self.tag;
+        out.extend_from_slice(&self.member);
+        let parts: [(&[u8], Option<usize>); 3] = [
+            (b"{\"current\":", Some(current)),
+            (b",\"next\":", next),
+            (b",\"previous\":", previous),
+        ];
+        for (name, index) in parts {
+            let entry = index.and_then(|index| self.entries.get(index));
+            tag = mix(tag, entry.map_or(0, |entry| entry.tag));
+            if let Some(index) = index {
+                out.extend_from_slice(name);
+                out.extend_from_slice(self.object(index));
+            }
+        }
+        out.push(b'}');
+        tag
+    }
+
+    /// The length of what [`Channel::write_live`] appends, or a little more.
+    pub(super) fn live_length(&self, current: usize) -> usize {
+        let first = current.saturating_sub(1);
+        let around = self.entries.get(first..).unwrap_or_default();
+        let objects: usize = around.iter().take(3).map(|e| e.range().len()).sum();
+        objects + self.member.len() + 48
+    }
+
+    /// The live view at an instant.
+    pub(super) fn moment(&self, at: UnixSeconds) -> Moment {
+        let (from, until) = self.span(at);
+        let Some(current) = self.current(at) else {
+            return Moment {
+                from,
+                until,
+                body: None,
+                tag: self.tag,
+            };
+        };
+        let mut body = Vec::with_capacity(self.live_length(current));
+        body.push(b'{');
+        let tag = self.write_live(current, &mut body);
+        body.push(b'}');
+        Moment {
+            from,
+            until,
+            body: Some(body.into()),
+            tag,
+        }
+    }
+
+    /// The live view at the live point, which most requests ask for: prepared once per program.
+    pub(super) fn present(&self, now: UnixSeconds) -> Arc<Moment> {
+        let prepared = self.present.load();
+        match prepared.as_ref() {
+            Some(moment) if moment.from <= now && now < moment.until => Arc::clone(moment),
+            _ => {
+                let moment = Arc::new(self.moment(now));
+                self.present.store(Some(Arc::clone(&moment)));
+                moment
+            }
+        }
+    }
+
+    /// The same without the broadcasts that start before an instant, in another slab.
+    pub(super) fn since(&self, instant: UnixSeconds, slab: &mut Slab) -> Self {
+        let gone = self.starts.partition_point(|start| *start < instant);
+        let mut entries = self.entries.get(gone..).unwrap_or_default().to_vec();
+        let base = entries.first().map_or(0, |entry| entry.at);
+        for entry in &mut entries {
+            entry.at -= base;
+        }
+        Self {
+            livestream: self.livestream.clone(),
+            zone: self.zone,
+            member: self.member.clone(),
+            tag: self.tag,
+            starts: self.starts.get(gone..).unwrap_or_default().into(),
+            entries: entries.into(),
+            json: slab.put(&self.objects(gone..self.entries.len())),
+            present: ArcSwapOption::empty(),
+        }
+    }
+
+    /// How many broadcasts lie at least partly within a span, and the latest stop of all.
+    pub(super) fn extent(&self, from: UnixSeconds, to: UnixSeconds) -> Extent {
+        let first = self.entries.partition_point(|entry| entry.stop <= from);
+        let end = self.starts.partition_point(|start| *start < to);
+        Extent {
+            programmes: u64::try_from(end.saturating_sub(first)).unwrap_or(0),
+            horizon: self.entries.last().map(|entry| entry.stop),
+        }
+    }
+
+    /// The bytes that it takes up, for the printed budget.
+    pub(super) fn memory(&self) -> usize {
+        self.json.len() + self.entries.len() * (size_of::<Entry>() + size_of::<UnixSeconds>())
+    }
+
+    /// The bytes of its JSON.
+    pub(super) fn json_length(&self) -> usize {
+        self.json.len()
+    }
+}
+
+/// Joins two tags. They are hashes already, so that little is needed to keep them apart.
+pub(super) const fn mix(a: u64, b: u64) -> u64 {
+    let mixed = (a.rotate_left(23) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 32)
+}
+
+/// The hash of some bytes, the same in every run, so that tags survive a restart.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}

@@ -1,0 +1,123 @@
+//! Which id a broadcast has: the one it had before, as long as it can be recognised.
+
+use std::collections::{HashMap, HashSet};
+
+use data_encoding::BASE32_NOPAD;
+use ring::digest::{SHA256, digest};
+
+use super::model::Broadcast;
+use super::plan::NewRow;
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+
+/// How far a programme may move and still be recognised by title and length, in seconds.
+pub const MOVE_MAX: i64 = 1_800;
+
+/// For each new row the existing broadcast that it is, as an index.
+///
+/// Decision: in this order, each existing broadcast once. The id that the source gives; the same
+/// start with the same title; the same title and length within 30 minutes, the nearest first; the
+/// same start. A programme that moved is so preferred to the one that now runs in its place.
+#[must_use]
+pub fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<usize>> {
+    let mut found = Matches {
+        of_row: vec![None; rows.len()],
+        used: vec![false; existing.len()],
+    };
+    let by_id: HashMap<&str, usize> = (existing.iter().enumerate())
+        .map(|(at, broadcast)| (broadcast.id.as_str(), at))
+        .collect();
+    let given = |row: &NewRow| row.id.as_ref().and_then(|id| by_id.get(id.as_str()));
+    found.pass(rows, |row| given(row).copied());
+
+    let at_start = |row: &NewRow| existing.binary_search_by_key(&row.start, |b| b.start).ok();
+    let same_title = |row: &NewRow, at: usize| {
+        existing
+            .get(at)
+            .is_some_and(|b| b.facts.title == row.facts.title)
+    };
+    found.pass(rows, |row| {
+        let at = at_start(row).filter(|at| same_title(row, *at));
+        at.filter(|_| row.id.is_none())
+    });
+    for (distance, row, at) in moves(existing, rows, &found) {
+        debug_assert!(distance <= MOVE_MAX);
+        found.join(row, at);
+    }
+    found.pass(rows, |row| at_start(row).filter(|_| row.id.is_none()));
+    found.of_row
+}
+
+/// Every pair that may be one programme that moved, the nearest first.
+fn moves(existing: &[Broadcast], rows: &[NewRow], found: &Matches) -> Vec<(i64, usize, usize)> {
+    let mut pairs = Vec::new();
+    for (at_row, row) in rows.iter().enumerate() {
+        if row.id.is_some() || found.of_row.get(at_row).is_none_or(Option::is_some) {
+            continue;
+        }
+        let first = existing.partition_point(|b| b.start < row.start - MOVE_MAX);
+        for (at, broadcast) in existing.iter().enumerate().skip(first) {
+            let distance = broadcast.start.since(row.start).abs();
+            if distance > MOVE_MAX {
+                break;
+            }
+            let same_length = broadcast.stop.since(broadcast.start) == row.stop.since(row.start);
+            if same_length && broadcast.facts.title == row.facts.title {
+                pairs.push((distance, at_row, at));
+            }
+        }
+    }
+    pairs.sort_unstable();
+    pairs
+}
+
+/// Who was recognised so far.
+struct Matches {
+    of_row: Vec<Option<usize>>,
+    used: Vec<bool>,
+}
+
+impl Matches {
+    fn pass(&mut self, rows: &[NewRow], rule: impl Fn(&NewRow) -> Option<usize>) {
+        for (at_row, row) in rows.iter().enumerate() {
+            if let Some(at) = rule(row) {
+                self.join(at_row, at);
+            }
+        }
+    }
+
+    /// Joins a row and an existing broadcast unless one of them is taken.
+    fn join(&mut self, row: usize, at: usize) {
+        if let (Some(slot @ None), Some(used @ false)) =
+            (self.of_row.get_mut(row), self.used.get_mut(at))
+        {
+            *slot = Some(at);
+            *used = true;
+        }
+    }
+}
+
+/// A new id for a broadcast that was never seen: the same for the same livestream and start, so
+/// that two appliances that read the same guide agree, and other than all `used` ones.
+///
+/// Decision: `bc-` and 80 bits in 16 characters; the prefix keeps it apart from what catalogues
+/// call their entries.
+#[must_use]
+pub fn derive(
+    livestream: &LivestreamId,
+    start: UnixSeconds,
+    used: &HashSet<BroadcastId>,
+) -> Option<BroadcastId> {
+    (0..=u32::MAX).find_map(|salt| {
+        let mut input = livestream.as_str().as_bytes().to_vec();
+        // The separator cannot occur in an id.
+        input.push(b'/');
+        input.extend_from_slice(&start.0.to_be_bytes());
+        input.extend_from_slice(&salt.to_be_bytes());
+        let hash = digest(&SHA256, &input);
+        let bits = hash.as_ref().get(..10).unwrap_or_default();
+        let text = format!("bc-{}", BASE32_NOPAD.encode(bits).to_ascii_lowercase());
+        BroadcastId::parse(&text)
+            .ok()
+            .filter(|id| !used.contains(id))
+    })
+}

@@ -1,0 +1,188 @@
+//! The XML parser with its limits: one event at a time, with the line it begins on.
+
+use std::io::Read;
+
+use quick_xml::Reader;
+use quick_xml::errors::SyntaxError;
+use quick_xml::escape::{resolve_xml_entity, unescape};
+use quick_xml::events::{BytesRef, BytesStart, Event};
+
+use super::lines::Lines;
+use super::{DEPTH_MAX, GuideError};
+
+/// The longest text of one element that is collected; fields are cut shorter later.
+const TEXT_MAX: usize = 64 * 1024;
+
+/// Reads elements one after the other.
+pub struct Cursor<R> {
+    reader: Reader<Lines<R>>,
+    buffer: Vec<u8>,
+    /// The line on which the last event began.
+    line: u64,
+    /// How many elements are open.
+    depth: usize,
+}
+
+impl<R: Read> Cursor<R> {
+    /// At the beginning of a document.
+    pub fn new(source: R) -> Self {
+        let mut reader = Reader::from_reader(Lines::new(source));
+        reader.config_mut().expand_empty_elements = true;
+        Self {
+            reader,
+            buffer: Vec::with_capacity(4 * 1024),
+            line: 1,
+            depth: 0,
+        }
+    }
+
+    /// The line on which the last event began.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The next event. The end of the file is one only where no element is open.
+    pub fn next(&mut self) -> Result<Event<'_>, GuideError> {
+        self.buffer.clear();
+        self.reader.get_mut().begin_piece();
+        self.line = self.reader.get_ref().line();
+        // Whether it failed is asked apart from what it gave: the event borrows the buffer, and
+        // the error needs the reader.
+        let event = match self.reader.read_event_into(&mut self.buffer) {
+            Ok(event) => event,
+            Err(error) => return Err(failure(&error, self.reader.get_ref(), self.line)),
+        };
+        match &event {
+            Event::Start(_) => self.depth += 1,
+            Event::End(_) => self.depth = self.depth.saturating_sub(1),
+            Event::Eof if self.depth > 0 => {
+                return Err(GuideError::Truncated { line: self.line });
+            }
+            _ => {}
+        }
+        if self.depth > DEPTH_MAX {
+            return Err(GuideError::TooLarge("elements are nested over 64 deep"));
+        }
+        Ok(event)
+    }
+
+    /// The next child of the open element, which is open then; `None` at the element's end.
+    pub fn child(&mut self) -> Result<Option<BytesStart<'static>>, GuideError> {
+        loop {
+            match self.next()? {
+                Event::Start(child) => return Ok(Some(child.into_owned())),
+                Event::End(_) | Event::Eof => return Ok(None),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads over the open element.
+    pub fn skip(&mut self) -> Result<(), GuideError> {
+        let outside = self.depth.saturating_sub(1);
+        while self.depth > outside {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    /// The text of the open element without that of its children, trimmed, and reads over it.
+    pub fn text(&mut self) -> Result<String, GuideError> {
+        let outside = self.depth.saturating_sub(1);
+        let inside = self.depth;
+        let mut text = String::new();
+        while self.depth > outside {
+            let at = self.depth;
+            let event = self.next()?;
+            if at != inside || text.len() > TEXT_MAX {
+                continue;
+            }
+            match event {
+                Event::Text(piece) => text.push_str(&piece.xml10_content()),
+                Event::CData(piece) => text.push_str(&piece.xml10_content()),
+                Event::GeneralRef(reference) => resolve(&reference, &mut text),
+                _ => {}
+            }
+        }
+        Ok(clean(&text))
+    }
+
+    /// Reads what may follow the root element.
+    pub fn finish(&mut self) -> Result<(), GuideError> {
+        loop {
+            match self.next()? {
+                Event::Eof => return Ok(()),
+                Event::Comment(_) | Event::PI(_) => {}
+                Event::Text(text) if text.trim().is_empty() => {}
+                _ => {
+                    return Err(GuideError::Broken {
+                        line: self.line,
+                        what: "something follows the root element".to_owned(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// What a parser's error means for the guide.
+fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> GuideError {
+    if let Some(limit) = source.exceeded() {
+        return GuideError::TooLarge(limit);
+    }
+    match error {
+        quick_xml::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            GuideError::Truncated { line }
+        }
+        quick_xml::Error::Io(error) => GuideError::Unreadable(error.to_string()),
+        // All but one of this parser's syntax errors mean markup that the end of the file cut off.
+        quick_xml::Error::Syntax(what) if *what != SyntaxError::InvalidBangMarkup => {
+            GuideError::Truncated { line }
+        }
+        quick_xml::Error::Encoding(_) => GuideError::Broken {
+            line,
+            what: "its characters are not UTF-8".to_owned(),
+        },
+        other => GuideError::Broken {
+            line,
+            what: other.to_string(),
+        },
+    }
+}
+
+/// Appends what a reference stands for: a character or one of the five that XML itself names. Any
+/// other is kept as it was written; see the head of [`super::xmltv`].
+fn resolve(reference: &BytesRef<'_>, text: &mut String) {
+    if let Ok(Some(character)) = reference.resolve_char_ref() {
+        text.push(character);
+    } else if let Some(known) = resolve_xml_entity(reference) {
+        text.push_str(known);
+    } else {
+        text.push('&');
+        text.push_str(reference);
+        text.push(';');
+    }
+}
+
+/// Without control characters, which no client can show, and without the space around.
+fn clean(text: &str) -> String {
+    let unwanted = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+    if text.contains(unwanted) {
+        text.replace(unwanted, "")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// The value of an attribute, with references resolved; one that cannot be resolved makes the
+/// attribute missing.
+pub fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
+    let found = element
+        .attributes()
+        .with_checks(false)
+        .flatten()
+        .find(|attribute| attribute.key.as_ref() == name)?;
+    let value = unescape(&found.value).ok()?;
+    Some(clean(&value))
+}

@@ -1,0 +1,148 @@
+//! A buffered reader that knows its line and its limits.
+//!
+//! The XML parser collects one piece of markup or text before it hands it over; the limit on what
+//! may be read per piece keeps a file without an end tag from filling the memory.
+
+use std::io::{self, BufRead, Read};
+
+use super::{PIECE_MAX, UNPACKED_MAX};
+
+/// How much is asked of the source at once.
+const BLOCK: usize = 64 * 1024;
+
+/// Reads blocks, counts lines, and fails beyond the limits.
+pub struct Lines<R> {
+    source: R,
+    block: Box<[u8]>,
+    /// What of the block is unread.
+    at: usize,
+    end: usize,
+    /// The line of the next unread byte, from 1.
+    line: u64,
+    /// What may still be read in all.
+    left: u64,
+    /// What may still be read of the present piece.
+    piece_left: usize,
+    exceeded: Option<&'static str>,
+}
+
+impl<R: Read> Lines<R> {
+    /// Reads from a source of unpacked bytes.
+    pub fn new(source: R) -> Self {
+        Self::with_limit(source, UNPACKED_MAX)
+    }
+
+    /// Reads at most `limit` bytes.
+    fn with_limit(source: R, limit: u64) -> Self {
+        Self {
+            source,
+            block: vec![0; BLOCK].into_boxed_slice(),
+            at: 0,
+            end: 0,
+            line: 1,
+            left: limit,
+            piece_left: PIECE_MAX,
+            exceeded: None,
+        }
+    }
+
+    /// The line of the next unread byte, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// A new piece begins: its limit is whole again.
+    pub fn begin_piece(&mut self) {
+        self.piece_left = PIECE_MAX;
+    }
+
+    /// Which limit made reading fail, if one did.
+    pub fn exceeded(&self) -> Option<&'static str> {
+        self.exceeded
+    }
+
+    fn refuse(&mut self, limit: &'static str) -> io::Error {
+        self.exceeded = Some(limit);
+        io::Error::other(limit)
+    }
+}
+
+impl<R: Read> BufRead for Lines<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.piece_left == 0 {
+            return Err(self.refuse("one element or text has over 1 MiB"));
+        }
+        if self.at == self.end {
+            // One byte more than allowed is asked for, to tell the end from the limit.
+            let room = usize::try_from(self.left.saturating_add(1)).unwrap_or(BLOCK);
+            let want = self.block.get_mut(..room.min(BLOCK)).unwrap_or_default();
+            let got = self.source.read(want)?;
+            if u64::try_from(got).unwrap_or(u64::MAX) > self.left {
+                return Err(self.refuse("over 1 GiB unpacked"));
+            }
+            self.left -= u64::try_from(got).unwrap_or(0);
+            self.at = 0;
+            self.end = got;
+        }
+        let to = self.at.saturating_add(self.piece_left).min(self.end);
+        Ok(self.block.get(self.at..to).unwrap_or_default())
+    }
+
+    fn consume(&mut self, amount: usize) {
+        let to = self.at.saturating_add(amount).min(self.end);
+        let used = self.block.get(self.at..to).unwrap_or_default();
+        let breaks = used.iter().filter(|byte| **byte == b'\n').count();
+        self.line += u64::try_from(breaks).unwrap_or(0);
+        self.piece_left = self.piece_left.saturating_sub(used.len());
+        self.at = to;
+    }
+}
+
+impl<R: Read> Read for Lines<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut from = self.fill_buf()?;
+        let got = from.read(into)?;
+        self.consume(got);
+        Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_across_blocks() {
+        let text = "x\n".repeat(100_000);
+        let mut lines = Lines::new(text.as_bytes());
+        let mut out = Vec::new();
+        loop {
+            lines.begin_piece();
+            let mut buffer = [0; 777];
+            let got = lines.read(&mut buffer).unwrap();
+            if got == 0 {
+                break;
+            }
+            out.extend_from_slice(&buffer[..got]);
+        }
+        assert_eq!(out, text.as_bytes());
+        assert_eq!(lines.line(), 100_001);
+    }
+
+    #[test]
+    fn the_limits_hold_to_the_byte() {
+        let read = |len: usize| {
+            let mut lines = Lines::with_limit(io::repeat(b'x').take(len as u64), 100_000);
+            io::copy(&mut lines, &mut io::sink()).map_err(|_| lines.exceeded())
+        };
+        assert_eq!(read(100_000), Ok(100_000));
+        assert_eq!(read(100_001), Err(Some("over 1 GiB unpacked")));
+        let mut endless = Lines::new(io::repeat(b'x'));
+        let read = io::copy(&mut endless, &mut io::sink());
+        assert!(read.is_err());
+        assert_eq!(
+            endless.exceeded(),
+            Some("one element or text has over 1 MiB")
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! XMLTV as a [`GuideSource`]: a stream of elements, each forgotten when it is read.
+//!
+//! A document type may declare entities; none is ever expanded, fetched or looked up, so that
+//! neither growing ones ("billion laughs") nor addresses in them do anything.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use chrono_tz::Tz;
+use quick_xml::events::{BytesStart, Event};
+
+use super::cursor::{Cursor, attribute};
+use super::{GuideChannel, GuideError, GuideEvent, GuideProgramme, GuideSource, Problem, Skip};
+use crate::domain::schedule::import::time;
+use crate::domain::schedule::model::{CATEGORIES_MAX, Facts, IMAGES_MAX, Image};
+use crate::domain::schedule::ratings::Ratings;
+use crate::types::UnixSeconds;
+
+/// How a source's XMLTV is to be understood.
+#[derive(Debug, Clone)]
+pub struct XmltvOptions {
+    /// The zone of times that name none.
+    pub zone: Tz,
+    /// Languages of titles and descriptions, the preferred first; the file's first serves else.
+    pub languages: Vec<String>,
+    /// What ratings mean.
+    pub ratings: Arc<Ratings>,
+}
+
+/// An XMLTV document being read.
+pub struct Xmltv<R> {
+    cursor: Cursor<R>,
+    options: XmltvOptions,
+    begun: bool,
+}
+
+impl<R: Read> Xmltv<R> {
+    /// Reads unpacked bytes.
+    pub fn new(source: R, options: XmltvOptions) -> Self {
+        Self {
+            cursor: Cursor::new(source),
+            options,
+            begun: false,
+        }
+    }
+
+    /// Reads up to and over the root element.
+    fn begin(&mut self) -> Result<(), GuideError> {
+        loop {
+            match self.cursor.next()? {
+                Event::Start(root) if root.name().as_ref() == "tv" => break,
+                Event::Start(root) => {
+                    let name: String = root.name().as_ref().chars().take(40).collect();
+                    return Err(GuideError::NotAGuide(format!(
+                        "its root element is `{name}`, not `tv`"
+                    )));
+                }
+                Event::Eof => return Err(GuideError::NotAGuide("it has no element".to_owned())),
+                Event::Text(text) if !text.trim().is_empty() => {
+                    return Err(GuideError::NotAGuide("it is not XML".to_owned()));
+                }
+                _ => {}
+            }
+        }
+        self.begun = true;
+        Ok(())
+    }
+
+    fn channel(&mut self, line: u64, id: Option<String>) -> Result<GuideEvent, GuideError> {
+        let mut names = Best::new(&self.options.languages);
+        let mut icon = None;
+        while let Some(child) = self.cursor.child()? {
+            match child.name().as_ref() {
+                "display-name" => {
+                    let lang = attribute(&child, "lang");
+                    let text = self.cursor.text()?;
+                    names.offer(lang.as_deref(), text);
+                }
+                "icon" => {
+                    icon = icon.or_else(|| attribute(&child, "src"));
+                    self.cursor.skip()?;
+                }
+                _ => self.cursor.skip()?,
+            }
+        }
+        let name = names.take();
+        Ok(match id.filter(|id| !id.is_empty()) {
+            Some(id) => GuideEvent::Channel(GuideChannel {
+                line,
+                id,
+                name,
+                icon,
+            }),
+            None => GuideEvent::Problem(Problem {
+                line,
+                kind: Skip::BadChannel,
+            }),
+        })
+    }
+
+    fn programme(&mut self, line: u64, head: Head) -> Result<GuideEvent, GuideError> {
+        let facts = self.facts()?;
+        let problem = |kind| Ok(GuideEvent::Problem(Problem { line, kind }));
+        let Some(channel) = head.channel.filter(|id| !id.is_empty()) else {
+            return problem(Skip::BadChannel);
+        };
+        let zone = self.options.zone;
+        let Some(start) = head.start.and_then(|text| time::parse(&text, zone)) else {
+            return problem(Skip::BadTime);
+        };
+        // An empty stop is one that is missing.
+        let stop: Option<UnixSeconds> = match head.stop.filter(|text| !text.trim().is_empty()) {
+            None => None,
+            Some(text) => match time::parse(&text, zone) {
+                Some(stop) => Some(stop),
+                None => return problem(Skip::BadTime),
+            },
+        };
+        Ok(GuideEvent::Programme(Box::new(GuideProgramme {
+            line,
+            channel,
+            id: None,
+            start,
+            stop,
+            facts,
+        })))
+    }
+
+    /// Reads the children of a programme.
+    fn facts(&mut self) -> Result<Facts, GuideError> {
+        let mut titles = Best::new(&self.options.languages);
+        let mut descriptions = Best::new(&self.options.languages);
+        let mut facts = Facts::default();
+        while let Some(child) = self.cursor.child()? {
+            match child.name().as_ref() {
+                kind @ ("title" | "desc") => {
+                    let best = if kind == "title" {
+                        &mut titles
+                    } else {
+                        &mut descriptions
+                    };
+                    let lang = attribute(&child, "lang");
+                    best.offer(lang.as_deref(), self.cursor.text()?);
+                }
+                "category" => {
+                    let text = self.cursor.text()?;
+                    add_category(&mut facts, &text);
+                }
+                "icon" => {
+                    add_image(&mut facts, &child);
+                    self.cursor.skip()?;
+                }
+                "rating" => {
+                    let system = attribute(&child, "system").unwrap_or_default();
+                    if let Some(value) = rating_value(&mut self.cursor)? {
+                        add_rating(&mut facts, &self.options.ratings, &system, &value);
+                    }
+                }
+                _ => self.cursor.skip()?,
+            }
+        }
+        facts.title = titles.take().unwrap_or_default().into();
+        facts.description = descriptions.take().map(Into::into);
+        Ok(facts)
+    }
+}
+
+/// The attributes of a programme.
+struct Head {
+    channel: Option<String>,
+    start: Option<String>,
+    stop: Option<String>,
+}
+
+impl Head {
+    fn of(element: &BytesStart<'_>) -> Self {
+        Self {
+            channel: attribute(element, "channel"),
+            start: attribute(element, "start"),
+            stop: attribute(element, "stop"),
+        }
+    }
+}
+
+impl<R: Read> GuideSource for Xmltv<R> {
+    fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError> {
+        if !self.begun {
+            self.begin()?;
+        }
+        while let Some(child) = self.cursor.child()? {
+            match child.name().as_ref() {
+                "channel" => {
+                    let id = attribute(&child, "id");
+                    let line = self.cursor.line();
+                    return self.channel(line, id).map(Some);
+                }
+                "programme" => {
+                    let head = Head::of(&child);
+                    let line = self.cursor.line();
+                    return self.programme(line, head).map(Some);
+                }
+                _ => self.cursor.skip()?,
+            }
+        }
+        self.cursor.finish()?;
+        Ok(None)
+    }
+}
+
+/// The `value` inside the rating just opened.
+fn rating_value<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<String>, GuideError> {
+    let mut value = None;
+    while let Some(child) = cursor.child()? {
+        if child.name().as_ref() == "value" {
+            value = Some(cursor.text()?);
+        } else {
+            cursor.skip()?;
+        }
+    }
+    Ok(value.filter(|text| !text.is_empty()))
+}
+
+/// The text in the most preferred language so far.
+struct Best<'a> {
+    languages: &'a [String],
+    rank: usize,
+    text: Option<String>,
+}
+
+impl<'a> Best<'a> {
+    fn new(languages: &'a [String]) -> Self {
+        Self {
+            languages,
+            rank: usize::MAX,
+            text: None,
+        }
+    }
+
+    fn offer(&mut self, lang: Option<&str>, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        let rank = lang
+            .and_then(|lang| {
+                self.languages
+                    .iter()
+                    .position(|wanted| speaks(lang, wanted))
+            })
+            .unwrap_or(self.languages.len());
+        if self.text.is_none() || rank < self.rank {
+            self.rank = rank;
+            self.text = Some(text);
+        }
+    }
+
+    fn take(self) -> Option<String> {
+        self.text
+    }
+}
+
+/// Whether a text in `lang` (`en`, `en_NZ`, `en-GB`) serves who wants `wanted`.
+fn speaks(lang: &str, wanted: &str) -> bool {
+    let primary = |tag: &str| {
+        tag.split(['-', '_'])
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    };
+    let exact = wanted.contains(['-', '_']);
+    if exact {
+        lang.replace('_', "-")
+            .eq_ignore_ascii_case(&wanted.replace('_', "-"))
+    } else {
+        primary(lang) == primary(wanted)
+    }
+}
+
+fn add_category(facts: &mut Facts, text: &str) {
+    let known = facts.categories.iter().any(|known| &**known == text);
+    if !text.is_empty() && !known && facts.categories.len() < CATEGORIES_MAX {
+        facts.categories.push(text.into());
+    }
+}
+
+fn add_image(facts: &mut Facts, icon: &BytesStart<'_>) {
+    let Some(filename) = attribute(icon, "src").filter(|src| !src.is_empty()) else {
+        return;
+    };
+    if facts.images.len() >= IMAGES_MAX {
+        return;
+    }
+    let side = |name| attribute(icon, name).and_then(|text| text.trim().parse().ok());
+    let size = side("width").zip(side("height"));
+    facts.images.push(Image {
+        kind: Image::kind_of(size).into(),
+        default: facts.images.is_empty(),
+        filename: filename.into(),
+        embedded_text: false,
+    });
+}
+
+/// Decision: of several ratings the highest age counts; a child is better asked than let in.
+fn add_rating(facts: &mut Facts, ratings: &Ratings, system: &str, value: &str) {
+    let source = || {
+        Some(match system {
+            "" => value.into(),
+            _ => format!("{system}:{value}").into(),
+        })
+    };
+    match ratings.age(system, value) {
+        Some(age) if facts.pg_age.is_none_or(|known| age > known) => {
+            facts.pg_age = Some(age);
+            facts.rating = source();
+        }
+        None if facts.rating.is_none() => facts.rating = source(),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+#[path = "xmltv_tests.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! The little JSON that prepared answers are made of: texts and numbers, byte for byte as the
+//! service's JSON library writes them.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// What a byte is written as inside of a JSON text; `None` as itself.
+fn escape(byte: u8) -> Option<[u8; 2]> {
+    Some(match byte {
+        b'"' => *b"\\\"",
+        b'\\' => *b"\\\\",
+        0x08 => *b"\\b",
+        0x0c => *b"\\f",
+        b'\n' => *b"\\n",
+        b'\r' => *b"\\r",
+        b'\t' => *b"\\t",
+        0..0x20 => *b"\\u",
+        _ => return None,
+    })
+}
+
+/// Appends a text, quotes included.
+pub fn text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut written = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if let Some(escaped) = escape(*byte) {
+            out.extend_from_slice(bytes.get(written..at).unwrap_or_default());
+            out.extend_from_slice(&escaped);
+            if escaped == *b"\\u" {
+                out.extend_from_slice(b"00");
+                let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied();
+                out.extend(digit(byte >> 4).into_iter().chain(digit(byte & 15)));
+            }
+            written = at + 1;
+        }
+    }
+    out.extend_from_slice(bytes.get(written..).unwrap_or_default());
+    out.push(b'"');
+}
+
+/// Appends a number.
+pub fn number(number: i64, out: &mut Vec<u8>) {
+    // Writing to memory cannot fail.
+    let _ = write!(out, "{number}");
+}
+
+/// Appends `true` or `false`.
+pub fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+/// The text that [`text`] wrote, given what lies between the quotes.
+#[must_use]
+pub fn read_text(escaped: &[u8]) -> Cow<'_, str> {
+    if !escaped.contains(&b'\\') {
+        return String::from_utf8_lossy(escaped);
+    }
+    let mut out = Vec::with_capacity(escaped.len());
+    let mut bytes = escaped.iter();
+    while let Some(byte) = bytes.next() {
+        out.push(match (byte, byte == &b'\\') {
+            (byte, false) => *byte,
+            (_, true) => match bytes.next() {
+                Some(b'b') => 0x08,
+                Some(b'f') => 0x0c,
+                Some(b'n') => b'\n',
+                Some(b'r') => b'\r',
+                Some(b't') => b'\t',
+                Some(b'u') => {
+                    let value = |digit: &u8| char::from(*digit).to_digit(16).unwrap_or(0);
+                    let code = bytes.by_ref().take(4).fold(0, |n, d| n * 16 + value(d));
+                    u8::try_from(code).unwrap_or(b'?')
+                }
+                Some(other) => *other,
+                None => b'\\',
+            },
+        });
+    }
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn texts_and_numbers_are_those_of_the_library(
+            given in "[\u{0}-\u{22}\\\\/a\u{7f}-\u{a0}ä€\u{2028}\u{1f4fa}]{0,40}", count: i64
+        ) {
+            let mut out = Vec::new();
+            text(&given, &mut out);
+            prop_assert_eq!(&out, &serde_json::to_vec(&given).unwrap());
+            prop_assert_eq!(read_text(&out[1..out.len() - 1]), given);
+            out.clear();
+            number(count, &mut out);
+            prop_assert_eq!(&out, &serde_json::to_vec(&count).unwrap());
+        }
+    }
+}

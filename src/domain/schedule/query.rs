@@ -1,0 +1,337 @@
+//! The answers of the schedule routes (interface part 4.1), from memory alone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::NaiveTime;
+
+use super::channel::{Channel, mix};
+use super::program::Program;
+use super::snapshot::Snapshot;
+use super::{render, zone};
+use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
+
+/// Bodies up to this size are sent as one piece: copying less costs less than a piece more.
+const ONE_PIECE: usize = 64 * 1024;
+
+/// A body that is ready to be sent.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// In one piece.
+    One(Bytes),
+    /// In pieces that follow each other; most of them are parts of the schedule itself.
+    Many(Vec<Bytes>),
+}
+
+impl Body {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces().iter().map(Bytes::len).sum()
+    }
+
+    /// Whether it has no byte; no answer has such a body.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its pieces in order.
+    #[must_use]
+    pub fn pieces(&self) -> &[Bytes] {
+        match self {
+            Self::One(piece) => std::slice::from_ref(piece),
+            Self::Many(pieces) => pieces,
+        }
+    }
+
+    /// All of it in one piece; pieces are copied.
+    #[must_use]
+    pub fn joined(&self) -> Bytes {
+        match self {
+            Self::One(piece) => piece.clone(),
+            Self::Many(pieces) => pieces.concat().into(),
+        }
+    }
+
+    fn of(pieces: Vec<Bytes>) -> Self {
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        if length > ONE_PIECE {
+            return Self::Many(pieces);
+        }
+        let mut joined = Vec::with_capacity(length);
+        pieces
+            .iter()
+            .for_each(|piece| joined.extend_from_slice(piece));
+        Self::One(joined.into())
+    }
+}
+
+/// The answer to a schedule request.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// JSON.
+    pub body: Body,
+    /// Other bodies have other tags: what an `ETag` is made of.
+    pub tag: u64,
+    /// When the answer will be another one, by the server's clock; `None` as long as the schedule
+    /// does not change.
+    pub valid_until: Option<UnixSeconds>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// None of the livestreams is known.
+    #[error("the livestream is unknown")]
+    Livestream,
+    /// Nothing is on (S1 alone; S6 leaves the livestream out).
+    #[error("nothing is on at that time")]
+    Current,
+    /// The broadcast is unknown.
+    #[error("the broadcast is unknown")]
+    Broadcast,
+}
+
+/// How the schedule is cut and padded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// When a tv day begins, in the livestream's zone.
+    pub day_start: NaiveTime,
+    /// How many seconds `streamStart` lies before the start of a broadcast.
+    pub pad_before: i64,
+    /// How many seconds `streamStop` lies after its stop.
+    pub pad_after: i64,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            day_start: NaiveTime::from_hms_opt(6, 0, 0).unwrap_or(NaiveTime::MIN),
+            pad_before: 0,
+            pad_after: 0,
+        }
+    }
+}
+
+impl Snapshot {
+    /// The live views of livestreams (S6).
+    ///
+    /// # Errors
+    /// [`Missing::Livestream`] if none is known.
+    pub fn live(
+        &self,
+        livestreams: &[LivestreamId],
+        offset: LiveOffset,
+        now: UnixSeconds,
+    ) -> Result<Answer, Missing> {
+        let at = offset.before(now);
+        // Most requests: one livestream at the live point, prepared.
+        if let ([one], LiveOffset::LIVE) = (livestreams, offset) {
+            let channel = self.channel(one.as_str()).ok_or(Missing::Livestream)?;
+            let present = channel.present(now);
+            return Ok(Answer {
+                body: Body::One(present.body.clone().unwrap_or(Bytes::from_static(b"{}"))),
+                tag: present.tag,
+                valid_until: valid_until(present.until, offset),
+            });
+        }
+        let known = self.known(livestreams)?;
+        let current = known.iter().map(|channel| (*channel, channel.current(at)));
+        let current: Vec<_> = current.collect();
+        let length = current.iter().map(|(channel, current)| {
+            current.map_or(0, |current| channel.live_length(current) + 1)
+        });
+        let mut out = Vec::with_capacity(length.sum::<usize>() + 2);
+        let (mut tag, mut until) = (0, UnixSeconds(i64::MAX));
+        out.push(b'{');
+        for (at_channel, (channel, current)) in current.into_iter().enumerate() {
+            until = until.min(channel.until(at));
+            let more = match current {
+                None => channel.tag,
+                Some(current) => {
+                    if out.len() > 1 {
+                        out.push(b',');
+                    }
+                    channel.write_live(current, &mut out)
+                }
+            };
+            // One livestream has the tag of its prepared answer.
+            tag = if at_channel == 0 {
+                more
+            } else {
+                mix(tag, more)
+            };
+        }
+        out.push(b'}');
+        Ok(Answer {
+            body: Body::One(out.into()),
+            tag,
+            valid_until: valid_until(until, offset),
+        })
+    }
+
+    /// The live view of one livestream, bare (S1).
+    ///
+    /// # Errors
+    /// [`Missing::Livestream`], [`Missing::Current`].
+    pub fn live_one(
+        &self,
+        livestream: &LivestreamId,
+        offset: LiveOffset,
+        now: UnixSeconds,
+    ) -> Result<Answer, Missing> {
+        let channel = self
+            .channel(livestream.as_str())
+            .ok_or(Missing::Livestream)?;
+        let at = offset.before(now);
+        let moment = channel.moment(at);
+        let body = moment.body.ok_or(Missing::Current)?;
+        // Without the brace and the member's name in front, and without the brace behind.
+        let inner = 1 + channel.member.len()..body.len().saturating_sub(1);
+        Ok(Answer {
+            body: Body::One(body.slice(inner)),
+            tag: moment.tag,
+            valid_until: valid_until(moment.until, offset),
+        })
+    }
+
+    /// The broadcasts of a tv day (S5).
+    ///
+    /// # Errors
+    /// [`Missing::Livestream`] if none is known.
+    pub fn day(
+        &self,
+        livestreams: &[LivestreamId],
+        day: TvDay,
+        view: &View,
+    ) -> Result<Answer, Missing> {
+        let known = self.known(livestreams)?;
+        let mut pieces = Vec::with_capacity(known.len() * 2 + 1);
+        let mut tag = 0;
+        for (at, channel) in known.iter().enumerate() {
+            let (objects, day_tag) = day_of(channel, day, view);
+            let mut head = Vec::with_capacity(channel.member.len() + 3);
+            head.extend_from_slice(if at == 0 { b"{" } else { b"]," });
+            head.extend_from_slice(&channel.member);
+            head.push(b'[');
+            pieces.extend([head.into(), objects]);
+            tag = mix(mix(tag, channel.tag), day_tag);
+        }
+        pieces.push(Bytes::from_static(b"]}"));
+        Ok(Answer {
+            body: Body::of(pieces),
+            tag,
+            valid_until: None,
+        })
+    }
+
+    /// The broadcasts of one livestream's tv day, bare (S2).
+    ///
+    /// # Errors
+    /// [`Missing::Livestream`].
+    pub fn day_one(
+        &self,
+        livestream: &LivestreamId,
+        day: TvDay,
+        view: &View,
+    ) -> Result<Answer, Missing> {
+        let channel = self
+            .channel(livestream.as_str())
+            .ok_or(Missing::Livestream)?;
+        let (objects, tag) = day_of(channel, day, view);
+        let bracket = Bytes::from_static;
+        Ok(Answer {
+            body: Body::of(vec![bracket(b"["), objects, bracket(b"]")]),
+            tag: mix(channel.tag, tag),
+            valid_until: None,
+        })
+    }
+
+    /// One broadcast (S3).
+    ///
+    /// # Errors
+    /// [`Missing::Broadcast`].
+    pub fn by_id(&self, id: &BroadcastId) -> Result<Answer, Missing> {
+        let (channel, index) = self.broadcast(id.as_str()).ok_or(Missing::Broadcast)?;
+        Ok(Answer {
+            body: Body::One(channel.objects(index..index + 1)),
+            tag: channel.entries.get(index).map_or(0, |entry| entry.tag),
+            valid_until: None,
+        })
+    }
+
+    /// Broadcasts with the pieces of the livestream that carry them (S4); unknown ids are left out.
+    #[must_use]
+    pub fn by_ids(&self, ids: &[BroadcastId], view: &View) -> Answer {
+        let mut out = vec![b'{'];
+        let mut tag = mix(
+            view.pad_before.cast_unsigned(),
+            view.pad_after.cast_unsigned(),
+        );
+        for id in ids {
+            let Some((channel, index)) = self.broadcast(id.as_str()) else {
+                continue;
+            };
+            let (Some(start), Some(entry)) =
+                (channel.starts.get(index), channel.entries.get(index))
+            else {
+                continue;
+            };
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            super::json::text(id.as_str(), &mut out);
+            out.push(b':');
+            let span = (*start - view.pad_before, entry.stop + view.pad_after);
+            render::with_stream(channel.object(index), &channel.livestream, span, &mut out);
+            tag = mix(mix(tag, entry.tag), channel.tag);
+        }
+        out.push(b'}');
+        Answer {
+            body: Body::One(out.into()),
+            tag,
+            valid_until: None,
+        }
+    }
+
+    /// What is on at an instant.
+    #[must_use]
+    pub fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program> {
+        let channel = self.channel(livestream.as_str())?;
+        Program::of(channel, channel.current(at)?)
+    }
+
+    /// A broadcast as a program.
+    #[must_use]
+    pub fn program(&self, id: &BroadcastId) -> Option<Program> {
+        let (channel, index) = self.broadcast(id.as_str())?;
+        Program::of(channel, index)
+    }
+
+    fn known(&self, livestreams: &[LivestreamId]) -> Result<Vec<&Arc<Channel>>, Missing> {
+        let known: Vec<_> = livestreams
+            .iter()
+            .filter_map(|livestream| self.channel(livestream.as_str()))
+            .collect();
+        if known.is_empty() {
+            return Err(Missing::Livestream);
+        }
+        Ok(known)
+    }
+}
+
+/// When an answer for a point in the past changes, by the server's clock.
+fn valid_until(until: UnixSeconds, offset: LiveOffset) -> Option<UnixSeconds> {
+    (until.0 != i64::MAX).then(|| until - i64::from(offset.seconds()))
+}
+
+/// The broadcasts that start within a tv day, joined by commas, and their tag.
+fn day_of(channel: &Channel, day: TvDay, view: &View) -> (Bytes, u64) {
+    let (from, to) = zone::tv_day(channel.zone, day, view.day_start);
+    let first = channel.starts.partition_point(|start| *start < from);
+    let end = channel.starts.partition_point(|start| *start < to);
+    let entries = channel.entries.get(first..end).unwrap_or_default();
+    let tag = entries.iter().fold(0, |tag, entry| mix(tag, entry.tag));
+    (channel.objects(first..end), tag)
+}

@@ -1,0 +1,135 @@
+//! Which age a rating stands for: the built-in table of common systems, and what an operator adds.
+//!
+//! A value that no table knows rates nothing: "M" is 15, 16 or 18 depending on the country, and a
+//! guess that is too low would show a child what it must not see.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+/// The table that comes with Playgate.
+const BUILT_IN: &str = include_str!("../../../data/ratings.toml");
+
+/// Ages above this are no ages of viewers; no board rates higher than 21.
+const AGE_MAX: u8 = 21;
+
+/// Rating systems, their values and the ages they stand for.
+#[derive(Debug, Clone, Default)]
+pub struct Ratings {
+    /// By folded system name, then by folded value.
+    systems: HashMap<String, HashMap<String, u8>>,
+}
+
+/// The shape of the table file, and of the same table in the configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    system: Vec<System>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct System {
+    names: Vec<String>,
+    values: HashMap<String, u8>,
+}
+
+impl Ratings {
+    /// The systems that Playgate knows by itself.
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "the text is compiled in, and a test reads it"
+    )]
+    pub fn built_in() -> Self {
+        let mut ratings = Self::default();
+        ratings
+            .add(BUILT_IN)
+            .expect("the built-in table of ratings is well-formed");
+        ratings
+    }
+
+    /// Adds the systems of a table in the form of `data/ratings.toml`; a value that is already
+    /// known gets the new age.
+    ///
+    /// # Errors
+    /// What is wrong with the text, with its line.
+    pub fn add(&mut self, table: &str) -> Result<(), String> {
+        let file: File = toml::from_str(table).map_err(|error| error.to_string())?;
+        for system in file.system {
+            for name in &system.names {
+                let known = self.systems.entry(fold(name)).or_default();
+                for (value, age) in &system.values {
+                    known.insert(fold(value), *age);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The age that a rating stands for, if a table knows it.
+    ///
+    /// Decision: in a system that no table knows, or none, a bare number is the age itself
+    /// (`12`, `16+`): that is how boards without letters write it.
+    #[must_use]
+    pub fn age(&self, system: &str, value: &str) -> Option<u8> {
+        if let Some(values) = self.systems.get(&fold(system)) {
+            return values.get(&fold(value)).copied();
+        }
+        let number = value.trim().trim_end_matches('+');
+        number.parse().ok().filter(|age| *age <= AGE_MAX)
+    }
+}
+
+/// Lower case, letters and digits only: the form in which names and values are compared.
+fn fold(text: &str) -> String {
+    text.chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_common_systems_are_built_in() {
+        let ratings = Ratings::built_in();
+        for (system, value, age) in [
+            ("FSK", "16", Some(16)),
+            ("bbfc", "12A", Some(12)),
+            ("MPAA", "PG-13", Some(13)),
+            ("MPAA", "NC-17", Some(18)),
+            ("VCHIP", "TV-MA", Some(17)),
+            ("Kijkwijzer", "AL", Some(0)),
+            ("DVB", "15", Some(18)),
+            ("DVB", "0", None),
+            ("New Zealand", "M", Some(16)),
+            ("New Zealand", "G", Some(0)),
+            ("IMDA", "M18", Some(18)),
+            ("ACB", "MA 15+", Some(15)),
+            ("FSK", "X", None),
+            ("", "16+", Some(16)),
+            ("nobody", "12", Some(12)),
+            ("nobody", "99", None),
+            ("nobody", "M", None),
+            ("nobody", "-3", None),
+        ] {
+            assert_eq!(ratings.age(system, value), age, "{system} {value}");
+        }
+    }
+
+    #[test]
+    fn an_operator_adds_and_overrides() {
+        let mut ratings = Ratings::built_in();
+        let own =
+            "[[system]]\nnames = [\"House\", \"FSK\"]\nvalues = { \"red\" = 18, \"16\" = 17 }";
+        ratings.add(own).unwrap();
+        assert_eq!(ratings.age("house", "RED"), Some(18));
+        assert_eq!(ratings.age("FSK", "16"), Some(17));
+        assert_eq!(ratings.age("FSK", "12"), Some(12));
+        assert!(ratings.add("[[system]]\nname = 1").is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! A broadcast as the interface writes it (parts 2.1 and 2.2), prepared once per import.
+
+use super::json;
+use super::model::{Broadcast, Image};
+use super::rights::BroadcastRights;
+use crate::types::{LivestreamId, UnixSeconds};
+
+/// What stands in front of the id: every prepared broadcast begins with it.
+pub const BEFORE_ID: &[u8] = b"{\"id\":\"";
+/// What stands between the id and the title.
+pub const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
+
+/// Where the texts lie in a prepared broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rendered {
+    /// The length of the id as JSON, after [`BEFORE_ID`].
+    pub id: usize,
+    /// The length of the title as JSON, after the id and [`BEFORE_TITLE`].
+    pub title: usize,
+}
+
+/// Appends the JSON object of a broadcast. Optional members are absent, never null.
+pub fn broadcast(broadcast: &Broadcast, rights: &BroadcastRights, out: &mut Vec<u8>) -> Rendered {
+    // One quote of each is written with the text itself.
+    let from = out.len();
+    out.extend_from_slice(b"{\"id\":");
+    json::text(broadcast.id.as_str(), out);
+    let id = out.len() - from - BEFORE_ID.len() - 1;
+    let from = out.len();
+    out.extend_from_slice(b",\"title\":");
+    json::text(&broadcast.facts.title, out);
+    let title = out.len() - from - BEFORE_TITLE.len();
+    if let Some(description) = &broadcast.facts.description {
+        out.extend_from_slice(b",\"description\":");
+        json::text(description, out);
+    }
+    member("start", broadcast.start, out);
+    member("stop", broadcast.stop, out);
+    out.extend_from_slice(b",\"liveAvailable\":");
+    json::boolean(rights.live, out);
+    if let Some((opens, closes)) = rights.catchup {
+        out.extend_from_slice(b",\"catchupInterval\":{\"from\":");
+        json::number(opens.0, out);
+        member("to", closes, out);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b",\"extendedRights\":{\"pause\":");
+    json::boolean(rights.pause, out);
+    out.extend_from_slice(b",\"rewind\":");
+    json::boolean(rights.rewind, out);
+    out.extend_from_slice(b",\"fastForward\":");
+    json::boolean(rights.fast_forward, out);
+    out.push(b'}');
+    images(&broadcast.facts.images, out);
+    if let Some(age) = broadcast.facts.pg_age {
+        out.extend_from_slice(b",\"pgAge\":");
+        json::number(age.into(), out);
+    }
+    out.push(b'}');
+    Rendered { id, title }
+}
+
+fn images(images: &[Image], out: &mut Vec<u8>) {
+    for (at, image) in images.iter().enumerate() {
+        let before: &[u8] = if at == 0 {
+            b",\"images\":[{\"type\":"
+        } else {
+            b",{\"type\":"
+        };
+        out.extend_from_slice(before);
+        json::text(&image.kind, out);
+        out.extend_from_slice(b",\"default\":");
+        json::boolean(image.default, out);
+        out.extend_from_slice(b",\"filename\":");
+        json::text(&image.filename, out);
+        out.extend_from_slice(b",\"embeddedText\":");
+        json::boolean(image.embedded_text, out);
+        out.push(b'}');
+    }
+    if !images.is_empty() {
+        out.push(b']');
+    }
+}
+
+fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    json::number(at.0, out);
+}
+
+/// Appends a prepared broadcast with the members that only S4 has: the piece of the livestream
+/// that carries it.
+pub fn with_stream(
+    prepared: &[u8],
+    livestream: &LivestreamId,
+    (start, stop): (UnixSeconds, UnixSeconds),
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(prepared.strip_suffix(b"}").unwrap_or(prepared));
+    member("streamStart", start, out);
+    member("streamStop", stop, out);
+    out.extend_from_slice(b",\"streamId\":");
+    json::text(livestream.as_str(), out);
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::schedule::model::Facts;
+    use crate::types::BroadcastId;
+
+    fn parsed(broadcast_: &Broadcast, rights: &BroadcastRights) -> Value {
+        let mut out = Vec::new();
+        let Rendered { id, title } = broadcast(broadcast_, rights, &mut out);
+        // The texts are where they are said to be.
+        let rest = out.strip_prefix(BEFORE_ID).unwrap();
+        assert_eq!(json::read_text(&rest[..id]), broadcast_.id.as_str());
+        let rest = rest[id..].strip_prefix(BEFORE_TITLE).unwrap();
+        assert_eq!(json::read_text(&rest[..title]), &*broadcast_.facts.title);
+        assert_eq!(rest[title], b'"');
+        let mut long = Vec::new();
+        let livestream = LivestreamId::parse("tv \"1\"").unwrap();
+        let span = (UnixSeconds(5), UnixSeconds(25));
+        with_stream(&out, &livestream, span, &mut long);
+        let long: Value = serde_json::from_slice(&long).unwrap();
+        assert_eq!(long["streamId"], "tv \"1\"");
+        assert_eq!(
+            (&long["streamStart"], &long["streamStop"]),
+            (&json!(5), &json!(25))
+        );
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn a_broadcast_has_the_members_of_the_interface() {
+        let image = |kind: &str, default| Image {
+            kind: kind.into(),
+            default,
+            filename: "https://example.test/a?b=\"c\"".into(),
+            embedded_text: !default,
+        };
+        let whole = Broadcast {
+            id: BroadcastId::parse("b\"1").unwrap(),
+            start: UnixSeconds(10),
+            stop: UnixSeconds(20),
+            facts: Facts {
+                title: "A \"b\"\n\u{1}".into(),
+                description: Some("D\\".into()),
+                images: vec![image("three-four", true), image("square", false)],
+                categories: vec!["News".into()],
+                pg_age: Some(16),
+                rating: Some("FSK:16".into()),
+            },
+        };
+        let rights = BroadcastRights {
+            live: true,
+            catchup: Some((UnixSeconds(20), UnixSeconds(620))),
+            pause: true,
+            rewind: false,
+            fast_forward: true,
+        };
+        assert_eq!(
+            parsed(&whole, &rights),
+            json!({
+                "id": "b\"1", "title": "A \"b\"\n\u{1}", "description": "D\\",
+                "start": 10, "stop": 20, "liveAvailable": true,
+                "catchupInterval": {"from": 20, "to": 620},
+                "extendedRights": {"pause": true, "rewind": false, "fastForward": true},
+                "images": [
+                    {"type": "three-four", "default": true,
+                     "filename": "https://example.test/a?b=\"c\"", "embeddedText": false},
+                    {"type": "square", "default": false,
+                     "filename": "https://example.test/a?b=\"c\"", "embeddedText": true}
+                ],
+                "pgAge": 16
+            })
+        );
+        let bare = Broadcast {
+            facts: Facts {
+                title: "T".into(),
+                ..Facts::default()
+            },
+            ..whole
+        };
+        assert_eq!(
+            parsed(&bare, &BroadcastRights::default()),
+            json!({
+                "id": "b\"1", "title": "T", "start": 10, "stop": 20, "liveAvailable": false,
+                "extendedRights": {"pause": false, "rewind": false, "fastForward": false}
+            })
+        );
+    }
+}

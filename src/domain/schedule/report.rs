@@ -1,0 +1,68 @@
+//! What an import is asked, and what it reports.
+
+use super::brake::Doubt;
+use super::import::Skipped;
+use super::plan::Difference;
+use crate::types::{LivestreamId, UnixSeconds};
+
+/// What an import is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// Only report.
+    pub dry_run: bool,
+    /// Import even where the brake holds it.
+    pub accept: bool,
+    /// The instant of the import.
+    pub now: UnixSeconds,
+    /// How many days back broadcasts are kept.
+    pub retention_days: u32,
+}
+
+/// What became of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is served, if it changed anything.
+    Applied,
+    /// Nothing was changed because only a report was asked for.
+    DryRun,
+    /// Nothing was changed because of doubts: the brake holds it.
+    Held,
+}
+
+/// A channel of the guide that no livestream of the catalogue carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmapped {
+    /// The livestream id that it maps to.
+    pub id: LivestreamId,
+    /// What the guide calls it.
+    pub name: Option<String>,
+    /// The address of its logo.
+    pub icon: Option<String>,
+    /// How many programmes it has.
+    pub programmes: u64,
+}
+
+/// What an import did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportReport {
+    /// Whether it is served.
+    pub outcome: Outcome,
+    /// How many channels the guide names.
+    pub channels: u64,
+    /// How many programmes the guide has, those skipped included.
+    pub programmes: u64,
+    /// What changes.
+    pub difference: Difference,
+    /// The rows that were not taken.
+    pub skipped: Skipped,
+    /// How many programmes had a text or list that was cut.
+    pub shortened: u64,
+    /// Channels that the catalogue does not know and that were not made livestreams.
+    pub unmapped: Vec<Unmapped>,
+    /// Channels that were made livestreams, or would be.
+    pub created: Vec<Unmapped>,
+    /// Livestreams that had no broadcast before.
+    pub newly_seen: Vec<LivestreamId>,
+    /// What the brake has against it; an accepted import has them too.
+    pub doubts: Vec<Doubt>,
+}

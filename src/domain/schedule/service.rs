@@ -1,0 +1,184 @@
+//! The schedule as the rest of the service uses it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use super::builder::{Builder, Slab};
+use super::channel::Channel;
+use super::import::GuideError;
+use super::model::Broadcast;
+use super::query::View;
+use super::rights::Rights;
+use super::shelf::Shelf;
+use super::snapshot::Snapshot;
+use crate::store::{Store, StoreError};
+use crate::types::time::DAY;
+use crate::types::{LivestreamId, UnixSeconds};
+
+/// Why the schedule could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// The guide cannot be used.
+    #[error(transparent)]
+    Guide(#[from] GuideError),
+    /// The store could not do its part; nothing that is served has changed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The catalogue as it is at the moment. It is asked while the schedule is held for a change, so
+/// that of two changes the later one never works with the older rights.
+pub type CurrentRights = Box<dyn Fn() -> Arc<dyn Rights> + Send + Sync>;
+
+/// The broadcast schedule.
+pub struct Schedule {
+    pub(super) store: Store,
+    pub(super) rights: CurrentRights,
+    pub(super) snapshot: ArcSwap<Snapshot>,
+    view: View,
+    /// Held by whoever changes the schedule: one at a time.
+    pub(super) shelf: Mutex<Shelf>,
+}
+
+impl Schedule {
+    /// Reads the schedule from the store and prepares every answer.
+    ///
+    /// # Errors
+    /// That the store cannot be read. Damaged parts are reported and left out.
+    pub fn open(store: Store, source: CurrentRights, view: View) -> Result<Self, ScheduleError> {
+        let rights = source();
+        let rights = &*rights;
+        let mut channels = Vec::new();
+        let mut slab = Slab::default();
+        let mut shelf = Shelf::load(&store, |livestream, broadcasts| {
+            channels.extend(render(livestream, &broadcasts, rights, &mut slab));
+        })?;
+        if let Err(error) = shelf.sweep(&store) {
+            // Reading goes on; the next import tries again before it writes.
+            tracing::warn!(%error, "what an import left behind could not be deleted");
+        }
+        // Of two with one name the later counts: first every livestream, then those with broadcasts.
+        let known = rights.livestreams();
+        let empty = known
+            .iter()
+            .filter_map(|id| render(id, &[], rights, &mut slab));
+        let all: Vec<_> = empty.collect();
+        let snapshot = Snapshot::of(all.into_iter().chain(channels));
+        Ok(Self {
+            store,
+            rights: source,
+            snapshot: ArcSwap::from_pointee(snapshot),
+            view,
+            shelf: Mutex::new(shelf),
+        })
+    }
+
+    /// The schedule as it is now. Taking it is cheap; holding it keeps it in memory.
+    pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
+    /// How tv days are cut and streams padded.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// All that is kept of a livestream, in order, read from the store: for exports.
+    ///
+    /// # Errors
+    /// That the store cannot be read.
+    pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
+        Ok(self.shelf.lock().read(&self.store, livestream)?)
+    }
+
+    /// Prepares every answer anew: to be called when livestreams or rights have changed.
+    ///
+    /// # Errors
+    /// That the store cannot be read; the old answers stay.
+    pub fn refresh(&self) -> Result<(), ScheduleError> {
+        let shelf = self.shelf.lock();
+        let rights = (self.rights)();
+        let mut channels = Vec::new();
+        let mut slab = Slab::default();
+        for livestream in rights.livestreams() {
+            let broadcasts = shelf.read(&self.store, &livestream)?;
+            channels.extend(render(&livestream, &broadcasts, &*rights, &mut slab));
+        }
+        self.publish(Snapshot::of(channels));
+        Ok(())
+    }
+
+    /// Drops the days that are older than `retention_days`.
+    ///
+    /// # Errors
+    /// That the store refused; they are no longer served all the same.
+    pub fn retain(&self, now: UnixSeconds, retention_days: u32) -> Result<(), ScheduleError> {
+        let mut shelf = self.shelf.lock();
+        let first = first_day(now, retention_days);
+        let dropped = shelf.drop_before(&self.store, first);
+        let from = UnixSeconds(first * DAY);
+        let old = self.snapshot.load_full();
+        let is_old = |c: &Arc<Channel>| c.starts.first().is_some_and(|start| *start < from);
+        if old.channels().any(is_old) {
+            // All are copied, so that no block stays for the sake of a few.
+            let mut slab = Slab::default();
+            let channels = old.channels().map(|c| Arc::new(c.since(from, &mut slab)));
+            self.publish(Snapshot::of(channels.collect::<Vec<_>>()));
+        }
+        dropped?;
+        shelf.sweep(&self.store)?;
+        Ok(())
+    }
+
+    /// Replaces what requests read. The caller holds the shelf.
+    fn publish(&self, snapshot: Snapshot) {
+        self.snapshot.store(Arc::new(snapshot));
+    }
+
+    /// Puts new answers of some livestreams, prepared in `slab`, in the place of their old ones. The
+    /// caller holds the shelf.
+    ///
+    /// A block stays in memory for its last channel. Once a quarter of the schedule was replaced
+    /// since all of it was written together, the rest moves into the slab too.
+    pub(super) fn replace(&self, shelf: &mut Shelf, new: Vec<Arc<Channel>>, mut slab: Slab) {
+        let old = self.snapshot.load_full();
+        let (_, json) = old.memory();
+        shelf.replaced += slab.filled;
+        let mut kept: Vec<_> = old.channels().cloned().collect();
+        drop(old);
+        if shelf.replaced > json / 4 {
+            shelf.replaced = 0;
+            let replaced: HashSet<_> = new.iter().map(|c| c.livestream.clone()).collect();
+            kept.retain(|channel| !replaced.contains(&channel.livestream));
+            for channel in &mut kept {
+                *channel = Arc::new(channel.since(UnixSeconds(i64::MIN), &mut slab));
+            }
+        }
+        // Of two with one name the later counts.
+        self.publish(Snapshot::of(kept.into_iter().chain(new)));
+    }
+}
+
+/// The oldest UTC day that is kept.
+pub(super) fn first_day(now: UnixSeconds, retention_days: u32) -> i64 {
+    now.utc_day() - i64::from(retention_days)
+}
+
+/// A livestream's answers, if the catalogue knows it.
+pub(super) fn render(
+    livestream: &LivestreamId,
+    broadcasts: &[Broadcast],
+    rights: &dyn Rights,
+    slab: &mut Slab,
+) -> Option<Arc<Channel>> {
+    let facts = rights.channel(livestream)?;
+    let mut builder = Builder::new(livestream.clone(), facts.zone, slab);
+    for broadcast in broadcasts {
+        builder.push(broadcast, &rights.rights(livestream, broadcast));
+    }
+    Some(Arc::new(builder.finish()))
+}

@@ -1,0 +1,172 @@
+//! The whole schedule at one moment: every livestream that is served, and every broadcast by id.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::channel::{Channel, hash};
+use crate::types::LivestreamId;
+
+/// What requests read. It never changes; a new one takes its place.
+#[derive(Default)]
+pub struct Snapshot {
+    channels: HashMap<LivestreamId, Arc<Channel>>,
+    ids: Ids,
+}
+
+impl Snapshot {
+    /// Puts channels together.
+    #[must_use]
+    pub fn of(channels: impl IntoIterator<Item = Arc<Channel>>) -> Self {
+        let channels: HashMap<_, _> = channels
+            .into_iter()
+            .map(|channel| (channel.livestream.clone(), channel))
+            .collect();
+        let ids = Ids::of(channels.values().cloned().collect());
+        Self { channels, ids }
+    }
+
+    /// A livestream that the catalogue knows.
+    #[must_use]
+    pub fn channel(&self, livestream: &str) -> Option<&Arc<Channel>> {
+        self.channels.get(livestream)
+    }
+
+    /// All of them, in no order.
+    pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        self.channels.values()
+    }
+
+    /// Where a broadcast is.
+    #[must_use]
+    pub fn broadcast(&self, id: &str) -> Option<(&Arc<Channel>, usize)> {
+        self.ids.find(id)
+    }
+
+    /// How many broadcasts there are.
+    #[must_use]
+    pub fn broadcasts(&self) -> usize {
+        self.ids.places.len()
+    }
+
+    /// The bytes that it takes up, and those of its JSON among them.
+    #[must_use]
+    pub fn memory(&self) -> (usize, usize) {
+        let channels = self.channels.values().map(|c| c.memory()).sum::<usize>();
+        let json = self.channels.values().map(|c| c.json_length()).sum();
+        (channels + self.ids.memory(), json)
+    }
+}
+
+/// Broadcasts by id: places sorted by the hash of the id, and for the leading bits of a hash the
+/// first place. Ids themselves are compared where they lie, in the JSON; sixteen bytes a broadcast
+/// where a map of texts would need ninety.
+#[derive(Default)]
+struct Ids {
+    channels: Vec<Arc<Channel>>,
+    places: Vec<Place>,
+    buckets: Vec<u32>,
+    shift: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    hash: u64,
+    channel: u32,
+    index: u32,
+}
+
+impl Ids {
+    fn of(channels: Vec<Arc<Channel>>) -> Self {
+        let mut places = Vec::with_capacity(channels.iter().map(|c| c.entries.len()).sum());
+        for (channel, number) in channels.iter().zip(0..) {
+            for (entry, index) in channel.entries.iter().zip(0..) {
+                places.push(Place {
+                    hash: entry.id_hash,
+                    channel: number,
+                    index,
+                });
+            }
+        }
+        places.sort_unstable_by_key(|place| place.hash);
+        // About one place in each bucket.
+        let bits = (usize::BITS - places.len().leading_zeros()).clamp(1, 30);
+        let shift = u64::BITS - bits;
+        let buckets = (0..=1_u64 << bits)
+            .map(|bucket| {
+                let before = places.partition_point(|place| place.hash >> shift < bucket);
+                u32::try_from(before).unwrap_or(u32::MAX)
+            })
+            .collect();
+        Self {
+            channels,
+            places,
+            buckets,
+            shift,
+        }
+    }
+
+    fn find(&self, id: &str) -> Option<(&Arc<Channel>, usize)> {
+        let hash = hash(id.as_bytes());
+        let bucket = usize::try_from(hash.checked_shr(self.shift)?).ok()?;
+        let bound = |at: usize| {
+            let place = self.buckets.get(at).copied();
+            place.and_then(|place| usize::try_from(place).ok())
+        };
+        let places = self.places.get(bound(bucket)?..bound(bucket + 1)?)?;
+        places
+            .iter()
+            .filter(|place| place.hash == hash)
+            .find_map(|place| {
+                let channel = self.channels.get(usize::try_from(place.channel).ok()?)?;
+                let index = usize::try_from(place.index).ok()?;
+                (channel.id(index) == id).then_some((channel, index))
+            })
+    }
+
+    fn memory(&self) -> usize {
+        self.places.len() * size_of::<Place>() + self.buckets.len() * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::schedule::builder::{Builder, Slab};
+    use crate::domain::schedule::model::{Broadcast, Facts};
+    use crate::domain::schedule::rights::BroadcastRights;
+    use crate::types::{BroadcastId, UnixSeconds};
+
+    #[test]
+    fn every_broadcast_is_found_by_its_id_and_no_other() {
+        for count in [0, 1, 2, 3, 100, 1_000] {
+            let channels = (0..3).map(|channel| {
+                let livestream = LivestreamId::parse(&format!("tv{channel}")).unwrap();
+                let mut slab = Slab::default();
+                let mut builder = Builder::new(livestream, chrono_tz::Tz::UTC, &mut slab);
+                for number in 0..count {
+                    let broadcast = Broadcast {
+                        id: BroadcastId::parse(&format!("\"{channel}\"-{number}")).unwrap(),
+                        start: UnixSeconds(number.try_into().unwrap()),
+                        stop: UnixSeconds(i64::MAX),
+                        facts: Facts::default(),
+                    };
+                    builder.push(&broadcast, &BroadcastRights::default());
+                }
+                Arc::new(builder.finish())
+            });
+            let snapshot = Snapshot::of(channels);
+            assert_eq!(snapshot.broadcasts(), count * 3);
+            for channel in 0..3 {
+                for number in 0..count {
+                    let id = format!("\"{channel}\"-{number}");
+                    let (found, index) = snapshot.broadcast(&id).unwrap();
+                    assert_eq!(found.livestream.as_str(), format!("tv{channel}"));
+                    assert_eq!(index, number);
+                }
+            }
+            for id in ["", "x", "\"3\"-0", "\"0\"-1000000"] {
+                assert!(snapshot.broadcast(id).is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Local time to instants, and the bounds of a tv day.
+
+use chrono::{Days, NaiveDateTime, NaiveTime, TimeZone};
+use chrono_tz::Tz;
+
+use crate::types::time::HOUR;
+use crate::types::{TvDay, UnixSeconds};
+
+/// The instant at which clocks in `zone` show `local`.
+///
+/// Decision: of two such instants (clocks went back) the earlier, and where there is none (clocks
+/// went forward) the first one at which they show more: in each case the earliest that is valid, so
+/// that days joined together have neither gaps nor repeats.
+#[must_use]
+pub fn instant(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
+    match zone.from_local_datetime(&local).earliest() {
+        Some(at) => UnixSeconds(at.timestamp()),
+        None => after_gap(zone, local),
+    }
+}
+
+/// The first instant whose local time is not before one that does not exist. No zone is further
+/// than 26 hours from UTC, and none changes its clocks twice within that.
+fn after_gap(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
+    let wall = local.and_utc().timestamp();
+    let shows_enough = |at: i64| {
+        chrono::DateTime::from_timestamp(at, 0)
+            .is_some_and(|utc| utc.with_timezone(&zone).naive_local() >= local)
+    };
+    let (mut before, mut after) = (wall - 26 * HOUR, wall + 26 * HOUR);
+    while after - before > 1 {
+        let middle = before + (after - before) / 2;
+        if shows_enough(middle) {
+            after = middle;
+        } else {
+            before = middle;
+        }
+    }
+    UnixSeconds(after)
+}
+
+/// When a tv day begins and when the next one does: local time of day `day_start` on its date and
+/// on the following one, so 23 to 25 hours apart.
+#[must_use]
+pub fn tv_day(zone: Tz, day: TvDay, day_start: NaiveTime) -> (UnixSeconds, UnixSeconds) {
+    let date = day.date();
+    let next = date.checked_add_days(Days::new(1)).unwrap_or(date);
+    (
+        instant(zone, date.and_time(day_start)),
+        instant(zone, next.and_time(day_start)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(zone: Tz, day: &str, start: (u32, u32)) -> (i64, i64) {
+        let start = NaiveTime::from_hms_opt(start.0, start.1, 0).unwrap();
+        let (from, to) = tv_day(zone, TvDay::parse(day).unwrap(), start);
+        (from.0, to.0)
+    }
+
+    #[test]
+    fn days_have_23_24_and_25_hours() {
+        let length = |day: &str| {
+            let (from, to) = bounds(Tz::Europe__Stockholm, day, (6, 0));
+            (to - from) / HOUR
+        };
+        assert_eq!(length("2026-03-27"), 24);
+        assert_eq!(length("2026-03-28"), 23, "clocks go forward on the 29th");
+        assert_eq!(length("2026-10-24"), 25, "clocks go back on the 25th");
+        assert_eq!(
+            bounds(Tz::UTC, "2026-08-22", (6, 0)),
+            (1_787_378_400, 1_787_464_800)
+        );
+    }
+
+    #[test]
+    fn days_join_without_gap_or_repeat_even_at_odd_starts() {
+        // 02:30 does not exist on one of these days and exists twice on another.
+        for (zone, start) in [
+            (Tz::Europe__Stockholm, (2, 30)),
+            (Tz::Pacific__Auckland, (2, 30)),
+            (Tz::Australia__Lord_Howe, (1, 45)),
+            (Tz::America__Sao_Paulo, (0, 0)),
+        ] {
+            for year in ["2017", "2026"] {
+                let mut last = None;
+                for day in 0..365 {
+                    let first = chrono::NaiveDate::from_ymd_opt(year.parse().unwrap(), 1, 1);
+                    let date = first.unwrap() + Days::new(day);
+                    let (from, to) = bounds(zone, &date.to_string(), start);
+                    assert!(last.is_none_or(|last| last == from), "{zone} {date}");
+                    assert!((22 * HOUR..=26 * HOUR).contains(&(to - from)));
+                    last = Some(to);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_that_does_not_exist_is_the_end_of_the_gap() {
+        let local = |h, m| {
+            let date = chrono::NaiveDate::from_ymd_opt(2026, 3, 29).unwrap();
+            instant(Tz::Europe__Stockholm, date.and_hms_opt(h, m, 0).unwrap())
+        };
+        // 02:00 to 03:00 is missing: 01:00 UTC is the instant between.
+        assert_eq!(local(2, 30), local(3, 0));
+        assert_eq!(local(3, 0) - HOUR, local(1, 0));
+    }
+}

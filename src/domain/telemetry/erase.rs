@@ -1,0 +1,123 @@
+//! Erasing what is known of a user: the segments that hold it are written anew without it.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+
+use super::error::TelemetryError;
+use super::frame::{self, Frames};
+use super::segment::Segment;
+use super::tables::{ErasureRecord, Erasures, UserHours};
+use super::{Inner, Telemetry};
+use crate::store::{All, Durability, StoreError, Txn};
+use crate::types::{UnixSeconds, UserId};
+
+/// Users whose events are erased in one go of the job.
+const USERS_AT_ONCE: usize = 16;
+
+/// Notes in the transaction that removes an account that its events are to go too; the job
+/// [`Telemetry::run_erasures`] does it.
+///
+/// # Errors
+/// As [`Txn::put`].
+pub fn request_erasure(
+    txn: &mut Txn<'_>,
+    user: &UserId,
+    now: UnixSeconds,
+) -> Result<(), StoreError> {
+    txn.put::<Erasures>(user, &ErasureRecord { since: now })
+}
+
+impl Telemetry {
+    /// Erases what is known of a user now.
+    ///
+    /// # Errors
+    /// That a file or the store failed; the job tries again.
+    pub fn erase(&self, user: UserId, now: UnixSeconds) -> Result<(), TelemetryError> {
+        self.inner
+            .store
+            .write(Durability::Durable, move |txn| {
+                request_erasure(txn, &user, now)
+            })
+            .wait()?;
+        self.erase_noted(user)
+    }
+
+    /// Erases what was noted, a bounded number of users at a time. Returns how many were done.
+    ///
+    /// # Errors
+    /// As [`Telemetry::erase`].
+    pub fn run_erasures(&self) -> Result<usize, TelemetryError> {
+        let noted = self
+            .inner
+            .store
+            .read(|txn| txn.scan::<Erasures>(&All, USERS_AT_ONCE))?;
+        for (user, ErasureRecord { since }) in &noted {
+            self.erase_noted(*user)?;
+            tracing::info!(%user, %since, "telemetry of a user erased");
+        }
+        Ok(noted.len())
+    }
+
+    fn erase_noted(&self, user: UserId) -> Result<(), TelemetryError> {
+        // From now on a batch of the user has to enter the index anew, after what is removed here.
+        self.inner.state.lock().indexed.1.remove(&user);
+        for hour in self.hours_of(&user)? {
+            self.inner.rewrite_without(hour, &user)?;
+            self.inner
+                .store
+                .write(Durability::Durable, move |txn| {
+                    txn.delete::<UserHours>(&(hour, user))
+                })
+                .wait()?;
+        }
+        let done: Result<(), StoreError> = self
+            .inner
+            .store
+            .write(Durability::Durable, move |txn| {
+                txn.delete::<Erasures>(&user)
+            })
+            .wait();
+        Ok(done?)
+    }
+}
+
+impl Inner {
+    fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
+        let mut state = self.state.lock();
+        if state.segment.as_ref().is_some_and(|open| open.hour == hour) {
+            self.copy_without(hour, user)?;
+            // The old handle leads to a file that has no name any more.
+            state.segment = None;
+            state.segment = Some(Segment::open(&self.directory, hour)?);
+            return Ok(());
+        }
+        let _rewriting = self.rewriting.lock();
+        // Nobody appends to a segment that is done, and `rewriting` keeps it so.
+        drop(state);
+        Ok(self.copy_without(hour, user)?)
+    }
+
+    /// The file of fingerprints stays as it is: what is in it names nobody, and keeps events that
+    /// are still on their way from being taken again.
+    fn copy_without(&self, hour: i64, user: &UserId) -> io::Result<()> {
+        let path = self.directory.events(hour);
+        let source = match File::open(&path) {
+            Ok(source) => source,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.directory.replace(&path, |target| {
+            let mut frames = Frames::new(source);
+            let mut target = BufWriter::new(target);
+            let mut bytes = Vec::new();
+            while let Some(event) = frames.next()? {
+                if event.sender.user != *user {
+                    bytes.clear();
+                    frame::write(&event, &mut bytes);
+                    target.write_all(&bytes)?;
+                }
+            }
+            target.flush()
+        })
+    }
+}

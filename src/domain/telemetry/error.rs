@@ -1,0 +1,49 @@
+//! What can go wrong with telemetry, as situations that callers act on.
+
+use std::io;
+
+use crate::store::StoreError;
+
+/// Why telemetry could not be taken, read or erased.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TelemetryError {
+    /// There is no space, or the file system is read-only. Nothing was changed.
+    #[error("the disk is full or read-only")]
+    Full,
+    /// Too much is waiting to be written.
+    #[error("too much is waiting to be written")]
+    Overloaded,
+    /// A write or sync failed: the process must restart.
+    #[error("the log of events has failed: {0}")]
+    Failed(String),
+    /// Something could not be read.
+    #[error("{0}")]
+    Io(String),
+}
+
+impl From<io::Error> for TelemetryError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::ReadOnlyFilesystem => Self::Full,
+            _ => Self::Io(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for TelemetryError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full => Self::Full,
+            StoreError::Overloaded => Self::Overloaded,
+            StoreError::Failed(_) | StoreError::Closed => Self::Failed(error.to_string()),
+            StoreError::Damaged { .. }
+            | StoreError::TooLarge { .. }
+            | StoreError::InUse
+            | StoreError::Newer { .. }
+            | StoreError::Engine(_)
+            | StoreError::Io(_) => Self::Io(error.to_string()),
+        }
+    }
+}

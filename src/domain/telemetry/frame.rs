@@ -1,0 +1,241 @@
+//! How events lie in a file: one frame after the other, each with a mark, a length and a checksum,
+//! so that a torn end and damage in the middle are found, and what follows damage is found again.
+//! No event can hold a frame of its own making: the mark has a byte that JSON has only escaped.
+
+use std::io::{self, Read};
+
+use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
+use crate::types::{PartnerId, UnixSeconds, UserId};
+
+/// What a frame begins with; the last byte is the version.
+const MARK: [u8; 4] = *b"PGe\x01";
+/// Mark, length and checksum.
+const HEAD: usize = 12;
+/// What stands before the event's text: user, partner, received, timestamp, number, fingerprint.
+const FIELDS: usize = 16 + 16 + 8 + 8 + 8 + 8;
+/// The longest body of a frame.
+const BODY_MAX: usize = FIELDS + EVENT_BYTES_MAX;
+
+/// Appends the frame of an event.
+pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&MARK);
+    let length = u32::try_from(FIELDS + event.json.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(event.sender.user.as_bytes());
+    out.extend_from_slice(event.sender.partner.as_bytes());
+    out.extend_from_slice(&event.received.0.to_le_bytes());
+    out.extend_from_slice(&event.timestamp_millis.to_le_bytes());
+    out.extend_from_slice(&event.sequence.to_le_bytes());
+    out.extend_from_slice(&event.fingerprint.0.to_le_bytes());
+    out.extend_from_slice(&event.json);
+    let sum = crc32fast::hash(out.get(start + HEAD..).unwrap_or_default());
+    if let Some(field) = out.get_mut(start + 8..start + HEAD) {
+        field.copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// The event at the start of `bytes` with the length of its frame.
+fn parse(bytes: &[u8]) -> Option<(StoredEvent, usize)> {
+    let rest = bytes.strip_prefix(&MARK)?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    if length > BODY_MAX {
+        return None;
+    }
+    let body = rest.get(..length)?;
+    if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
+        return None;
+    }
+    let (user, body) = body.split_first_chunk::<16>()?;
+    let (partner, body) = body.split_first_chunk::<16>()?;
+    let (received, body) = body.split_first_chunk::<8>()?;
+    let (timestamp, body) = body.split_first_chunk::<8>()?;
+    let (sequence, body) = body.split_first_chunk::<8>()?;
+    let (fingerprint, json) = body.split_first_chunk::<8>()?;
+    let event = StoredEvent {
+        sender: Sender {
+            user: UserId::from_bytes(*user),
+            partner: PartnerId::from_bytes(*partner),
+        },
+        received: UnixSeconds(i64::from_le_bytes(*received)),
+        timestamp_millis: i64::from_le_bytes(*timestamp),
+        sequence: i64::from_le_bytes(*sequence),
+        fingerprint: Fingerprint(u64::from_le_bytes(*fingerprint)),
+        json: json.to_vec(),
+    };
+    Some((event, HEAD + length))
+}
+
+/// Reads frames from a file, a piece at a time.
+pub(super) struct Frames<R> {
+    from: R,
+    buffer: Vec<u8>,
+    /// Where in the buffer the next frame begins.
+    at: usize,
+    /// Bytes of the file before the buffer.
+    before: u64,
+    ended: bool,
+    /// Where the last sound frame ended.
+    sound_end: u64,
+    /// Bytes between sound frames.
+    damaged: u64,
+}
+
+impl<R: Read> Frames<R> {
+    pub(super) fn new(from: R) -> Self {
+        Self {
+            from,
+            buffer: Vec::new(),
+            at: 0,
+            before: 0,
+            ended: false,
+            sound_end: 0,
+            damaged: 0,
+        }
+    }
+
+    /// Where the last sound frame ended: what lies behind it is torn.
+    pub(super) const fn sound_end(&self) -> u64 {
+        self.sound_end
+    }
+
+    /// How many bytes between sound frames could not be read.
+    pub(super) const fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// The next sound event; nothing at the end.
+    ///
+    /// # Errors
+    /// That the file could not be read.
+    pub(super) fn next(&mut self) -> io::Result<Option<StoredEvent>> {
+        loop {
+            self.fill()?;
+            let rest = self.buffer.get(self.at..).unwrap_or_default();
+            if rest.is_empty() {
+                return Ok(None);
+            }
+            if let Some((event, length)) = parse(rest) {
+                let begin = self.before + self.at as u64;
+                self.damaged += begin - self.sound_end;
+                self.sound_end = begin + length as u64;
+                self.at += length;
+                return Ok(Some(event));
+            }
+            // Goes on at the next byte that could begin a frame.
+            let skip = rest.iter().skip(1).position(|byte| *byte == MARK[0]);
+            self.at += skip.map_or(rest.len(), |skip| skip + 1);
+        }
+    }
+
+    /// Has a whole frame in the buffer, unless the file ends before.
+    fn fill(&mut self) -> io::Result<()> {
+        /// Bytes that are read at once.
+        const PIECE: u64 = 256 * 1024;
+        while !self.ended && self.buffer.len() - self.at < HEAD + BODY_MAX {
+            self.buffer.drain(..self.at);
+            self.before += self.at as u64;
+            self.at = 0;
+            let read = self
+                .from
+                .by_ref()
+                .take(PIECE)
+                .read_to_end(&mut self.buffer)?;
+            self.ended = read == 0;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(sequence: i64, length: usize) -> StoredEvent {
+        StoredEvent {
+            sender: Sender {
+                user: UserId::from_bytes([1; 16]),
+                partner: PartnerId::from_bytes([2; 16]),
+            },
+            received: UnixSeconds(1_800_000_000),
+            timestamp_millis: 1_799_999_999_500,
+            sequence,
+            fingerprint: Fingerprint(7),
+            // A body full of beginnings of frames.
+            json: MARK.iter().copied().cycle().take(length).collect(),
+        }
+    }
+
+    fn read(bytes: &[u8]) -> (Vec<i64>, u64, u64) {
+        let mut frames = Frames::new(bytes);
+        let mut sequences = Vec::new();
+        while let Some(event) = frames.next().unwrap() {
+            sequences.push(event.sequence);
+        }
+        (sequences, frames.sound_end(), frames.damaged())
+    }
+
+    fn written(events: &[StoredEvent]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for event in events {
+            write(event, &mut bytes);
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_bytes_are_golden() {
+        let mut small = event(3, 0);
+        small.json = b"{}".to_vec();
+        let bytes = written(std::slice::from_ref(&small));
+        let golden = "5047650142000000307b410d01010101010101010101010101010101\
+                      02020202020202020202020202020202\
+                      00d2496b000000000c4e5c18a30100000300000000000000\
+                      07000000000000007b7d";
+        assert_eq!(data_encoding::HEXLOWER.encode(&bytes), golden);
+        assert_eq!(Frames::new(&bytes[..]).next().unwrap(), Some(small));
+    }
+
+    #[test]
+    fn frames_of_every_size_are_read_back() {
+        let events: Vec<_> = [0, 1, 500, EVENT_BYTES_MAX, 3]
+            .into_iter()
+            .zip(0..)
+            .map(|(length, sequence)| event(sequence, length))
+            .collect();
+        let bytes = written(&events);
+        let mut frames = Frames::new(&bytes[..]);
+        for event in &events {
+            assert_eq!(frames.next().unwrap().as_ref(), Some(event));
+        }
+        assert_eq!(frames.next().unwrap(), None);
+        assert_eq!(
+            (frames.sound_end(), frames.damaged()),
+            (bytes.len() as u64, 0)
+        );
+    }
+
+    #[test]
+    fn a_torn_end_is_not_read() {
+        let whole = written(&[event(1, 40), event(2, 40)]);
+        let one = whole.len() / 2;
+        for length in one..whole.len() {
+            assert_eq!(read(&whole[..length]), (vec![1], one as u64, 0));
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_costs_one_event() {
+        let whole = written(&[event(1, 9), event(2, 9), event(3, 9)]);
+        let one = whole.len() / 3;
+        for bit in one * 8..2 * one * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let expected = (vec![1, 3], whole.len() as u64, one as u64);
+            assert_eq!(read(&damaged), expected, "bit {bit}");
+        }
+    }
+}

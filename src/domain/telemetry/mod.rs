@@ -1,0 +1,146 @@
+//! Players' telemetry: taken, kept in a log of hourly files, read back, erased, summed up.
+//!
+//! The file of the hour is the log: an event is in it before its sender is told so, and it is
+//! synced within half a second. The store holds the index only: in which hours a user sent events.
+//! The text of an event is kept as it was sent; nothing here understands it.
+
+mod accept;
+mod erase;
+mod error;
+mod frame;
+mod gaps;
+mod model;
+mod read;
+mod recent;
+mod report;
+mod retention;
+mod segment;
+mod sync;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub use erase::request_erasure;
+pub use error::TelemetryError;
+pub use model::{Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, Taken};
+pub use read::{Events, Selection};
+pub use report::{Facts, Quality, QualityReport};
+pub use tables::schema;
+
+use crate::store::Store;
+use crate::types::{UnixSeconds, UserId};
+use gaps::Gaps;
+use recent::{REMEMBERED_HOURS, Recent};
+use segment::{Directory, Segment};
+use sync::SyncThread;
+
+/// How telemetry is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where the files lie.
+    pub directory: PathBuf,
+    /// Days that events are kept.
+    pub retention_days: u32,
+    /// Whether anything is synced; switched off only by the control runs of durability tests.
+    pub sync: bool,
+}
+
+/// The telemetry of an appliance.
+#[derive(Clone)]
+pub struct Telemetry {
+    inner: Arc<Inner>,
+    /// Stops with the last handle.
+    _sync: Arc<SyncThread>,
+}
+
+struct Inner {
+    store: Store,
+    settings: Settings,
+    directory: Directory,
+    state: Mutex<State>,
+    /// Held while a segment that is done is written anew. Taken after `state`, never before it.
+    rewriting: Mutex<()>,
+}
+
+/// What those who send, one after the other, change.
+#[derive(Default)]
+struct State {
+    segment: Option<Segment>,
+    recent: Recent,
+    gaps: Gaps,
+    /// An hour, and the users whose events in it the index knows of.
+    indexed: (i64, HashSet<UserId>),
+    counts: Counts,
+    /// Whether something has been written and not synced.
+    dirty: bool,
+    /// Once set, every batch is answered with it: a failed sync is never retried.
+    failed: Option<TelemetryError>,
+}
+
+/// The hour since 1970 that an instant lies in.
+const fn hour_of(now: UnixSeconds) -> i64 {
+    now.0.div_euclid(crate::types::time::HOUR)
+}
+
+impl Telemetry {
+    /// Opens the files and learns which events were received in the last seven days.
+    /// `on_failure` is told once when a sync has failed and the process has to restart.
+    ///
+    /// # Errors
+    /// That a file could not be read or made.
+    pub fn open(
+        store: Store,
+        settings: Settings,
+        now: UnixSeconds,
+        on_failure: impl Fn(&TelemetryError) + Send + 'static,
+    ) -> Result<Self, TelemetryError> {
+        let directory = Directory::open(&settings.directory, settings.sync)?;
+        let hour = hour_of(now);
+        let mut state = State::default();
+        for recent in directory.hours()? {
+            if recent < hour - REMEMBERED_HOURS || recent == hour {
+                continue;
+            }
+            for key in directory.fingerprints(recent)? {
+                state.recent.remember(key, recent);
+            }
+            state.recent.tidy(hour);
+        }
+        if directory.events(hour).exists() {
+            let segment = Segment::open(&directory, hour)?;
+            for key in segment.keys() {
+                state.recent.remember(*key, hour);
+            }
+            state.segment = Some(segment);
+        }
+        let inner = Arc::new(Inner {
+            store,
+            settings,
+            directory,
+            state: Mutex::new(state),
+            rewriting: Mutex::new(()),
+        });
+        let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
+        Ok(Self {
+            inner,
+            _sync: Arc::new(sync),
+        })
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let state = self.inner.state.lock();
+        Counts {
+            lost: state.gaps.lost(),
+            remembered: state.recent.len() as u64,
+            ..state.counts
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Reading events back: for the export, for a user, for the figures.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use super::error::TelemetryError;
+use super::frame::Frames;
+use super::model::StoredEvent;
+use super::tables::HoursByUser;
+use super::{Telemetry, hour_of};
+use crate::types::{UnixSeconds, UserId};
+
+/// Which events are wanted: all, unless something is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection {
+    /// Those received from then on.
+    pub from: Option<UnixSeconds>,
+    /// Those received before then.
+    pub to: Option<UnixSeconds>,
+    /// Those of one user.
+    pub user: Option<UserId>,
+}
+
+impl Selection {
+    fn takes(&self, event: &StoredEvent) -> bool {
+        self.from.is_none_or(|from| event.received >= from)
+            && self.to.is_none_or(|to| event.received < to)
+            && self.user.is_none_or(|user| event.sender.user == user)
+    }
+}
+
+impl Telemetry {
+    /// The events of a selection, in the order in which they were received. Each step reads from
+    /// a file: for threads that may block.
+    ///
+    /// # Errors
+    /// That the directory, or the index of the user, could not be read.
+    pub fn events(&self, selection: Selection) -> Result<Events, TelemetryError> {
+        let mut hours = match selection.user {
+            Some(user) => self.hours_of(&user)?,
+            None => self.inner.directory.hours()?,
+        };
+        hours.retain(|hour| {
+            selection.from.is_none_or(|from| *hour >= hour_of(from))
+                && selection.to.is_none_or(|to| *hour <= hour_of(to))
+        });
+        let directory = &self.inner.directory;
+        Ok(Events {
+            files: hours.iter().map(|hour| directory.events(*hour)).collect(),
+            frames: None,
+            selection,
+        })
+    }
+
+    /// The hours in which a user sent events.
+    pub(super) fn hours_of(&self, user: &UserId) -> Result<Vec<i64>, TelemetryError> {
+        let entries = self
+            .inner
+            .store
+            .read(|txn| txn.scan_index::<HoursByUser>(user, usize::MAX))?;
+        Ok(entries.into_iter().map(|((_, hour), _)| hour).collect())
+    }
+}
+
+/// Events, read from one file after the other.
+pub struct Events {
+    files: VecDeque<PathBuf>,
+    frames: Option<Frames<File>>,
+    selection: Selection,
+}
+
+impl Events {
+    fn read(&mut self) -> io::Result<Option<StoredEvent>> {
+        loop {
+            if let Some(frames) = &mut self.frames {
+                while let Some(event) = frames.next()? {
+                    if self.selection.takes(&event) {
+                        return Ok(Some(event));
+                    }
+                }
+                self.frames = None;
+            }
+            let Some(path) = self.files.pop_front() else {
+                return Ok(None);
+            };
+            match File::open(path) {
+                Ok(file) => self.frames = Some(Frames::new(file)),
+                // Its time has come meanwhile, or the index is ahead of the segment.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Result<StoredEvent, TelemetryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let event = self.read().map_err(TelemetryError::from).transpose()?;
+        if event.is_err() {
+            // The same error would come again.
+            self.files.clear();
+            self.frames = None;
+        }
+        Some(event)
+    }
+}

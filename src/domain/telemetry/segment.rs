@@ -1,0 +1,232 @@
+//! The files of events: one segment an hour, appended to, and beside each that is done a file of
+//! its fingerprints, from which a start learns quickly what it has to remember.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use chrono::DateTime;
+
+use super::error::TelemetryError;
+use super::frame::Frames;
+use super::model::{Fingerprint, StoredEvent};
+
+/// Seconds of a segment.
+const HOUR: i64 = crate::types::time::HOUR;
+/// What a file of fingerprints begins with; the last byte is the version.
+const KEYS_MARK: [u8; 4] = *b"PGk\x01";
+
+/// The directory of the segments.
+pub(super) struct Directory {
+    path: PathBuf,
+    sync: bool,
+}
+
+impl Directory {
+    pub(super) fn open(path: &Path, sync: bool) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o750).create(path)?;
+        for entry in fs::read_dir(path)? {
+            let path = entry?.path();
+            // What a kill left half made.
+            if path.extension().is_some_and(|extension| extension == "new") {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            sync,
+        })
+    }
+
+    fn file(&self, hour: i64, extension: &str) -> PathBuf {
+        let time = DateTime::from_timestamp(hour.saturating_mul(HOUR), 0).unwrap_or_default();
+        let name = time.format("%Y-%m-%dT%H");
+        self.path.join(format!("{name}.{extension}"))
+    }
+
+    pub(super) fn events(&self, hour: i64) -> PathBuf {
+        self.file(hour, "events")
+    }
+
+    pub(super) fn keys(&self, hour: i64) -> PathBuf {
+        self.file(hour, "keys")
+    }
+
+    /// The hours that there are segments of, in order.
+    pub(super) fn hours(&self) -> io::Result<Vec<i64>> {
+        let mut hours = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let time = name.to_str().and_then(|name| name.strip_suffix(".events"));
+            hours.extend(time.and_then(hour_of_name));
+        }
+        hours.sort_unstable();
+        Ok(hours)
+    }
+
+    /// Makes new and removed names survive a power cut.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        if self.sync {
+            File::open(&self.path)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Puts a file in place, whole or not at all.
+    pub(super) fn replace(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".new");
+        let new = path.with_file_name(name);
+        let written = options().truncate(true).open(&new).and_then(|mut file| {
+            write(&mut file)?;
+            if self.sync {
+                file.sync_all()?;
+            }
+            fs::rename(&new, path)
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written?;
+        self.sync()
+    }
+
+    /// The fingerprints of a segment that is done: from its file, or from the segment itself.
+    pub(super) fn fingerprints(&self, hour: i64) -> io::Result<Vec<Fingerprint>> {
+        let kept = fs::read(self.keys(hour)).ok();
+        if let Some(keys) = kept.as_deref().and_then(read_keys) {
+            return Ok(keys);
+        }
+        let mut keys = Vec::new();
+        scan(&self.events(hour), |event| keys.push(event.fingerprint))?;
+        // Only a help for the next start.
+        if let Err(error) = self.keep_fingerprints(hour, &keys) {
+            tracing::warn!(%error, hour, "fingerprints of events could not be written");
+        }
+        Ok(keys)
+    }
+
+    fn keep_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
+        let mut bytes = KEYS_MARK.to_vec();
+        bytes.extend(keys.iter().flat_map(|key| key.0.to_le_bytes()));
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        self.replace(&self.keys(hour), |file| file.write_all_at(&bytes, 0))
+    }
+}
+
+fn options() -> fs::OpenOptions {
+    let mut options = File::options();
+    options.create(true).read(true).write(true).mode(0o640);
+    options
+}
+
+fn hour_of_name(name: &str) -> Option<i64> {
+    let time = chrono::NaiveDateTime::parse_from_str(&format!("{name}:00"), "%Y-%m-%dT%H:%M");
+    Some(time.ok()?.and_utc().timestamp().div_euclid(HOUR))
+}
+
+fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
+    let (body, sum) = bytes.split_last_chunk::<4>()?;
+    if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
+        return None;
+    }
+    let (keys, rest) = body.strip_prefix(&KEYS_MARK)?.as_chunks::<8>();
+    let keys = keys.iter().map(|key| Fingerprint(u64::from_le_bytes(*key)));
+    rest.is_empty().then(|| keys.collect())
+}
+
+/// Shows every sound event of a file to `each`; returns where the last one ends.
+pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Result<u64> {
+    let mut frames = Frames::new(File::open(path)?);
+    while let Some(event) = frames.next()? {
+        each(&event);
+    }
+    if frames.damaged() > 0 {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let bytes = frames.damaged();
+        tracing::error!(%file, bytes, "a file of events is damaged; what could be read was kept");
+    }
+    Ok(frames.sound_end())
+}
+
+/// The segment that is appended to.
+pub(super) struct Segment {
+    pub(super) hour: i64,
+    file: File,
+    length: u64,
+    keys: Vec<Fingerprint>,
+}
+
+impl Segment {
+    /// Opens or makes the segment of an hour. A torn end, which a kill or a power cut leaves, is
+    /// cut off: nothing in it was promised.
+    pub(super) fn open(directory: &Directory, hour: i64) -> io::Result<Self> {
+        let path = directory.events(hour);
+        // It will not be true any more.
+        match fs::remove_file(directory.keys(hour)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = options().truncate(false).open(&path)?;
+        directory.sync()?;
+        let mut keys = Vec::new();
+        let length = scan(&path, |event| keys.push(event.fingerprint))?;
+        if file.metadata()?.len() != length {
+            file.set_len(length)?;
+            if directory.sync {
+                file.sync_all()?;
+            }
+        }
+        Ok(Self {
+            hour,
+            file,
+            length,
+            keys,
+        })
+    }
+
+    pub(super) fn keys(&self) -> &[Fingerprint] {
+        &self.keys
+    }
+
+    /// Appends frames and remembers their fingerprints. After an error nothing has been added.
+    pub(super) fn append(
+        &mut self,
+        frames: &[u8],
+        keys: &[Fingerprint],
+    ) -> Result<(), TelemetryError> {
+        if let Err(error) = self.file.write_all_at(frames, self.length) {
+            // The next frames are written over what was written; but a shorter batch would leave a
+            // rest behind it that reads as damage.
+            return Err(match self.file.set_len(self.length) {
+                Ok(()) => error.into(),
+                Err(second) => TelemetryError::Failed(second.to_string()),
+            });
+        }
+        self.length += frames.len() as u64;
+        self.keys.extend_from_slice(keys);
+        Ok(())
+    }
+
+    /// A second handle, to sync without holding up those who append.
+    pub(super) fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Syncs it for the last time and writes its fingerprints down.
+    pub(super) fn close(self, directory: &Directory) -> io::Result<()> {
+        if directory.sync {
+            self.file.sync_data()?;
+        }
+        if let Err(error) = directory.keep_fingerprints(self.hour, &self.keys) {
+            // The next start reads the segment instead.
+            tracing::warn!(%error, "fingerprints of events could not be written");
+        }
+        Ok(())
+    }
+}

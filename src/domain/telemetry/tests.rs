@@ -1,0 +1,465 @@
+//! The promises of telemetry, on files in a temporary directory.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+
+use super::*;
+use crate::store::{All, Options, Schema};
+use crate::types::PartnerId;
+
+const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+const HOUR: i64 = 3_600;
+const DAY: i64 = 86_400;
+
+struct Bench {
+    directory: tempfile::TempDir,
+    store: Store,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            store: Store::in_memory(schema(Schema::default())),
+        }
+    }
+
+    fn files(&self) -> std::path::PathBuf {
+        self.directory.path().join("telemetry")
+    }
+
+    fn open(&self, now: UnixSeconds) -> Telemetry {
+        let settings = Settings {
+            directory: self.files(),
+            retention_days: 30,
+            sync: true,
+        };
+        let failed = |error: &TelemetryError| panic!("{error}");
+        Telemetry::open(self.store.clone(), settings, now, failed).unwrap()
+    }
+
+    fn file(&self, ending: &str) -> std::path::PathBuf {
+        let mut found = fs::read_dir(self.files())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.to_string_lossy().ends_with(ending))
+            .collect::<Vec<_>>();
+        found.sort();
+        found.pop().unwrap()
+    }
+
+    fn index_rows(&self) -> usize {
+        let rows = |txn: &crate::store::Txn<'_>| txn.scan::<tables::UserHours>(&All, 100);
+        self.store.read(rows).unwrap().len()
+    }
+}
+
+fn sender(number: u8) -> Sender {
+    Sender {
+        user: UserId::from_bytes([number; 16]),
+        partner: PartnerId::from_bytes([9; 16]),
+    }
+}
+
+fn event(sequence: i64) -> NewEvent {
+    NewEvent {
+        timestamp_millis: NOW.0 * 1_000,
+        sequence,
+        action: "playback_buffering".to_owned(),
+        device: Some("tv".to_owned()),
+        json: format!("{{\"seqId\":{sequence}}}").into_bytes(),
+    }
+}
+
+fn events(sequences: impl IntoIterator<Item = i64>) -> Vec<NewEvent> {
+    sequences.into_iter().map(event).collect()
+}
+
+fn taken(accepted: u32, duplicates: u32) -> Taken {
+    Taken {
+        accepted,
+        duplicates,
+    }
+}
+
+fn sequences(telemetry: &Telemetry, selection: Selection) -> Vec<i64> {
+    let events = telemetry.events(selection).unwrap();
+    events.map(|event| event.unwrap().sequence).collect()
+}
+
+fn of_user(number: u8) -> Selection {
+    Selection {
+        user: Some(sender(number).user),
+        ..Selection::default()
+    }
+}
+
+#[test]
+fn events_are_kept_as_sent() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let later = NOW + 7;
+    let answer = telemetry.accept(sender(1), events([1, 2]), later).unwrap();
+    assert_eq!(answer, taken(2, 0));
+    let all: Vec<_> = telemetry
+        .events(Selection::default())
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(all[1].json, b"{\"seqId\":2}");
+    assert_eq!(all[1].sender, sender(1));
+    assert_eq!((all[1].received, all[1].clock_skew()), (later, -7));
+    assert_eq!(telemetry.counts().accepted, 2);
+}
+
+#[test]
+fn each_part_of_the_key_tells_events_apart() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let same = event(1);
+    let other_device = NewEvent {
+        device: Some("phone".to_owned()),
+        ..same.clone()
+    };
+    let no_device = NewEvent {
+        device: None,
+        ..same.clone()
+    };
+    let empty_device = NewEvent {
+        device: Some(String::new()),
+        ..same.clone()
+    };
+    let other_time = NewEvent {
+        timestamp_millis: 1,
+        ..same.clone()
+    };
+    let other_action = NewEvent {
+        action: "playback_start".to_owned(),
+        ..same.clone()
+    };
+    let other_text = NewEvent {
+        json: b"{}".to_vec(),
+        ..same.clone()
+    };
+    let batch = vec![
+        same.clone(),
+        other_device,
+        no_device,
+        empty_device,
+        other_time,
+        other_action,
+        event(2),
+        // The text is no part of it; and a batch can repeat itself.
+        other_text,
+        same.clone(),
+    ];
+    assert_eq!(telemetry.accept(sender(1), batch, NOW), Ok(taken(7, 2)));
+    assert_eq!(
+        telemetry.accept(sender(2), vec![same], NOW),
+        Ok(taken(1, 0))
+    );
+}
+
+#[test]
+fn duplicates_are_known_for_seven_days_across_restarts() {
+    let bench = Bench::new();
+    let send = |telemetry: &Telemetry, at| telemetry.accept(sender(1), events([1, 2]), at);
+    assert_eq!(send(&bench.open(NOW), NOW), Ok(taken(2, 0)));
+    for after in [0, 1, 2 * HOUR, 3 * DAY, 7 * DAY - 1] {
+        let at = NOW + after;
+        assert_eq!(send(&bench.open(at), at), Ok(taken(0, 2)), "{after}");
+    }
+    // In one process too.
+    let telemetry = bench.open(NOW);
+    assert_eq!(send(&telemetry, NOW + 7 * DAY - 1), Ok(taken(0, 2)));
+    assert_eq!(send(&telemetry, NOW + 8 * DAY), Ok(taken(2, 0)));
+    // What came again is known from then on.
+    let at = NOW + 14 * DAY;
+    assert_eq!(send(&bench.open(at), at), Ok(taken(0, 2)));
+}
+
+#[test]
+fn fingerprints_are_read_from_the_segment_if_their_file_is_damaged() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry
+        .accept(sender(1), events([2]), NOW + HOUR)
+        .unwrap();
+    drop(telemetry);
+    let path = bench.file(".keys");
+    let sound = fs::read(&path).unwrap();
+    for damage in [None, Some(&b""[..]), Some(&sound[..sound.len() - 1])] {
+        match damage {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        let at = NOW + 2 * HOUR;
+        let answer = bench.open(at).accept(sender(1), events([1, 2]), at);
+        assert_eq!(answer, Ok(taken(0, 2)));
+        assert_eq!(fs::read(&path).unwrap(), sound);
+    }
+}
+
+#[test]
+fn a_torn_end_is_cut_off_and_sent_again() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    let path = bench.file(".events");
+    let one = fs::metadata(&path).unwrap().len();
+    telemetry.accept(sender(1), events([2]), NOW).unwrap();
+    drop(telemetry);
+    let whole = fs::read(&path).unwrap();
+    for torn in [one + 1, one + 20, whole.len() as u64 - 1] {
+        fs::write(&path, &whole).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(torn).unwrap();
+        let telemetry = bench.open(NOW);
+        assert_eq!(fs::metadata(&path).unwrap().len(), one, "{torn}");
+        let answer = telemetry.accept(sender(1), events([1, 2]), NOW);
+        assert_eq!(answer, Ok(taken(1, 1)));
+        assert_eq!(sequences(&telemetry, Selection::default()), [1, 2]);
+    }
+    // A power cut leaves zeros where blocks were never written.
+    fs::write(&path, &whole).unwrap();
+    let mut file = File::options().append(true).open(&path).unwrap();
+    file.write_all(&[0; 4096]).unwrap();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([3]), NOW).unwrap();
+    assert_eq!(sequences(&telemetry, Selection::default()), [1, 2, 3]);
+}
+
+#[test]
+fn damage_costs_the_events_that_it_hits() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events(0..9), NOW).unwrap();
+    drop(telemetry);
+    let path = bench.file(".events");
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let telemetry = bench.open(NOW);
+    let left = sequences(&telemetry, Selection::default());
+    assert_eq!(left, [0, 1, 2, 3, 5, 6, 7, 8]);
+    let answer = telemetry.accept(sender(1), events(0..9), NOW);
+    assert_eq!(answer, Ok(taken(1, 8)));
+}
+
+#[test]
+fn a_selection_is_by_time_and_user() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.accept(sender(2), events([2]), NOW + 1).unwrap();
+    telemetry
+        .accept(sender(1), events([3]), NOW + HOUR)
+        .unwrap();
+    telemetry.accept(sender(2), events([4]), NOW + DAY).unwrap();
+    let within = |from: i64, to: i64| Selection {
+        from: Some(NOW + from),
+        to: Some(NOW + to),
+        user: None,
+    };
+    assert_eq!(sequences(&telemetry, Selection::default()), [1, 2, 3, 4]);
+    assert_eq!(sequences(&telemetry, within(1, DAY)), [2, 3]);
+    assert_eq!(sequences(&telemetry, within(0, 1)), [1]);
+    assert_eq!(sequences(&telemetry, of_user(1)), [1, 3]);
+    assert!(sequences(&telemetry, of_user(3)).is_empty());
+}
+
+#[test]
+fn a_user_is_erased_and_the_others_stay() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    for hours in 0..3 {
+        let at = NOW + hours * HOUR;
+        telemetry.accept(sender(1), events([hours]), at).unwrap();
+        telemetry
+            .accept(sender(2), events([10 + hours]), at)
+            .unwrap();
+    }
+    let now = NOW + 2 * HOUR;
+    telemetry.erase(sender(1).user, now).unwrap();
+    assert_eq!(sequences(&telemetry, Selection::default()), [10, 11, 12]);
+    assert_eq!(bench.index_rows(), 3);
+    let trace = sender(1).user;
+    for entry in fs::read_dir(bench.files()).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        let found = bytes.windows(16).any(|window| window == trace.as_bytes());
+        assert!(!found, "the user's id is still in a file");
+    }
+    // The segment that was being written goes on, and the index knows the user anew.
+    telemetry.accept(sender(2), events([13]), now).unwrap();
+    telemetry.accept(sender(1), events([4]), now).unwrap();
+    assert_eq!(sequences(&telemetry, of_user(1)), [4]);
+    drop(telemetry);
+    let telemetry = bench.open(now);
+    assert_eq!(sequences(&telemetry, of_user(2)), [10, 11, 12, 13]);
+}
+
+#[test]
+fn an_erasure_that_was_noted_is_done_later() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    let user = sender(1).user;
+    let noted: Result<(), crate::store::StoreError> = bench
+        .store
+        .write(crate::store::Durability::Durable, move |txn| {
+            request_erasure(txn, &user, NOW)
+        })
+        .wait();
+    noted.unwrap();
+    drop(telemetry);
+    let telemetry = bench.open(NOW);
+    assert_eq!(sequences(&telemetry, of_user(1)), [1]);
+    assert_eq!(telemetry.run_erasures(), Ok(1));
+    assert!(sequences(&telemetry, Selection::default()).is_empty());
+    assert_eq!(telemetry.run_erasures(), Ok(0));
+}
+
+#[test]
+fn whole_hours_go_when_their_time_has_come() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    for days in [0, 1, 29] {
+        let at = NOW + days * DAY;
+        telemetry.accept(sender(1), events([days]), at).unwrap();
+    }
+    let now = NOW + 30 * DAY;
+    assert_eq!(telemetry.retain(now), Ok(0));
+    assert_eq!(telemetry.retain(now + HOUR), Ok(1));
+    assert_eq!(sequences(&telemetry, Selection::default()), [1, 29]);
+    assert_eq!(bench.index_rows(), 2);
+    // A clock that leaps takes the open segment with it, and life goes on.
+    let leap = NOW + 300 * DAY;
+    assert_eq!(telemetry.retain(leap), Ok(2));
+    assert_eq!(bench.index_rows(), 0);
+    telemetry.accept(sender(1), events([5]), leap).unwrap();
+    assert_eq!(sequences(&telemetry, Selection::default()), [5]);
+}
+
+#[test]
+fn a_clock_that_goes_back_writes_on_in_an_old_hour() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.accept(sender(1), events([2]), NOW + DAY).unwrap();
+    telemetry.accept(sender(1), events([3]), NOW).unwrap();
+    assert_eq!(sequences(&telemetry, Selection::default()), [1, 3, 2]);
+    drop(telemetry);
+    let later = NOW + 2 * DAY;
+    let answer = bench
+        .open(later)
+        .accept(sender(1), events([1, 2, 3]), later);
+    assert_eq!(answer, Ok(taken(0, 3)));
+}
+
+#[test]
+fn what_cannot_be_written_is_not_remembered() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    // A directory where the segment should be: opening it fails.
+    let place = telemetry.inner.directory.events(hour_of(NOW));
+    fs::create_dir(&place).unwrap();
+    assert!(telemetry.accept(sender(1), events([1]), NOW).is_err());
+    fs::remove_dir(&place).unwrap();
+    let answer = telemetry.accept(sender(1), events([1]), NOW);
+    assert_eq!(answer, Ok(taken(1, 0)));
+}
+
+/// Readings of an event's text, in place of JSON: `action asset duration bitrate`.
+fn facts(json: &[u8]) -> Option<Facts> {
+    let text = std::str::from_utf8(json).ok()?;
+    let parts: Vec<_> = text.split(' ').collect();
+    let (action, initial) = match parts[0] {
+        "initial" => ("playback_buffering", Some("initial".to_owned())),
+        other => (other, None),
+    };
+    Some(Facts {
+        action: action.to_owned(),
+        asset: Some(parts[1].to_owned()),
+        device: Some("tv".to_owned()),
+        buffering: initial,
+        duration: parts[2].parse().ok(),
+        bitrate: parts[3].parse().ok(),
+    })
+}
+
+#[test]
+fn figures_are_summed_up_by_minute_and_asset() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let mut sequence = 0;
+    let mut send = |user, at: i64, text: &str| {
+        sequence += 1;
+        let event = NewEvent {
+            timestamp_millis: (NOW.0 + at) * 1_000,
+            json: text.as_bytes().to_vec(),
+            ..event(sequence)
+        };
+        let received = NOW + at + 5;
+        telemetry
+            .accept(sender(user), vec![event], received)
+            .unwrap();
+    };
+    send(1, 0, "initial news 800 -");
+    send(2, 10, "initial news 1.2 -");
+    send(1, 20, "playback_buffering news 3000 2000000");
+    send(1, 30, "playback_bitrate news - 4000000");
+    send(2, 40, "player_error news - -");
+    send(1, 50, "playback_started film - -");
+    send(1, 60, "playback_bitrate news - 1000000");
+    let report = telemetry.report(NOW, NOW + 60, &facts).unwrap();
+    assert!(!report.cut);
+    let film = Quality {
+        minute: NOW,
+        asset: Some("film".to_owned()),
+        starts: 1,
+        startup_millis: None,
+        rebuffering_ratio: 0.0,
+        mean_bitrate: None,
+        errors: 0,
+        streams: 1,
+    };
+    let news = Quality {
+        minute: NOW,
+        asset: Some("news".to_owned()),
+        starts: 2,
+        startup_millis: Some(1_000.0),
+        rebuffering_ratio: 3_000.0 / 120_000.0,
+        mean_bitrate: Some(3_000_000.0),
+        errors: 1,
+        streams: 2,
+    };
+    assert_eq!(report.rows, [film, news]);
+}
+
+/// The store and the files are told the same by a kill: here, by a store on disk that is reopened.
+#[test]
+fn the_index_lies_in_the_store() {
+    let bench = Bench::new();
+    let open =
+        |path: &Path| Store::open(path, schema(Schema::default()), Options::default()).unwrap();
+    let on_disk = Bench {
+        directory: tempfile::tempdir().unwrap(),
+        store: open(bench.directory.path()),
+    };
+    let telemetry = on_disk.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    drop(telemetry);
+    drop(on_disk.store);
+    let again = Bench {
+        directory: on_disk.directory,
+        store: open(bench.directory.path()),
+    };
+    let telemetry = again.open(NOW);
+    assert_eq!(sequences(&telemetry, of_user(1)), [1]);
+    for report in again.store.verify().unwrap() {
+        assert!(report.is_sound(), "{report:?}");
+    }
+}

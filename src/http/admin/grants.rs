@@ -1,0 +1,90 @@
+//! Handlers of what users have been given, and of the decision on rights explained.
+
+use super::resolve;
+use crate::app::App;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::users::{
+    GrantRequest, RevokeGrantRequest, UserRequest, WhyRequest,
+};
+use crate::http::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::wire::entitlement::{GrantLine, WhyReply};
+
+/// GET the grants, oldest first, history included.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn grants(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(app, &request.user).await?;
+    let snapshot = app.catalog.snapshot();
+    let grants = app.grants.of(&user.id);
+    let lines: Vec<_> = grants
+        .iter()
+        .map(|grant| GrantLine::new(grant, &snapshot, cx.now))
+        .collect();
+    Reply::json(&lines)
+}
+
+/// PUT a grant: gives the offer, or renews it.
+///
+/// # Errors
+/// `USER_NOT_FOUND`, `OFFER_NOT_FOUND`, `INVALID_REQUEST` for an expiry in the past.
+pub async fn grant(
+    app: &App,
+    cx: &Context,
+    auth: OperatorAuth,
+    request: GrantRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(app, &request.user).await?;
+    let by = auth.operator();
+    let grant = app
+        .grants
+        .grant(user.id, request.offer, request.expiry, by, cx.now)
+        .await?;
+    Reply::json(&GrantLine::new(&grant, &app.catalog.snapshot(), cx.now))
+}
+
+/// DELETE a grant; what was given stays as history.
+///
+/// # Errors
+/// `USER_NOT_FOUND`, `GRANT_NOT_FOUND`.
+pub async fn revoke_grant(
+    app: &App,
+    cx: &Context,
+    auth: OperatorAuth,
+    request: RevokeGrantRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(app, &request.user).await?;
+    let by = auth.operator();
+    app.grants
+        .revoke(user.id, request.offer, by, cx.now)
+        .await?;
+    Ok(Reply::no_content())
+}
+
+/// GET why: the decision on rights as the user would meet it now, step by step.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn why(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: WhyRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(app, &request.user).await?;
+    let explained = app.rights.why(
+        &user,
+        &request.asset,
+        request.offset,
+        request.country,
+        cx.now,
+    );
+    Reply::json(&WhyReply::from(explained))
+}

@@ -1,0 +1,60 @@
+//! Handlers of mail.
+
+use crate::app::App;
+use crate::domain::mail::Status;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::system::{MailRequest, TestMailRequest};
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::reply::Reply;
+use crate::http::run::cold;
+use crate::http::wire::mail::{MailLine, MailReply, TestReply};
+
+/// How many mails the list has at the most, the newest.
+const LISTED: usize = 1_000;
+
+/// GET the queue and the sink.
+///
+/// # Errors
+/// That the store failed.
+pub async fn mails(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let mail = app.mail.clone();
+    let mails = cold(app, move || mail.list(LISTED)).await?;
+    let lines: Vec<_> = mails.iter().map(MailLine::from).collect();
+    Reply::json(&lines)
+}
+
+/// GET a message.
+///
+/// # Errors
+/// `MAIL_NOT_FOUND`.
+pub async fn show(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: MailRequest,
+) -> Result<Reply, ApiError> {
+    let mail = app.mail.clone();
+    let letter = cold(app, move || mail.show(&request.mail))
+        .await?
+        .ok_or_else(|| ApiError::new(ErrorCode::MailNotFound, "there is no such message"))?;
+    Reply::json(&MailReply::from(letter))
+}
+
+/// POST a test message.
+///
+/// # Errors
+/// That the store failed.
+pub async fn test(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: TestMailRequest,
+) -> Result<Reply, ApiError> {
+    let (mail, now) = (app.mail.clone(), cx.now);
+    let id = cold(app, move || mail.test(request.to, now)).await?;
+    Reply::json(&TestReply {
+        id: id.to_string(),
+        status: Status::Sink.as_str(),
+    })
+}

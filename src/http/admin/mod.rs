@@ -1,0 +1,14 @@
+//! Handlers of the administration interface and of the operations listener's probes.
+
+pub mod catalog;
+pub mod clock;
+pub mod content;
+pub mod grants;
+pub mod mail;
+pub mod partners;
+pub mod playback;
+pub mod probes;
+pub mod resolve;
+pub mod store;
+pub mod telemetry;
+pub mod users;

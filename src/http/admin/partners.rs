@@ -1,0 +1,178 @@
+//! Handlers of partners and operators.
+
+use super::resolve;
+use crate::app::App;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::system::{
+    AddOperatorRequest, AddPartnerRequest, OperatorRef, OperatorRequest, PartnerRequest,
+    PartnerTokenRequest,
+};
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::reply::Reply;
+use crate::http::run::{bulk, cold};
+use crate::http::wire::partners::{
+    AddedOperator, AddedPartner, AddedToken, OperatorLine, PartnerLine, TokenLine,
+};
+
+/// GET partners.
+///
+/// # Errors
+/// That the answer cannot be made.
+pub async fn partners(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let counts = app.accounts.counts();
+    let lines: Vec<_> = app
+        .partners
+        .list()
+        .iter()
+        .map(|partner| PartnerLine::new(partner, counts.get(&partner.id).copied().unwrap_or(0)))
+        .collect();
+    Reply::json(&lines)
+}
+
+/// POST partners.
+///
+/// # Errors
+/// `NAME_IN_USE`.
+pub async fn add_partner(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: AddPartnerRequest,
+) -> Result<Reply, ApiError> {
+    let (partners, now) = (app.partners.clone(), cx.now);
+    let (id, token) = cold(app, move || partners.add(&request.name, now)).await?;
+    Reply::json(&AddedPartner {
+        partner_id: id.to_string(),
+        access_token: token.reveal(),
+    })
+}
+
+/// DELETE a partner with its users. It is disabled first and goes last: what is broken off can be
+/// asked for again.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`.
+pub async fn remove_partner(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: PartnerRequest,
+) -> Result<Reply, ApiError> {
+    let now = cx.now;
+    let id = resolve::partner(app, &request.partner)?;
+    let (partners, accounts) = (app.partners.clone(), app.accounts.clone());
+    bulk(app, move || -> Result<(), ApiError> {
+        partners.set_disabled(id, true)?;
+        accounts.remove_all(id, now)?;
+        Ok(partners.remove(id)?)
+    })
+    .await?;
+    Ok(Reply::no_content())
+}
+
+/// GET the access tokens.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`.
+pub async fn tokens(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: PartnerRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::partner(app, &request.partner)?;
+    let partners = app.partners.list();
+    let partner = partners.iter().find(|partner| partner.id == id);
+    let lines: Vec<_> = partner
+        .into_iter()
+        .flat_map(|partner| &partner.tokens)
+        .map(TokenLine::from)
+        .collect();
+    Reply::json(&lines)
+}
+
+/// POST an access token.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`.
+pub async fn add_token(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: PartnerRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::partner(app, &request.partner)?;
+    let (partners, now) = (app.partners.clone(), cx.now);
+    let (handle, token) = cold(app, move || partners.add_token(id, now)).await?;
+    Reply::json(&AddedToken {
+        token_id: handle.id,
+        access_token: token.reveal(),
+    })
+}
+
+/// DELETE an access token.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`, `TOKEN_NOT_FOUND`.
+pub async fn revoke_token(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: PartnerTokenRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::partner(app, &request.partner)?;
+    let partners = app.partners.clone();
+    cold(app, move || partners.revoke_token(id, &request.token)).await?;
+    Ok(Reply::no_content())
+}
+
+/// GET operators.
+///
+/// # Errors
+/// That the answer cannot be made.
+pub async fn operators(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let operators = app.operators.list();
+    let lines: Vec<_> = operators.iter().map(OperatorLine::from).collect();
+    Reply::json(&lines)
+}
+
+/// POST operators.
+///
+/// # Errors
+/// `NAME_IN_USE`.
+pub async fn add_operator(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: AddOperatorRequest,
+) -> Result<Reply, ApiError> {
+    let (operators, now) = (app.operators.clone(), cx.now);
+    let AddOperatorRequest { name, role } = request;
+    let (id, token) = cold(app, move || operators.add(&name, role, now)).await?;
+    Reply::json(&AddedOperator {
+        operator_id: id.to_string(),
+        token: token.reveal(),
+    })
+}
+
+/// DELETE an operator.
+///
+/// # Errors
+/// `OPERATOR_NOT_FOUND`.
+pub async fn revoke_operator(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: OperatorRequest,
+) -> Result<Reply, ApiError> {
+    let found = match request.operator {
+        OperatorRef::Id(id) => Some(id),
+        OperatorRef::Name(name) => app.operators.resolve(&name),
+    };
+    let id = found
+        .ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))?;
+    let operators = app.operators.clone();
+    cold(app, move || operators.revoke(id)).await?;
+    Ok(Reply::no_content())
+}

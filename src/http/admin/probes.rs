@@ -1,0 +1,47 @@
+//! Handlers of the operations listener's probes.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::app::App;
+use crate::http::error::ApiError;
+use crate::http::reply::{Reply, media};
+
+/// Alive: the runtime answers.
+///
+/// # Errors
+/// None.
+pub fn livez(_app: &App) -> Result<Reply, ApiError> {
+    Ok(Reply::bytes(media::TEXT, &b"ok\n"[..]))
+}
+
+#[derive(Serialize)]
+struct ReadyBody {
+    ready: bool,
+    reasons: BTreeMap<&'static str, String>,
+}
+
+/// Ready: every part of the service is; otherwise 503 with the reasons.
+///
+/// # Errors
+/// `INTERNAL`.
+pub fn readyz(app: &App) -> Result<Reply, ApiError> {
+    let reasons = app.readiness.reasons();
+    let ready = reasons.is_empty();
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    Reply::json_with(status, &ReadyBody { ready, reasons })
+}
+
+/// The metrics, in Prometheus' text form.
+///
+/// # Errors
+/// None.
+pub fn metrics(app: &App) -> Result<Reply, ApiError> {
+    Ok(Reply::bytes(media::METRICS, app.metrics.render()))
+}

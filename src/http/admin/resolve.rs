@@ -1,0 +1,61 @@
+//! Whom an operator means: by id or by name.
+
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::domain::accounts::User;
+use crate::http::endpoint::admin::system::PartnerRef;
+use crate::http::endpoint::admin::users::UserRef;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::run::cold;
+use crate::types::PartnerId;
+
+/// The partner that is named.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`.
+pub fn partner(app: &App, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+    let found = match named {
+        PartnerRef::Id(id) => app.partners.resolve(&id.to_string()),
+        PartnerRef::Name(name) => app.partners.resolve(name),
+    };
+    found.ok_or_else(|| ApiError::new(ErrorCode::PartnerNotFound, "there is no such partner"))
+}
+
+/// The partner that is named, or the only one there is.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if none is named and there are several.
+pub fn partner_or_only(app: &App, named: Option<&PartnerRef>) -> Result<PartnerId, ApiError> {
+    if let Some(named) = named {
+        return partner(app, named);
+    }
+    match app.partners.list().as_slice() {
+        [only] => Ok(only.id),
+        [] => Err(ApiError::new(
+            ErrorCode::PartnerNotFound,
+            "there is no partner yet",
+        )),
+        _ => Err(ApiError::field(
+            "partner",
+            "is needed: there is more than one",
+        )),
+    }
+}
+
+/// The user who is named.
+///
+/// # Errors
+/// `USER_NOT_FOUND`; what [`partner_or_only`] refuses.
+pub async fn user(app: &App, named: &UserRef) -> Result<Arc<User>, ApiError> {
+    let id = match named {
+        UserRef::Id(id) => Some(*id),
+        UserRef::Email(email, named) => {
+            let partner = partner_or_only(app, named.as_ref())?;
+            let (accounts, email) = (app.accounts.clone(), email.clone());
+            cold(app, move || accounts.find(partner, &email)).await?
+        }
+    };
+    id.and_then(|id| app.accounts.user(&id))
+        .ok_or_else(|| ApiError::new(ErrorCode::UserNotFound, "there is no such user"))
+}

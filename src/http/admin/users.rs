@@ -1,0 +1,203 @@
+//! Handlers of users.
+
+use super::resolve;
+use crate::app::App;
+use crate::domain::accounts::{NewUser, OperatorChange, UserChange};
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::users::{
+    AddUserRequest, ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
+};
+use crate::http::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::run::{cold, hashing};
+use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
+
+/// GET users.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`.
+pub async fn users(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: UsersRequest,
+) -> Result<Reply, ApiError> {
+    let named = request.partner.as_ref();
+    let partner = named
+        .map(|named| resolve::partner(app, named))
+        .transpose()?;
+    let accounts = app.accounts.clone();
+    let users = cold(app, move || -> Result<_, ApiError> {
+        Ok(accounts.list(partner, request.after, request.limit))
+    })
+    .await?;
+    let lines: Vec<_> = users
+        .iter()
+        .map(|user| ManagedUser::from(&**user))
+        .collect();
+    Reply::json(&lines)
+}
+
+/// POST users.
+///
+/// # Errors
+/// `EMAIL_IN_USE`, what is wrong with the password.
+pub async fn add_user(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: AddUserRequest,
+) -> Result<Reply, ApiError> {
+    let partner = resolve::partner_or_only(app, request.partner.as_ref())?;
+    let now = cx.now;
+    let new = NewUser {
+        email: request.email,
+        name: request.name,
+        country: request.country,
+        locale: request.locale,
+        birth_date: request.birth_date,
+    };
+    let password = request.password;
+    let user = hashing(app, move |accounts, memory| {
+        accounts.add(partner, new, password.as_ref(), now, memory)
+    })
+    .await?;
+    Reply::json(&AddedUser {
+        user_id: user.id.to_string(),
+    })
+}
+
+/// GET a user.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn show_user(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(app, &request.user).await?;
+    Reply::json(&ManagedUser::from(&*user))
+}
+
+/// PUT a user: a merge.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn change_user(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: ChangeUserRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::user(app, &request.user).await?.id;
+    let now = cx.now;
+    let parental = request.parental_control.unwrap_or_default();
+    let change = OperatorChange {
+        own: UserChange {
+            name: request.name,
+            locale: request.locale,
+            birth_date: request.birth_date,
+            parental_enabled: parental.enabled,
+            parental_limit: parental.limit,
+        },
+        country: request.country,
+        tags: request.tags,
+        disabled: request.disabled,
+    };
+    let user = hashing(app, move |accounts, memory| {
+        accounts.change_by_operator(&id, change, now, memory)
+    })
+    .await?;
+    Reply::json(&ManagedUser::from(&*user))
+}
+
+/// DELETE a user with all that is held about them.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn remove_user(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let now = cx.now;
+    let id = resolve::user(app, &request.user).await?.id;
+    let accounts = app.accounts.clone();
+    cold(app, move || accounts.remove(&id, now)).await?;
+    Ok(Reply::no_content())
+}
+
+/// PUT the PIN: the one given, or one that is drawn and mailed.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn set_pin(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: SetPinRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::user(app, &request.user).await?.id;
+    let now = cx.now;
+    hashing(app, move |accounts, memory| match &request.pin {
+        Some(pin) => accounts.override_pin(&id, pin, memory),
+        None => accounts.renew_pin(&id, now, memory),
+    })
+    .await?;
+    Ok(Reply::empty_object())
+}
+
+/// GET the login sessions.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn sessions(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::user(app, &request.user).await?.id;
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let logins = cold(app, move || accounts.logins(&id, now)).await?;
+    let lines: Vec<_> = logins
+        .iter()
+        .map(|login| LoginLine::new(login, None))
+        .collect();
+    Reply::json(&lines)
+}
+
+/// POST logout: ends all login sessions.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn logout(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::user(app, &request.user).await?.id;
+    let accounts = app.accounts.clone();
+    cold(app, move || accounts.end_logins(id)).await?;
+    Ok(Reply::empty_object())
+}
+
+/// DELETE the devices, and end what plays on them.
+///
+/// # Errors
+/// `USER_NOT_FOUND`.
+pub async fn clear_devices(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(app, &request.user).await?;
+    app.playback.clear_devices(&user.id, cx.now).await?;
+    Ok(Reply::no_content())
+}

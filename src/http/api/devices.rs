@@ -1,0 +1,69 @@
+//! Handlers of a user's devices.
+
+use crate::app::App;
+use crate::domain::playback::{PlaybackError, Registered};
+use crate::http::auth::UserAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::users::DeviceRequest;
+use crate::http::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::run::cold;
+use crate::http::wire::playback::DeviceBody;
+
+async fn registered(app: &App, auth: UserAuth) -> Result<Vec<Registered>, ApiError> {
+    let playback = app.playback.clone();
+    cold(app, move || playback.devices_of(&auth.user())).await
+}
+
+/// GET the devices, oldest first.
+///
+/// # Errors
+/// Those of the store.
+pub async fn devices(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+    let devices = registered(app, auth).await?;
+    let bodies: Vec<DeviceBody> = devices.into_iter().map(DeviceBody::from).collect();
+    Reply::json(&bodies)
+}
+
+/// GET a device.
+///
+/// # Errors
+/// `DEVICE_NOT_FOUND`.
+pub async fn device(
+    app: &App,
+    _cx: &Context,
+    auth: UserAuth,
+    request: DeviceRequest,
+) -> Result<Reply, ApiError> {
+    let devices = registered(app, auth).await?;
+    let found = devices
+        .into_iter()
+        .find(|registered| registered.device.id == request.device)
+        .ok_or(PlaybackError::DeviceNotFound)?;
+    Reply::json(&DeviceBody::from(found))
+}
+
+/// DELETE all devices.
+///
+/// # Errors
+/// Those of the store.
+pub async fn clear_devices(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+    app.playback.clear_devices(&auth.user(), cx.now).await?;
+    Ok(Reply::no_content())
+}
+
+/// DELETE a device.
+///
+/// # Errors
+/// `DEVICE_NOT_FOUND`.
+pub async fn remove_device(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: DeviceRequest,
+) -> Result<Reply, ApiError> {
+    app.playback
+        .forget_device(&auth.user(), request.device, cx.now)
+        .await?;
+    Ok(Reply::no_content())
+}

@@ -1,0 +1,121 @@
+//! Handlers of sign-up, login, log-out and password reset.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::app::App;
+use crate::domain::accounts::NewUser;
+use crate::http::auth::{PartnerAuth, UserAuth};
+use crate::http::context::Context;
+use crate::http::endpoint::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
+use crate::http::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::run::{cold, hashing};
+use crate::http::wire::login::LoginReply;
+
+/// How long the answer to a request for a reset mail takes at the least. A user who exists costs a
+/// few writes more: the difference must not show whose address has an account.
+const RESET_FLOOR: Duration = Duration::from_millis(25);
+
+/// PUT auth/email.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn sign_up(
+    app: &App,
+    cx: &Context,
+    auth: PartnerAuth,
+    request: SignUpRequest,
+) -> Result<Reply, ApiError> {
+    let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
+    app.accounts.may_sign_up(from, now)?;
+    let new = NewUser {
+        email: request.identity,
+        name: request.name,
+        country: request.country,
+        locale: request.locale,
+        birth_date: request.birth_date,
+    };
+    let password = request.access_key;
+    let opened = hashing(app, move |accounts, memory| {
+        accounts.sign_up(partner, new, &password, from, now, memory)
+    })
+    .await?;
+    Reply::json(&LoginReply::new(&opened, true))
+}
+
+/// POST auth/email.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn login(
+    app: &App,
+    cx: &Context,
+    auth: PartnerAuth,
+    request: LoginRequest,
+) -> Result<Reply, ApiError> {
+    let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
+    let LoginRequest {
+        identity: email,
+        access_key: password,
+    } = request;
+    app.accounts.may_log_in(partner, &email, from, now)?;
+    let opened = hashing(app, move |accounts, memory| {
+        accounts.log_in(partner, &email, &password, from, now, memory)
+    })
+    .await?;
+    Reply::json(&LoginReply::new(&opened, false))
+}
+
+/// POST auth/logout.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn logout(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+    let accounts = app.accounts.clone();
+    cold(app, move || accounts.end_login(auth.user(), auth.login())).await?;
+    Ok(Reply::empty_object())
+}
+
+/// POST send-reset-password and send-reset-email.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn send_reset(
+    app: &App,
+    cx: &Context,
+    auth: PartnerAuth,
+    request: SendResetRequest,
+) -> Result<Reply, ApiError> {
+    let answered = Instant::now() + RESET_FLOOR;
+    let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
+    let SendResetRequest { email, locale } = request;
+    let accounts = app.accounts.clone();
+    cold(app, move || {
+        accounts.send_reset(partner, &email, locale, from, now)
+    })
+    .await?;
+    sleep_until(answered).await;
+    Ok(Reply::empty_object())
+}
+
+/// POST password/reset.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn reset(
+    app: &App,
+    cx: &Context,
+    auth: PartnerAuth,
+    request: ResetRequest,
+) -> Result<Reply, ApiError> {
+    let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
+    let ResetRequest { password, token } = request;
+    app.accounts.may_reset(from, now)?;
+    hashing(app, move |accounts, memory| {
+        accounts.complete_reset(partner, token, &password, from, now, memory)
+    })
+    .await?;
+    Ok(Reply::empty_object())
+}

@@ -1,0 +1,14 @@
+//! Handlers of the partner interface, one file per resource: parameters in, a domain call, a reply
+//! out. No rule of the product stands here.
+
+pub mod catalog;
+pub mod devices;
+pub mod license;
+pub mod login;
+pub mod offers;
+pub mod origin;
+pub mod playback;
+pub mod schedule;
+pub mod sessions;
+pub mod telemetry;
+pub mod users;

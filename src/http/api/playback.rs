@@ -1,0 +1,204 @@
+//! Handlers of entitlement, preflight, heartbeat and the end of playback.
+
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::domain::accounts::{PinError, User};
+use crate::domain::playback::{
+    Beat, Beaten, Considered, Device, EndReason, Grant, Heartbeat, Locked, PlaybackError, Playlist,
+    Right, Start, Started, Viewer,
+};
+use crate::http::auth::UserAuth;
+use crate::http::context::Context;
+use crate::http::dispatch::Outcome;
+use crate::http::endpoint::playback::{
+    EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
+};
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::reply::{Reply, media};
+use crate::http::wire::playback::{EntitlementBody, PreflightBody};
+use crate::types::{Drm, UnixSeconds};
+
+/// Seconds between two heartbeats (interface, part 8).
+const HEARTBEAT_INTERVAL: u32 = 10;
+
+/// POST entitlement.
+///
+/// # Errors
+/// Part 5 of the decisions, in its order.
+pub async fn entitlement(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: EntitlementRequest,
+) -> Result<Reply, ApiError> {
+    let user = user(app, auth)?;
+    let asset = request.asset;
+    let granted = app
+        .rights
+        .decide(&user, &asset, request.offset, cx.country, cx.now)?;
+    let considered = app.playback.consider(
+        Viewer::of(&user, cx.country),
+        asset,
+        Right::of(granted, cx.now),
+        request.session.as_ref(),
+        cx.now,
+    );
+    let grant = match considered {
+        Considered::Open(grant) => grant,
+        Considered::Locked(locked) => unlock(app, cx, &user, locked, request.pin).await?,
+    };
+    let issued = app.playback.issue(grant, cx.now).await?;
+    Reply::json(&EntitlementBody::of(&issued))
+}
+
+/// The PIN is hashed in its lane. A user whose entry is locked is told so before that.
+async fn unlock(
+    app: &App,
+    cx: &Context,
+    user: &User,
+    locked: Locked,
+    pin: PinEntry,
+) -> Result<Grant, ApiError> {
+    let pin = match pin {
+        PinEntry::Given(pin) => pin,
+        PinEntry::Absent => return Err(PinError::Required.into()),
+        // Decision: what has not the form of a PIN is no guess; it is refused and not counted.
+        PinEntry::Unreadable => {
+            return Err(ApiError::field("pinCode", "must have four to six digits"));
+        }
+    };
+    app.accounts.may_enter_pin(&user.id, cx.now)?;
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let unlocked = app
+        .hashing
+        .run(move |memory| locked.unlock(|user| accounts.check_pin(user, &pin, now, memory)))?;
+    Ok(unlocked.await??)
+}
+
+/// POST preflight.
+///
+/// # Errors
+/// Part 6 of the decisions, in its order.
+pub async fn preflight(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: PreflightRequest,
+) -> Result<Reply, ApiError> {
+    let user = user(app, auth)?;
+    let drm = request.drm;
+    let token = request.token;
+    let start = Start {
+        viewer: Viewer::of(&user, cx.country),
+        asset: request.asset,
+        drm,
+        protocol: request.protocol,
+        token: request.entitlement,
+        device: Device {
+            id: request.device.id,
+            platform: request.device.platform,
+            kind: request.device.kind,
+            model: request.device.model,
+        },
+    };
+    let https = app.http.public_url.starts_with("https://");
+    let started = app.playback.preflight(start, https, cx.now)?.await?;
+    Reply::json(&preflight_body(app, drm, token, started))
+}
+
+fn preflight_body(app: &App, drm: Drm, token: String, started: Started) -> PreflightBody {
+    let base = &app.http.public_url;
+    let certificate = drm == Drm::Fairplay && app.licenses.fairplay_certificate.is_some();
+    let names = &app.front.names;
+    PreflightBody {
+        playlist: match started.playlist {
+            Playlist::Origin(path) => format!("{base}{path}"),
+            Playlist::Absolute(address) => address,
+        },
+        license: started
+            .encrypted
+            .then(|| format!("{base}/api/playback/v1/{}/license", drm.as_str())),
+        heartbeat: format!("{base}/api/playback/v1/heartbeat"),
+        heartbeat_interval: HEARTBEAT_INTERVAL,
+        headers: [
+            (names.full("Play-EntitlementId"), token),
+            (names.full("Play-Session"), started.session.to_string()),
+        ]
+        .into(),
+        certificate: certificate.then(|| format!("{base}/api/playback/v1/fairplay/certificate")),
+    }
+}
+
+/// POST heartbeat. Answered from memory, unless the session asks for its slot back.
+#[must_use]
+pub fn heartbeat(
+    app: &Arc<App>,
+    cx: &Context,
+    auth: UserAuth,
+    request: &HeartbeatRequest,
+) -> Outcome {
+    let whole = |number: i64| u32::try_from(number).unwrap_or(0);
+    let user = auth.user();
+    let heartbeat = Heartbeat {
+        user: &user,
+        session: Some(request.session),
+        token: request.entitlement,
+        device: request.device.as_str(),
+        beat: Beat {
+            position: request.timestamp,
+            bitrate: u64::try_from(request.bitrate).unwrap_or(0),
+            width: whole(request.width),
+            height: whole(request.height),
+        },
+    };
+    let now = cx.now;
+    match app.playback.heartbeat(&heartbeat, now) {
+        Ok(Beaten::Counted) => Outcome::Now(Ok(beaten(now))),
+        Ok(Beaten::Reviving(commit)) => Outcome::Later(Box::pin(async move {
+            commit.await.map_err(refused)?;
+            Ok(beaten(now))
+        })),
+        Err(error) => Outcome::Now(Err(refused(error))),
+    }
+}
+
+fn beaten(now: UnixSeconds) -> Reply {
+    let body = format!(r#"{{"interval":{HEARTBEAT_INTERVAL},"serverTime":{now}}}"#);
+    Reply::bytes(media::JSON, body)
+}
+
+/// DELETE heartbeat.
+///
+/// # Errors
+/// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `SESSION_MISMATCH`.
+pub async fn end_playback(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: EndPlaybackRequest,
+) -> Result<Reply, ApiError> {
+    let session = Some(&request.session);
+    app.playback
+        .stop(&auth.user(), session, EndReason::Stopped, cx.now)?
+        .await?;
+    Ok(Reply::no_content())
+}
+
+/// The user of a proof. An account that was erased a moment ago has no tokens either.
+pub(super) fn user(app: &App, auth: UserAuth) -> Result<Arc<User>, ApiError> {
+    app.accounts.user(&auth.user()).ok_or_else(|| {
+        ApiError::new(ErrorCode::UserTokenInvalid, "the user token is not valid").with_token_sent()
+    })
+}
+
+/// The heartbeat alone has a status of its own for the program without live rights.
+fn refused(error: PlaybackError) -> ApiError {
+    match error {
+        PlaybackError::NoLiveRights => ApiError::new(
+            ErrorCode::NoLiveRightsNow,
+            "the program at the playing position has no live rights",
+        ),
+        other => other.into(),
+    }
+}

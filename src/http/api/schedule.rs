@@ -1,0 +1,132 @@
+//! Handlers of the schedule (interface part 4.1). All but the export answer from memory.
+
+use crate::app::App;
+use crate::domain::schedule::{Answer, Missing};
+use crate::http::auth::PartnerAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::schedule::{
+    BroadcastRequest, BroadcastsRequest, DayOneRequest, DayRequest, LiveOneRequest, LiveRequest,
+};
+use crate::http::error::ApiError;
+use crate::http::reply::{Gzip, Prepared, Reply, media};
+use crate::http::wire::{m3u, xmltv};
+
+/// S6.
+///
+/// # Errors
+/// `LIVESTREAM_NOT_FOUND` if none is known.
+pub fn live(
+    app: &App,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: LiveRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = app.schedule.snapshot();
+    let livestreams = request.livestreams.as_slice();
+    respond(app, cx, snapshot.live(livestreams, request.offset, cx.now))
+}
+
+/// S1.
+///
+/// # Errors
+/// `LIVESTREAM_NOT_FOUND`, `NO_CURRENT_BROADCAST`.
+pub fn live_one(
+    app: &App,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: LiveOneRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = app.schedule.snapshot();
+    let answer = snapshot.live_one(&request.livestream, request.offset, cx.now);
+    respond(app, cx, answer)
+}
+
+/// S5.
+///
+/// # Errors
+/// `LIVESTREAM_NOT_FOUND` if none is known.
+pub fn day(
+    app: &App,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: DayRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = app.schedule.snapshot();
+    let livestreams = request.livestreams.as_slice();
+    let answer = snapshot.day(livestreams, request.day, app.schedule.view());
+    respond(app, cx, answer)
+}
+
+/// S2.
+///
+/// # Errors
+/// `LIVESTREAM_NOT_FOUND`.
+pub fn day_one(
+    app: &App,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: DayOneRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = app.schedule.snapshot();
+    let answer = snapshot.day_one(&request.livestream, request.day, app.schedule.view());
+    respond(app, cx, answer)
+}
+
+/// S3.
+///
+/// # Errors
+/// `BROADCAST_NOT_FOUND`.
+pub fn broadcast(
+    app: &App,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: BroadcastRequest,
+) -> Result<Reply, ApiError> {
+    respond(app, cx, app.schedule.snapshot().by_id(&request.broadcast))
+}
+
+/// S4.
+///
+/// # Errors
+/// None: unknown broadcasts are left out.
+pub fn broadcasts(
+    app: &App,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: BroadcastsRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = app.schedule.snapshot();
+    let answer = snapshot.by_ids(request.broadcasts.as_slice(), app.schedule.view());
+    respond(app, cx, Ok(answer))
+}
+
+/// The schedule as XMLTV, for programs that know nothing else. It is made livestream by livestream
+/// as the client takes it, so that neither a large schedule nor a slow client costs memory.
+///
+/// # Errors
+/// None; a store that fails breaks the body off.
+pub fn xmltv(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
+    let livestreams = app.catalog.snapshot().livestreams().cloned().collect();
+    let body = xmltv::Export::new(app.schedule.clone(), livestreams);
+    Ok(Reply::stream(media::XML, None, Box::pin(body)))
+}
+
+/// The livestreams as M3U.
+///
+/// # Errors
+/// None.
+pub fn m3u(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
+    let list = m3u::list(app.catalog.snapshot().livestreams());
+    Ok(Reply::bytes(media::M3U, list))
+}
+
+fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<Reply, ApiError> {
+    let answer = answer?;
+    Ok(Reply::prepared(Prepared {
+        media: media::JSON,
+        identity: answer.body.joined(),
+        gzip: Gzip::Make,
+        tag: answer.tag,
+        max_age: Prepared::age(cx.now, answer.valid_until, app.config.schedule.max_age),
+    }))
+}

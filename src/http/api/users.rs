@@ -1,0 +1,140 @@
+//! Handlers of the user's own record.
+
+use crate::app::App;
+use crate::domain::accounts::{Login, UserChange};
+use crate::http::auth::UserAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::users::{
+    ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, UpdateUserRequest,
+};
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::reply::Reply;
+use crate::http::run::{cold, hashing};
+use crate::http::wire::users::{ExportReply, UserReply};
+
+/// GET the record.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+    let user = app
+        .accounts
+        .user(&auth.user())
+        .ok_or_else(|| ApiError::new(ErrorCode::UserNotFound, "there is no such user"))?;
+    Reply::json(&UserReply::from(&*user))
+}
+
+/// PUT the record: a merge.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn update_user(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: UpdateUserRequest,
+) -> Result<Reply, ApiError> {
+    let now = cx.now;
+    let parental = request.parental_control.unwrap_or_default();
+    let change = UserChange {
+        name: request.name,
+        locale: request.locale,
+        birth_date: request.birth_date,
+        parental_enabled: parental.enabled,
+        parental_limit: parental.limit,
+    };
+    let pin = request.pin_code;
+    let user = hashing(app, move |accounts, memory| {
+        accounts.change_user(&auth.user(), change, pin.as_ref(), now, memory)
+    })
+    .await?;
+    Reply::json(&UserReply::from(&*user))
+}
+
+/// DELETE the account.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn delete_user(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: DeleteUserRequest,
+) -> Result<Reply, ApiError> {
+    let (from, now) = (cx.peer, cx.now);
+    hashing(app, move |accounts, memory| {
+        accounts.erase(&auth.user(), &request.password, from, now, memory)
+    })
+    .await?;
+    Ok(Reply::no_content())
+}
+
+/// PUT the password.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn change_password(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: ChangePasswordRequest,
+) -> Result<Reply, ApiError> {
+    let (from, now) = (cx.peer, cx.now);
+    let who = Login {
+        user: auth.user(),
+        login: auth.login(),
+    };
+    let ChangePasswordRequest { current, new } = request;
+    hashing(app, move |accounts, memory| {
+        accounts.change_password(who, &current, &new, from, now, memory)
+    })
+    .await?;
+    Ok(Reply::empty_object())
+}
+
+/// PUT the PIN.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn change_pin(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+    request: ChangePinRequest,
+) -> Result<Reply, ApiError> {
+    let (from, now) = (cx.peer, cx.now);
+    let ChangePinRequest {
+        current,
+        password,
+        new,
+    } = request;
+    hashing(app, move |accounts, memory| {
+        let proof = (current.as_ref(), password.as_ref());
+        accounts.set_pin(&auth.user(), proof, &new, from, now, memory)
+    })
+    .await?;
+    Ok(Reply::empty_object())
+}
+
+/// POST pin/reset.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+    let now = cx.now;
+    hashing(app, move |accounts, memory| {
+        accounts.reset_pin(&auth.user(), now, memory)
+    })
+    .await?;
+    Ok(Reply::empty_object())
+}
+
+/// GET all that is held about the user.
+///
+/// # Errors
+/// As the decisions list them.
+pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let held = cold(app, move || accounts.export(&auth.user(), now)).await?;
+    Reply::json(&ExportReply::new(&held, auth.login()))
+}

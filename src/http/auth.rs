@@ -1,0 +1,314 @@
+//! Who asks. A proof is made here and nowhere else: a handler that takes one as an argument cannot
+//! be reached without it.
+
+use std::net::IpAddr;
+
+use super::error::{ApiError, ErrorCode};
+use super::headers::{Heads, Slot};
+use super::query::Query;
+use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
+use crate::types::{
+    Locale, LoginId, OperatorId, PartnerId, Role, TokenHash, TokenKind, UnixSeconds, UserId,
+};
+
+/// Seconds after which a caller over its limit may try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TryAgainIn(pub u32);
+
+/// Who a user token belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserIdentity {
+    /// The user.
+    pub user: UserId,
+    /// The login session that the token lives in.
+    pub login: LoginId,
+}
+
+/// Who an operator token belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperatorIdentity {
+    /// The operator.
+    pub operator: OperatorId,
+    /// What they may do.
+    pub role: Role,
+}
+
+/// What the front must know before a request is let in. All of it is answered from memory.
+pub trait Gate: Send + Sync {
+    /// The partner whose token has this hash, unless it is revoked.
+    fn partner(&self, token: &TokenHash) -> Option<PartnerId>;
+
+    /// The user whose token has this hash, if they are this partner's, and the token and its
+    /// login session are alive at `now`.
+    fn user(&self, token: &TokenHash, partner: PartnerId, now: UnixSeconds)
+    -> Option<UserIdentity>;
+
+    /// The operator whose token has this hash, unless it is revoked.
+    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity>;
+
+    /// The language that the user has chosen, for messages.
+    fn locale(&self, user: UserId) -> Option<Locale>;
+
+    /// Whether a request of this class may go on: the limits that need nothing of its body.
+    ///
+    /// # Errors
+    /// When to try again.
+    fn admit(
+        &self,
+        class: RateClass,
+        partner: Option<PartnerId>,
+        peer: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), TryAgainIn>;
+}
+
+/// Proof that a partner asks.
+#[derive(Clone, Copy, Debug)]
+pub struct PartnerAuth {
+    partner: PartnerId,
+}
+
+impl PartnerAuth {
+    /// The partner.
+    #[must_use]
+    pub const fn partner(&self) -> PartnerId {
+        self.partner
+    }
+}
+
+/// Proof that a user of a partner asks.
+#[derive(Clone, Copy, Debug)]
+pub struct UserAuth {
+    partner: PartnerId,
+    user: UserId,
+    login: LoginId,
+}
+
+impl UserAuth {
+    /// The partner.
+    #[must_use]
+    pub const fn partner(&self) -> PartnerId {
+        self.partner
+    }
+
+    /// The user.
+    #[must_use]
+    pub const fn user(&self) -> UserId {
+        self.user
+    }
+
+    /// The login session of the token.
+    #[must_use]
+    pub const fn login(&self) -> LoginId {
+        self.login
+    }
+}
+
+/// Proof that an operator asks whose role reaches to the route.
+#[derive(Clone, Copy, Debug)]
+pub struct OperatorAuth {
+    /// `None` on the local administration socket: its file mode says who may use it.
+    operator: Option<OperatorId>,
+    role: Role,
+}
+
+impl OperatorAuth {
+    /// The operator; `None` for the machine's administrator.
+    #[must_use]
+    pub const fn operator(&self) -> Option<OperatorId> {
+        self.operator
+    }
+
+    /// What they may do.
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+}
+
+/// The proof that a route requires, in hand, with the endpoint that it opens.
+#[derive(Clone, Copy, Debug)]
+pub enum Proof {
+    /// None is needed.
+    Open(OpenRoute),
+    /// The partner's.
+    Partner(PartnerAuth, PartnerRoute),
+    /// The user's.
+    User(UserAuth, UserRoute),
+    /// The operator's.
+    Operator(OperatorAuth, OperatorRoute),
+}
+
+impl Proof {
+    /// The partner on whose behalf the request runs.
+    #[must_use]
+    pub const fn partner(&self) -> Option<PartnerId> {
+        match self {
+            Self::Partner(auth, _) => Some(auth.partner),
+            Self::User(auth, _) => Some(auth.partner),
+            Self::Open(_) | Self::Operator(..) => None,
+        }
+    }
+
+    /// The user who asks.
+    #[must_use]
+    pub const fn user(&self) -> Option<UserId> {
+        match self {
+            Self::User(auth, _) => Some(auth.user),
+            Self::Open(_) | Self::Partner(..) | Self::Operator(..) => None,
+        }
+    }
+}
+
+/// What a request brings to prove who asks.
+pub struct Credentials<'a> {
+    /// Its headers.
+    pub heads: &'a Heads<'a>,
+    /// Its query, for the routes that take the partner token there.
+    pub query: Query<'a>,
+    /// Whether it came through the local administration socket.
+    pub local: bool,
+}
+
+/// Checks the tokens that the route requires: the partner's first, then the user's.
+///
+/// # Errors
+/// 400 for a repeated header, 401 for a token that is missing or not valid, 403 for an operator
+/// whose role does not reach.
+pub fn prove(
+    gate: &dyn Gate,
+    route: &Route,
+    credentials: &Credentials<'_>,
+    now: UnixSeconds,
+) -> Result<Proof, ApiError> {
+    match route.target {
+        Target::Open(to) => Ok(Proof::Open(to)),
+        Target::Partner(to) => {
+            let partner = partner(gate, route, credentials)?;
+            Ok(Proof::Partner(PartnerAuth { partner }, to))
+        }
+        Target::User(to) => {
+            let partner = partner(gate, route, credentials)?;
+            let hash =
+                bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
+            let UserIdentity { user, login } = gate
+                .user(&hash, partner, now)
+                .ok_or_else(|| user_refused(Refusal::Sent))?;
+            let auth = UserAuth {
+                partner,
+                user,
+                login,
+            };
+            Ok(Proof::User(auth, to))
+        }
+        Target::Operator(to) => {
+            operator(gate, route, credentials).map(|auth| Proof::Operator(auth, to))
+        }
+    }
+}
+
+fn partner(
+    gate: &dyn Gate,
+    route: &Route,
+    credentials: &Credentials<'_>,
+) -> Result<PartnerId, ApiError> {
+    let refused = || {
+        ApiError::new(
+            ErrorCode::PartnerTokenInvalid,
+            "the partner token is missing or not valid",
+        )
+    };
+    let hash = match credentials.heads.access_token {
+        Slot::One(value) => value.to_str().ok().and_then(TokenHash::of_partner_token),
+        Slot::Repeated => {
+            return Err(ApiError::malformed(
+                "the partner token is sent more than once",
+            ));
+        }
+        Slot::Absent if route.query_token => credentials
+            .query
+            .one("accessToken")?
+            .and_then(|text| TokenHash::of_partner_token(&text)),
+        Slot::Absent => None,
+    };
+    hash.and_then(|hash| gate.partner(&hash))
+        .ok_or_else(refused)
+}
+
+/// Why there is no hash to look up.
+#[derive(Clone, Copy)]
+enum Refusal {
+    /// No bearer token was sent.
+    Missing,
+    /// One was, and it is not valid.
+    Sent,
+}
+
+/// The hash of the bearer token. The scheme is matched without case and followed by one space; the
+/// token has the form of its kind, or nothing of it is hashed.
+fn bearer(slot: Slot<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>, ApiError> {
+    let value = match slot {
+        Slot::One(value) => value,
+        Slot::Repeated => {
+            return Err(ApiError::malformed("Authorization is sent more than once"));
+        }
+        Slot::Absent => return Ok(Err(Refusal::Missing)),
+    };
+    let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else {
+        return Ok(Err(Refusal::Missing));
+    };
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(Err(Refusal::Missing));
+    }
+    Ok(TokenHash::of_presented(kind, token).ok_or(Refusal::Sent))
+}
+
+fn user_refused(why: Refusal) -> ApiError {
+    let error = ApiError::new(
+        ErrorCode::UserTokenInvalid,
+        "the user token is missing or not valid",
+    );
+    match why {
+        Refusal::Missing => error,
+        Refusal::Sent => error.with_token_sent(),
+    }
+}
+
+fn operator(
+    gate: &dyn Gate,
+    route: &Route,
+    credentials: &Credentials<'_>,
+) -> Result<OperatorAuth, ApiError> {
+    if credentials.local {
+        return Ok(OperatorAuth {
+            operator: None,
+            role: Role::Admin,
+        });
+    }
+    let refused = |why| {
+        let error = ApiError::new(
+            ErrorCode::OperatorTokenInvalid,
+            "the operator token is missing or not valid",
+        );
+        match why {
+            Refusal::Missing => error,
+            Refusal::Sent => error.with_token_sent(),
+        }
+    };
+    let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
+    let known = gate.operator(&hash).ok_or_else(|| refused(Refusal::Sent))?;
+    if route
+        .roles()
+        .is_some_and(|roles| roles.contains(&known.role))
+    {
+        Ok(OperatorAuth {
+            operator: Some(known.operator),
+            role: known.role,
+        })
+    } else {
+        Err(ApiError::new(
+            ErrorCode::RoleNotAllowed,
+            "the operator's role does not reach to this route",
+        ))
+    }
+}

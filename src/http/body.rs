@@ -1,0 +1,236 @@
+//! Bodies of requests: bounded in size, in time and in what they unpack to. What is read of a body
+//! that is refused is bounded too.
+
+use std::io::Read;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use super::error::{ApiError, ErrorCode};
+use super::headers::Heads;
+use super::routes::BodyRule;
+use crate::config::limits::{BODY_RATE, BODY_STALL, DRAIN_BYTES, DRAIN_TIME};
+
+/// A body as it arrives.
+pub struct BodyStream {
+    source: Option<Incoming>,
+    /// What has arrived and was not taken.
+    ready: Bytes,
+    left: usize,
+    limit: usize,
+    taken: u64,
+    began: Option<Instant>,
+}
+
+fn too_large(limit: usize) -> ApiError {
+    ApiError::new(
+        ErrorCode::PayloadTooLarge,
+        format!("the body has at most {limit} bytes"),
+    )
+}
+
+fn stalled() -> ApiError {
+    ApiError::new(ErrorCode::RequestTimeout, "the body came too slowly")
+}
+
+impl BodyStream {
+    /// The body of a request, of at most `limit` bytes.
+    #[must_use]
+    pub fn new(source: Incoming, limit: usize) -> Self {
+        Self {
+            source: Some(source),
+            ready: Bytes::new(),
+            left: limit,
+            limit,
+            taken: 0,
+            began: None,
+        }
+    }
+
+    /// A body that is there already.
+    #[must_use]
+    pub fn ready(bytes: Bytes) -> Self {
+        Self {
+            source: None,
+            left: bytes.len(),
+            limit: bytes.len(),
+            ready: bytes,
+            taken: 0,
+            began: None,
+        }
+    }
+
+    /// The next piece; `None` at the end.
+    ///
+    /// # Errors
+    /// 413 over the limit, 408 if the client is too slow, 400 if the framing is broken or the
+    /// client went away.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
+        if !self.ready.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.ready)));
+        }
+        loop {
+            let Some(source) = &mut self.source else {
+                return Ok(None);
+            };
+            let began = *self.began.get_or_insert_with(Instant::now);
+            let frame = timeout(BODY_STALL, source.frame())
+                .await
+                .map_err(|_| stalled())?;
+            let frame = match frame {
+                None => {
+                    self.source = None;
+                    return Ok(None);
+                }
+                Some(Ok(frame)) => frame,
+                // What the parser objects to: a broken chunk, a body that ends early.
+                Some(Err(error)) => {
+                    return Err(ApiError::malformed("the body is broken").with_cause(error));
+                }
+            };
+            // Trailers mean nothing to us.
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            self.left = self
+                .left
+                .checked_sub(data.len())
+                .ok_or_else(|| too_large(self.limit))?;
+            self.taken += data.len() as u64;
+            let elapsed = began.elapsed();
+            if elapsed > BODY_STALL && self.taken < elapsed.as_secs() * BODY_RATE {
+                return Err(stalled());
+            }
+            if !data.is_empty() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// As [`BodyStream::chunk`].
+    pub async fn whole(&mut self) -> Result<Bytes, ApiError> {
+        let Some(first) = self.chunk().await? else {
+            return Ok(Bytes::new());
+        };
+        // Most bodies come in one piece, which need not be copied.
+        let Some(second) = self.chunk().await? else {
+            return Ok(first);
+        };
+        let mut all = BytesMut::with_capacity((first.len() + second.len()) * 2);
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(more) = self.chunk().await? {
+            all.extend_from_slice(&more);
+        }
+        Ok(all.freeze())
+    }
+
+    /// Reads some of what is left, so that the client gets to read the answer instead of a reset.
+    pub async fn drain(self) {
+        if let Some(mut source) = self.source {
+            drain(&mut source).await;
+        }
+    }
+}
+
+/// Reads a bounded part of a body that nobody wants.
+pub async fn drain(source: &mut Incoming) {
+    let reading = async {
+        let mut left = DRAIN_BYTES;
+        while let Some(Ok(frame)) = source.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+    };
+    // Out of time is out of patience: the connection is closed then.
+    let _ = timeout(DRAIN_TIME, reading).await;
+}
+
+/// How a body is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// As it is.
+    Identity,
+    /// gzip.
+    Gzip,
+}
+
+/// Checks what the headers say of a body, before any of it is read: size first, then coding.
+///
+/// # Errors
+/// 413, 415.
+pub fn check(body: &Incoming, heads: &Heads<'_>, rule: BodyRule) -> Result<Coding, ApiError> {
+    let limit = rule.limit();
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large(limit));
+    }
+    match heads.content_encoding.ascii().map(str::trim) {
+        None if heads.content_encoding.value().is_none() => Ok(Coding::Identity),
+        Some(coding) if coding.eq_ignore_ascii_case("identity") => Ok(Coding::Identity),
+        Some(coding)
+            if coding.eq_ignore_ascii_case("gzip") && matches!(rule, BodyRule::Gzip(_)) =>
+        {
+            Ok(Coding::Gzip)
+        }
+        _ => Err(ApiError::new(
+            ErrorCode::UnsupportedCoding,
+            match rule {
+                BodyRule::Gzip(_) => "Content-Encoding may be gzip or absent",
+                _ => "this route takes no Content-Encoding",
+            },
+        )),
+    }
+}
+
+/// Undoes gzip, measured as it unpacks: a bomb costs its limit, no more.
+///
+/// # Errors
+/// 413 over the limit, 400 if it is no gzip.
+pub fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
+    let mut unpacked = Vec::new();
+    let most = limit as u64 + 1;
+    flate2::read::MultiGzDecoder::new(packed)
+        .take(most)
+        .read_to_end(&mut unpacked)
+        .map_err(|_| ApiError::field("body", "is not valid gzip"))?;
+    if unpacked.len() > limit {
+        return Err(too_large(limit));
+    }
+    Ok(unpacked.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_bomb_is_stopped_at_the_unpacked_limit() {
+        assert_eq!(gunzip(&gzip(b"[]"), 100).unwrap(), &b"[]"[..]);
+        let bomb = gzip(&vec![b' '; 10_000_000]);
+        assert!(bomb.len() < 20_000);
+        let error = gunzip(&bomb, 1_000_000).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PayloadTooLarge);
+        assert_eq!(gunzip(&gzip(&[b' '; 1000]), 1000).unwrap().len(), 1000);
+        assert!(gunzip(&gzip(&[b' '; 1001]), 1000).is_err());
+        assert!(gunzip(b"[]", 100).is_err());
+        assert!(gunzip(&gzip(b"[1,2,3]")[..12], 100).is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! What a browser of another origin may do: send our headers, read our answers, without cookies.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, VARY,
+};
+use http::{HeaderMap, HeaderValue};
+
+use super::front::Front;
+use super::headers::Heads;
+use super::matcher::PathEntry;
+use super::reply::Reply;
+
+/// Answers that scripts may read beyond the few that they may anyway.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "X-Request-Id, Retry-After, ETag, WWW-Authenticate, Deprecation, Sunset, Link, \
+     Content-Range, Accept-Ranges, Content-Length, Date",
+);
+
+/// Two hours: the longest that Chromium keeps a preflight.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
+
+/// The longest list of request headers that is allowed by repeating it.
+const REQUESTED_MAX: usize = 1_024;
+
+/// What the browser asks to send, if it is a plain list of names.
+fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let value = headers.get("access-control-request-headers")?;
+    let plain = value.len() <= REQUESTED_MAX
+        && value
+            .as_bytes()
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_, ".contains(b));
+    plain.then_some(value)
+}
+
+/// The answer to OPTIONS.
+#[must_use]
+pub fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
+    let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
+    if headers.contains_key("access-control-request-method") {
+        reply = reply
+            .with_header(ACCESS_CONTROL_ALLOW_METHODS, entry.allow.clone())
+            .with_header(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        if let Some(names) = requested(headers) {
+            reply = reply.with_header(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+        }
+    }
+    reply
+}
+
+/// Lets the origin of the request read the answer, whatever the answer is.
+pub fn allow(front: &Front, heads: &Heads<'_>, answer: &mut HeaderMap) {
+    let Some(origin) = heads.origin.value() else {
+        return;
+    };
+    match &front.origins {
+        None => {
+            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        }
+        Some(listed) => {
+            if !answer.contains_key(VARY) {
+                answer.insert(VARY, HeaderValue::from_static("Origin"));
+            }
+            if !listed.contains(origin) {
+                return;
+            }
+            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        }
+    }
+    answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+}

@@ -1,0 +1,157 @@
+//! From a parsed request to its handler: one exhaustive match.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::admin::{
+    catalog as catalog_file, clock, content, grants, mail, partners, playback as running, probes,
+    store, telemetry as events, users as people,
+};
+use super::api::{
+    catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
+    users,
+};
+use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
+use super::context::Context;
+use super::endpoint::{Endpoint, OpenEndpoint, OperatorEndpoint, PartnerEndpoint, UserEndpoint};
+use super::error::ApiError;
+use super::reply::Reply;
+use crate::app::App;
+
+/// What a handler gives in the end.
+pub type Answer = Result<Reply, ApiError>;
+
+/// An answer that is there, or one to wait for. Requests that memory answers are not boxed.
+pub enum Outcome {
+    /// Answered.
+    Now(Answer),
+    /// To be waited for.
+    Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
+}
+
+/// Calls the handler of an endpoint.
+#[must_use]
+pub fn dispatch(app: &Arc<App>, cx: Context, endpoint: Endpoint) -> Outcome {
+    match endpoint {
+        Endpoint::Open(endpoint) => open(app, cx, endpoint),
+        Endpoint::Partner(auth, endpoint) => partner(app, cx, auth, endpoint),
+        Endpoint::User(auth, endpoint) => user(app, cx, auth, endpoint),
+        Endpoint::Operator(auth, endpoint) => operator(app, cx, auth, endpoint),
+    }
+}
+
+/// Boxes the call of an asynchronous handler, which keeps what it borrows.
+macro_rules! later {
+    ($app:ident, $cx:ident, $handler:path $(, $argument:expr)*) => {{
+        let app = Arc::clone($app);
+        Outcome::Later(Box::pin(async move { $handler(&app, &$cx $(, $argument)*).await }))
+    }};
+}
+
+fn open(app: &Arc<App>, cx: Context, endpoint: OpenEndpoint) -> Outcome {
+    use OpenEndpoint as E;
+    match endpoint {
+        E::Origin(request) => later!(app, cx, origin::origin, request),
+        E::Livez => Outcome::Now(probes::livez(app)),
+        E::Readyz => Outcome::Now(probes::readyz(app)),
+        E::Metrics => Outcome::Now(probes::metrics(app)),
+    }
+}
+
+fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndpoint) -> Outcome {
+    use PartnerEndpoint as E;
+    match endpoint {
+        E::Live(request) => Outcome::Now(schedule::live(app, &cx, auth, request)),
+        E::LiveOne(request) => Outcome::Now(schedule::live_one(app, &cx, auth, request)),
+        E::Day(request) => Outcome::Now(schedule::day(app, &cx, auth, request)),
+        E::DayOne(request) => Outcome::Now(schedule::day_one(app, &cx, auth, request)),
+        E::Broadcast(request) => Outcome::Now(schedule::broadcast(app, &cx, auth, request)),
+        E::Broadcasts(request) => Outcome::Now(schedule::broadcasts(app, &cx, auth, request)),
+        E::Xmltv => Outcome::Now(schedule::xmltv(app, &cx, auth)),
+        E::M3u => Outcome::Now(schedule::m3u(app, &cx, auth)),
+        E::Livestreams => later!(app, cx, catalog::livestreams, auth),
+        E::Assets => later!(app, cx, catalog::assets, auth),
+        E::SignUp(request) => later!(app, cx, login::sign_up, auth, *request),
+        E::Login(request) => later!(app, cx, login::login, auth, request),
+        E::SendReset(request) => later!(app, cx, login::send_reset, auth, request),
+        E::Reset(request) => later!(app, cx, login::reset, auth, request),
+        E::FairplayCertificate => later!(app, cx, license::fairplay_certificate, auth),
+    }
+}
+
+fn user(app: &Arc<App>, cx: Context, auth: UserAuth, endpoint: UserEndpoint) -> Outcome {
+    use UserEndpoint as E;
+    match endpoint {
+        E::Heartbeat(request) => playback::heartbeat(app, &cx, auth, &request),
+        E::EndPlayback(request) => later!(app, cx, playback::end_playback, auth, request),
+        E::Entitlement(request) => later!(app, cx, playback::entitlement, auth, request),
+        E::Preflight(request) => later!(app, cx, playback::preflight, auth, request),
+        E::License(request) => later!(app, cx, license::license, auth, request),
+        E::Telemetry(request) => later!(app, cx, telemetry::telemetry, auth, request),
+        E::Logout => later!(app, cx, login::logout, auth),
+        E::ReadUser => later!(app, cx, users::read_user, auth),
+        E::UpdateUser(request) => later!(app, cx, users::update_user, auth, *request),
+        E::DeleteUser(request) => later!(app, cx, users::delete_user, auth, request),
+        E::ChangePassword(request) => later!(app, cx, users::change_password, auth, request),
+        E::ChangePin(request) => later!(app, cx, users::change_pin, auth, request),
+        E::ResetPin => later!(app, cx, users::reset_pin, auth),
+        E::Devices => later!(app, cx, devices::devices, auth),
+        E::Device(request) => later!(app, cx, devices::device, auth, request),
+        E::ClearDevices => later!(app, cx, devices::clear_devices, auth),
+        E::RemoveDevice(request) => later!(app, cx, devices::remove_device, auth, request),
+        E::Sessions => later!(app, cx, sessions::sessions, auth),
+        E::Session(request) => later!(app, cx, sessions::session, auth, request),
+        E::EndSessions => later!(app, cx, sessions::end_sessions, auth),
+        E::EndSession(request) => later!(app, cx, sessions::end_session, auth, request),
+        E::Offers => later!(app, cx, offers::offers, auth),
+        E::Export => later!(app, cx, users::export, auth),
+    }
+}
+
+fn operator(
+    app: &Arc<App>,
+    cx: Context,
+    auth: OperatorAuth,
+    endpoint: OperatorEndpoint,
+) -> Outcome {
+    use OperatorEndpoint as E;
+    match endpoint {
+        E::ReadClock => Outcome::Now(clock::read(app, &cx, auth)),
+        E::MoveClock(request) => Outcome::Now(clock::shift(app, &cx, auth, request)),
+        E::ResetClock => Outcome::Now(clock::reset(app, &cx, auth)),
+        E::Partners => later!(app, cx, partners::partners, auth),
+        E::AddPartner(request) => later!(app, cx, partners::add_partner, auth, request),
+        E::RemovePartner(request) => later!(app, cx, partners::remove_partner, auth, request),
+        E::PartnerTokens(request) => later!(app, cx, partners::tokens, auth, request),
+        E::AddPartnerToken(request) => later!(app, cx, partners::add_token, auth, request),
+        E::RevokePartnerToken(request) => later!(app, cx, partners::revoke_token, auth, request),
+        E::Operators => later!(app, cx, partners::operators, auth),
+        E::AddOperator(request) => later!(app, cx, partners::add_operator, auth, request),
+        E::RevokeOperator(request) => later!(app, cx, partners::revoke_operator, auth, request),
+        E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
+        E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
+        E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),
+        E::Users(request) => later!(app, cx, people::users, auth, request),
+        E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
+        E::ShowUser(request) => later!(app, cx, people::show_user, auth, request),
+        E::ChangeUser(request) => later!(app, cx, people::change_user, auth, *request),
+        E::RemoveUser(request) => later!(app, cx, people::remove_user, auth, request),
+        E::Grants(request) => later!(app, cx, grants::grants, auth, request),
+        E::Grant(request) => later!(app, cx, grants::grant, auth, request),
+        E::RevokeGrant(request) => later!(app, cx, grants::revoke_grant, auth, request),
+        E::SetPin(request) => later!(app, cx, people::set_pin, auth, request),
+        E::UserSessions(request) => later!(app, cx, people::sessions, auth, request),
+        E::LogoutUser(request) => later!(app, cx, people::logout, auth, request),
+        E::ClearUserDevices(request) => later!(app, cx, people::clear_devices, auth, request),
+        E::Why(request) => later!(app, cx, grants::why, auth, request),
+        E::Mails => later!(app, cx, mail::mails, auth),
+        E::ShowMail(request) => later!(app, cx, mail::show, auth, request),
+        E::TestMail(request) => later!(app, cx, mail::test, auth, request),
+        E::PlaybackSessions => later!(app, cx, running::sessions, auth),
+        E::EndPlaybackSession(request) => later!(app, cx, running::end, auth, request),
+        E::ExportTelemetry(request) => later!(app, cx, events::export, auth, request),
+        E::ReportTelemetry(request) => later!(app, cx, events::report, auth, request),
+        E::VerifyStore => later!(app, cx, store::verify, auth),
+        E::RebuildStore => later!(app, cx, store::rebuild, auth),
+    }
+}

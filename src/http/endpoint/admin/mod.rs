@@ -1,0 +1,124 @@
+//! Requests of the administration interface.
+
+pub mod content;
+pub mod system;
+pub mod telemetry;
+pub mod users;
+
+use super::{Input, Payload};
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::routes::OperatorRoute;
+use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
+use system::{
+    AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
+    MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, TestMailRequest,
+};
+use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
+use users::{
+    AddUserRequest, ChangeUserRequest, GrantRequest, RevokeGrantRequest, SetPinRequest,
+    UserRequest, UsersRequest, WhyRequest,
+};
+
+/// The endpoints that take an operator token.
+#[expect(missing_docs, reason = "each holds the request of its name")]
+pub enum OperatorEndpoint {
+    ReadClock,
+    MoveClock(MoveClockRequest),
+    ResetClock,
+    Partners,
+    AddPartner(AddPartnerRequest),
+    RemovePartner(PartnerRequest),
+    PartnerTokens(PartnerRequest),
+    AddPartnerToken(PartnerRequest),
+    RevokePartnerToken(PartnerTokenRequest),
+    Operators,
+    AddOperator(AddOperatorRequest),
+    RevokeOperator(OperatorRequest),
+    ExportCatalog(ExportCatalogRequest),
+    ImportCatalog(ImportCatalogRequest),
+    ImportGuide(ImportGuideRequest),
+    Users(UsersRequest),
+    AddUser(Box<AddUserRequest>),
+    ShowUser(UserRequest),
+    ChangeUser(Box<ChangeUserRequest>),
+    RemoveUser(UserRequest),
+    Grants(UserRequest),
+    Grant(GrantRequest),
+    RevokeGrant(RevokeGrantRequest),
+    SetPin(SetPinRequest),
+    UserSessions(UserRequest),
+    LogoutUser(UserRequest),
+    ClearUserDevices(UserRequest),
+    Why(WhyRequest),
+    Mails,
+    ShowMail(MailRequest),
+    TestMail(TestMailRequest),
+    PlaybackSessions,
+    EndPlaybackSession(EndPlaybackSessionRequest),
+    ExportTelemetry(ExportTelemetryRequest),
+    ReportTelemetry(ReportTelemetryRequest),
+    VerifyStore,
+    RebuildStore,
+}
+
+impl OperatorEndpoint {
+    /// Reads the parameters of a route.
+    ///
+    /// # Errors
+    /// What is wrong with which parameter.
+    pub fn parse(
+        route: OperatorRoute,
+        input: &Input<'_>,
+        payload: Payload,
+    ) -> Result<Self, ApiError> {
+        use OperatorRoute as R;
+        let user = || UserRequest::parse(input);
+        let partner = || PartnerRequest::parse(input);
+        Ok(match route {
+            R::ReadClock => Self::ReadClock,
+            R::MoveClock => Self::MoveClock(MoveClockRequest::parse(payload)?),
+            R::ResetClock => Self::ResetClock,
+            R::Partners => Self::Partners,
+            R::AddPartner => Self::AddPartner(AddPartnerRequest::parse(payload)?),
+            R::RemovePartner => Self::RemovePartner(partner()?),
+            R::PartnerTokens => Self::PartnerTokens(partner()?),
+            R::AddPartnerToken => Self::AddPartnerToken(partner()?),
+            R::RevokePartnerToken => Self::RevokePartnerToken(PartnerTokenRequest::parse(input)?),
+            R::Operators => Self::Operators,
+            R::AddOperator => Self::AddOperator(AddOperatorRequest::parse(payload)?),
+            R::RevokeOperator => Self::RevokeOperator(OperatorRequest::parse(input)?),
+            R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
+            R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
+            R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
+            R::Users => Self::Users(UsersRequest::parse(input)?),
+            R::AddUser => Self::AddUser(Box::new(AddUserRequest::parse(input, payload)?)),
+            R::ShowUser => Self::ShowUser(user()?),
+            R::ChangeUser => Self::ChangeUser(Box::new(ChangeUserRequest::parse(input, payload)?)),
+            R::RemoveUser => Self::RemoveUser(user()?),
+            R::Grants => Self::Grants(user()?),
+            R::Grant => Self::Grant(GrantRequest::parse(input, payload)?),
+            R::RevokeGrant => Self::RevokeGrant(RevokeGrantRequest::parse(input)?),
+            R::SetPin => Self::SetPin(SetPinRequest::parse(input, payload)?),
+            R::UserSessions => Self::UserSessions(user()?),
+            R::LogoutUser => Self::LogoutUser(user()?),
+            R::ClearUserDevices => Self::ClearUserDevices(user()?),
+            R::Why => Self::Why(WhyRequest::parse(input)?),
+            R::Mails => Self::Mails,
+            R::ShowMail => Self::ShowMail(MailRequest::parse(input)?),
+            R::TestMail => Self::TestMail(TestMailRequest::parse(payload)?),
+            R::PlaybackSessions => Self::PlaybackSessions,
+            R::EndPlaybackSession => {
+                Self::EndPlaybackSession(EndPlaybackSessionRequest::parse(input)?)
+            }
+            R::ExportTelemetry => Self::ExportTelemetry(ExportTelemetryRequest::parse(input)?),
+            R::ReportTelemetry => Self::ReportTelemetry(ReportTelemetryRequest::parse(input)?),
+            R::VerifyStore => Self::VerifyStore,
+            R::RebuildStore => Self::RebuildStore,
+        })
+    }
+}
+
+/// An id of ours in a path: one that cannot be read is not known.
+fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
+    read.map_err(|_| ApiError::new(code, "it is not known"))
+}

@@ -1,0 +1,55 @@
+//! Requests about what players reported.
+
+use super::Input;
+use crate::http::error::ApiError;
+use crate::types::{Malformed, UnixSeconds, UserId};
+
+/// GET telemetry/events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportTelemetryRequest {
+    /// Received from then on.
+    pub from: Option<UnixSeconds>,
+    /// Received before then.
+    pub to: Option<UnixSeconds>,
+    /// Of this user only.
+    pub user: Option<UserId>,
+}
+
+/// GET telemetry/report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportTelemetryRequest {
+    /// Minutes from then on; without it the 24 hours before `to`.
+    pub from: Option<UnixSeconds>,
+    /// Minutes before then; without it up to now.
+    pub to: Option<UnixSeconds>,
+}
+
+fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
+    input.query.parsed(name, |text| {
+        let digits = (1..=12).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse()
+            .ok()
+            .filter(|_| digits)
+            .map(UnixSeconds)
+            .ok_or(Malformed("must be a time in Unix seconds"))
+    })
+}
+
+impl ExportTelemetryRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            from: instant(input, "from")?,
+            to: instant(input, "to")?,
+            user: input.query.parsed("user", UserId::parse)?,
+        })
+    }
+}
+
+impl ReportTelemetryRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            from: instant(input, "from")?,
+            to: instant(input, "to")?,
+        })
+    }
+}

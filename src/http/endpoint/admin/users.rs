@@ -1,0 +1,248 @@
+//! Requests about users and what they may play.
+
+use super::super::login::password;
+use super::super::users::ParentalControlChange;
+use super::super::{Input, Payload};
+use super::known;
+use super::system::PartnerRef;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::types::{
+    AssetId, BirthDate, Country, Email, LiveOffset, Locale, Malformed, OfferId, Password,
+    PersonName, Pin, UnixSeconds, UserId,
+};
+
+/// A user by id, or by e-mail with the partner, which may be left out where there is only one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserRef {
+    /// By id.
+    Id(UserId),
+    /// By e-mail.
+    Email(Email, Option<PartnerRef>),
+}
+
+fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
+    Ok(input
+        .query
+        .one("partner")?
+        .map(|text| PartnerRef::read(&text)))
+}
+
+impl UserRef {
+    fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let text = input.text("user")?;
+        if let Ok(user) = UserId::parse(&text) {
+            return Ok(Self::Id(user));
+        }
+        let email = known(Email::parse(&text), ErrorCode::UserNotFound)?;
+        Ok(Self::Email(email, partner(input)?))
+    }
+}
+
+/// GET users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsersRequest {
+    /// Of this partner only.
+    pub partner: Option<PartnerRef>,
+    /// Those after this one, in the order of ids.
+    pub after: Option<UserId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl UsersRequest {
+    /// Users of one page, at most and by default.
+    const PAGE: usize = 1_000;
+
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let limit = input.query.parsed("limit", |text| {
+            text.parse()
+                .ok()
+                .filter(|limit| (1..=Self::PAGE).contains(limit))
+                .ok_or(Malformed("must be from 1 to 1000"))
+        })?;
+        Ok(Self {
+            partner: partner(input)?,
+            after: input.query.parsed("after", UserId::parse)?,
+            limit: limit.unwrap_or(Self::PAGE),
+        })
+    }
+}
+
+/// POST users.
+pub struct AddUserRequest {
+    /// The partner; may be left out where there is only one.
+    pub partner: Option<PartnerRef>,
+    /// The e-mail address.
+    pub email: Email,
+    /// The password; without one the user gets in by a reset.
+    pub password: Option<Password>,
+    /// The name.
+    pub name: Option<PersonName>,
+    /// The language.
+    pub locale: Option<Locale>,
+    /// The country.
+    pub country: Option<Country>,
+    /// The day of birth.
+    pub birth_date: Option<BirthDate>,
+}
+
+impl AddUserRequest {
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let has_password = body.text("password")?.is_some();
+        let named = body.text("partner")?.map(PartnerRef::read);
+        Ok(Self {
+            partner: named.map_or_else(|| partner(input), |named| Ok(Some(named)))?,
+            email: body.required("email", Email::parse)?,
+            password: has_password
+                .then(|| password(&body, "password"))
+                .transpose()?,
+            name: body.parsed("name", PersonName::parse)?,
+            locale: body.parsed("locale", Locale::parse)?,
+            country: body.parsed("country", Country::parse)?,
+            birth_date: body.parsed("birthDate", BirthDate::parse)?,
+        })
+    }
+}
+
+/// One user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserRequest {
+    /// The user.
+    pub user: UserRef,
+}
+
+impl UserRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            user: UserRef::parse(input)?,
+        })
+    }
+}
+
+/// PUT on a user: a merge.
+pub struct ChangeUserRequest {
+    /// The user.
+    pub user: UserRef,
+    /// The name.
+    pub name: Option<PersonName>,
+    /// The language.
+    pub locale: Option<Locale>,
+    /// The country.
+    pub country: Option<Country>,
+    /// The day of birth.
+    pub birth_date: Option<BirthDate>,
+    /// Parental control.
+    pub parental_control: Option<ParentalControlChange>,
+    /// All tags.
+    pub tags: Option<Vec<String>>,
+    /// Whether the account is shut.
+    pub disabled: Option<bool>,
+}
+
+impl ChangeUserRequest {
+    /// Tags of one user.
+    const TAGS: usize = 32;
+
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let tags = body.texts("tags")?;
+        let fit = |tags: &Vec<String>| {
+            tags.len() <= Self::TAGS && tags.iter().all(|tag| (1..=64).contains(&tag.len()))
+        };
+        if tags.as_ref().is_some_and(|tags| !fit(tags)) {
+            return Err(body.refuse("tags", "are at most 32, of 1 to 64 characters each"));
+        }
+        Ok(Self {
+            user: UserRef::parse(input)?,
+            name: body.parsed("name", PersonName::parse)?,
+            locale: body.parsed("locale", Locale::parse)?,
+            country: body.parsed("country", Country::parse)?,
+            birth_date: body.parsed("birthDate", BirthDate::parse)?,
+            parental_control: ParentalControlChange::read(&body)?,
+            tags,
+            disabled: body.boolean("disabled")?,
+        })
+    }
+}
+
+/// PUT on a grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantRequest {
+    /// The user.
+    pub user: UserRef,
+    /// The offer.
+    pub offer: OfferId,
+    /// When it ends, where not as the offer says.
+    pub expiry: Option<UnixSeconds>,
+}
+
+impl GrantRequest {
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            user: UserRef::parse(input)?,
+            offer: input.parsed("offer", OfferId::parse)?,
+            expiry: payload.object()?.integer("expiry")?.map(UnixSeconds),
+        })
+    }
+}
+
+/// DELETE on a grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevokeGrantRequest {
+    /// The user.
+    pub user: UserRef,
+    /// The offer.
+    pub offer: OfferId,
+}
+
+impl RevokeGrantRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            user: UserRef::parse(input)?,
+            offer: input.parsed("offer", OfferId::parse)?,
+        })
+    }
+}
+
+/// PUT on the PIN.
+pub struct SetPinRequest {
+    /// The user.
+    pub user: UserRef,
+    /// The PIN; one is drawn and mailed where none is given.
+    pub pin: Option<Pin>,
+}
+
+impl SetPinRequest {
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            user: UserRef::parse(input)?,
+            pin: payload.object()?.parsed("pinCode", Pin::parse)?,
+        })
+    }
+}
+
+/// GET why: whether the user may play the asset, and which rule says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhyRequest {
+    /// The user.
+    pub user: UserRef,
+    /// A livestream, a broadcast or a video on demand.
+    pub asset: AssetId,
+    /// How far back on a livestream.
+    pub offset: LiveOffset,
+    /// The country to ask for.
+    pub country: Option<Country>,
+}
+
+impl WhyRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let offset = input.query.parsed("offset", LiveOffset::parse)?;
+        Ok(Self {
+            user: UserRef::parse(input)?,
+            asset: input.parsed("asset", AssetId::parse)?,
+            offset: offset.unwrap_or(LiveOffset::LIVE),
+            country: input.query.parsed("country", Country::parse)?,
+        })
+    }
+}

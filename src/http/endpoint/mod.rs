@@ -1,0 +1,143 @@
+//! Parse, then act: a request becomes a variant with typed parameters, or an error that names the
+//! parameter, before any work is done. One file per resource; the requests stand beside their parsers.
+
+pub mod admin;
+pub mod login;
+pub mod origin;
+pub mod play;
+pub mod playback;
+pub mod schedule;
+pub mod telemetry;
+pub mod users;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::auth::{OperatorAuth, PartnerAuth, Proof, UserAuth};
+use super::body::BodyStream;
+use super::error::ApiError;
+use super::headers::{HeaderNames, Heads};
+use super::json::Object;
+use super::matcher::Params;
+use super::query::Query;
+use crate::types::Malformed;
+pub use admin::OperatorEndpoint;
+pub use origin::OpenEndpoint;
+pub use schedule::PartnerEndpoint;
+pub use users::UserEndpoint;
+
+/// What a parser reads from, its body apart.
+pub struct Input<'a> {
+    /// The path as it was sent.
+    pub path: &'a str,
+    /// Where its parameters stand.
+    pub params: Params,
+    /// The query.
+    pub query: Query<'a>,
+    /// The headers.
+    pub heads: &'a Heads<'a>,
+    /// The names of our headers.
+    pub names: &'a HeaderNames,
+}
+
+impl<'a> Input<'a> {
+    /// A parameter of the path.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` if it is no UTF-8.
+    pub fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
+        self.params.text(self.path, name)
+    }
+
+    /// A parameter of the path, read by `parse`.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the parameter.
+    pub fn parsed<T>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, Malformed>,
+    ) -> Result<T, ApiError> {
+        parse(&self.text(name)?).map_err(|why| ApiError::field(name, why.0))
+    }
+}
+
+/// The body of a request as its route takes it.
+pub enum Payload {
+    /// Read, or ignored and then empty.
+    Whole(Bytes),
+    /// Still arriving.
+    Streamed(BodyStream),
+}
+
+impl Payload {
+    /// The bytes of a body that was read.
+    ///
+    /// # Errors
+    /// `INTERNAL` if it is still arriving: the table and the endpoint disagree.
+    pub fn whole(self) -> Result<Bytes, ApiError> {
+        match self {
+            Self::Whole(bytes) => Ok(bytes),
+            Self::Streamed(_) => Err(ApiError::internal("the route streams its body")),
+        }
+    }
+
+    /// The object of a body that was read.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` if it is none.
+    pub fn object(self) -> Result<Object, ApiError> {
+        Object::read(&self.whole()?)
+    }
+
+    /// A body that is still arriving.
+    ///
+    /// # Errors
+    /// `INTERNAL` if it has been read: the table and the endpoint disagree.
+    pub fn streamed(self) -> Result<BodyStream, ApiError> {
+        match self {
+            Self::Streamed(stream) => Ok(stream),
+            Self::Whole(bytes) => Ok(BodyStream::ready(bytes)),
+        }
+    }
+}
+
+/// A request ready to be acted on, with the proof that its handler requires.
+pub enum Endpoint {
+    /// No token.
+    Open(OpenEndpoint),
+    /// A partner's.
+    Partner(PartnerAuth, PartnerEndpoint),
+    /// A user's.
+    User(UserAuth, UserEndpoint),
+    /// An operator's.
+    Operator(OperatorAuth, OperatorEndpoint),
+}
+
+impl Endpoint {
+    /// Reads the parameters of the route that the proof opens.
+    ///
+    /// # Errors
+    /// What is wrong with which parameter.
+    pub fn parse(proof: Proof, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        match proof {
+            Proof::Open(to) => OpenEndpoint::parse(to, input).map(Self::Open),
+            Proof::Partner(auth, to) => PartnerEndpoint::parse(to, input, payload)
+                .map(|endpoint| Self::Partner(auth, endpoint)),
+            Proof::User(auth, to) => UserEndpoint::parse(to, &auth, input, payload)
+                .map(|endpoint| Self::User(auth, endpoint)),
+            Proof::Operator(auth, to) => OperatorEndpoint::parse(to, input, payload)
+                .map(|endpoint| Self::Operator(auth, endpoint)),
+        }
+    }
+
+    /// The address that replaces a deprecated one, exactly, below the base address.
+    #[must_use]
+    pub fn successor(&self) -> Option<String> {
+        match self {
+            Self::Partner(_, endpoint) => endpoint.successor(),
+            Self::Open(_) | Self::User(..) | Self::Operator(..) => None,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The `Service-Play-…` headers as values.
+
+use super::Input;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::headers::Slot;
+use crate::types::ids::DEVICE_TEXT_MAX;
+use crate::types::{DeviceId, Drm, Malformed, Protocol, SessionId, TokenHash, TokenKind};
+
+/// The device that a preflight names. Platform, type and model are open value lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceHeaders {
+    /// What counts as one device.
+    pub id: DeviceId,
+    /// The platform.
+    pub platform: String,
+    /// The type.
+    pub kind: String,
+    /// The model.
+    pub model: String,
+}
+
+impl DeviceHeaders {
+    pub(super) fn read(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            platform: platform(input)?.to_owned(),
+            kind: kind(input)?.to_owned(),
+            model: model(input)?.to_owned(),
+            id: device_id(input)?,
+        })
+    }
+
+    /// Checks the headers of which a heartbeat keeps nothing but the id.
+    pub(super) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+        platform(input)?;
+        kind(input)?;
+        model(input)?;
+        device_id(input)
+    }
+}
+
+fn bounded<'a>(input: &Input<'a>, slot: Slot<'a>, name: &str) -> Result<&'a str, ApiError> {
+    let text = slot.required(input.names, name)?;
+    let fits = !text.is_empty()
+        && (text.len() <= DEVICE_TEXT_MAX
+            || text.len() <= DEVICE_TEXT_MAX * 4 && text.chars().count() <= DEVICE_TEXT_MAX);
+    if fits {
+        Ok(text)
+    } else {
+        Err(ApiError::field(
+            input.names.full(name),
+            "has 1 to 256 characters",
+        ))
+    }
+}
+
+fn platform<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(
+        input,
+        input.heads.play.device_platform,
+        "Play-DevicePlatform",
+    )
+}
+
+fn kind<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(input, input.heads.play.device_type, "Play-DeviceType")
+}
+
+fn model<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(input, input.heads.play.device_model, "Play-DeviceModel")
+}
+
+fn device_id(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+    let name = "Play-DeviceId";
+    let text = input.heads.play.device_id.required(input.names, name)?;
+    DeviceId::parse(text).map_err(|why| ApiError::field(input.names.full(name), why.0))
+}
+
+pub(super) fn drm(input: &Input<'_>) -> Result<Drm, ApiError> {
+    let name = "Play-DRM";
+    let text = input.heads.play.drm.required(input.names, name)?;
+    Drm::parse(text).ok_or_else(|| {
+        ApiError::field(
+            input.names.full(name),
+            "must be widevine, fairplay, playready, clearkey or none",
+        )
+    })
+}
+
+pub(super) fn protocol(input: &Input<'_>) -> Result<Protocol, ApiError> {
+    let name = "Play-Protocol";
+    let text = input.heads.play.protocol.required(input.names, name)?;
+    Protocol::parse(text).ok_or_else(|| {
+        ApiError::field(
+            input.names.full(name),
+            "must be dash, dashs, hls, hls-audio, sstr or sstrs",
+        )
+    })
+}
+
+/// What the Entitlement Token is stored under; `None` for a text that is none, which is answered
+/// as an unknown one is.
+pub(super) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiError> {
+    let name = "Play-EntitlementId";
+    let text = input.heads.play.entitlement.required(input.names, name)?;
+    Ok(TokenHash::of_presented(TokenKind::Entitlement, text))
+}
+
+/// The playback session. Ids are opaque to clients: a text that is none of ours is not known.
+pub(super) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
+    let name = "Play-Session";
+    let text = input.heads.play.session.required(input.names, name)?;
+    if text.is_empty() {
+        return Err(ApiError::field(input.names.full(name), "is empty"));
+    }
+    SessionId::parse(text)
+        .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
+}
+
+/// A decimal number, of which the whole part counts: players report positions with fractions.
+pub(super) fn number(text: &str) -> Result<i64, Malformed> {
+    let malformed = Malformed("must be a number");
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = whole.strip_prefix('-').unwrap_or(whole);
+    let decimal = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if text.len() > 40 || !decimal(digits) || !decimal(fraction) {
+        return Err(malformed);
+    }
+    whole.parse().map_err(|_| malformed)
+}
+
+pub(super) fn numeric(input: &Input<'_>, slot: Slot<'_>, name: &str) -> Result<i64, ApiError> {
+    number(slot.required(input.names, name)?)
+        .map_err(|why| ApiError::field(input.names.full(name), why.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal() {
+        for (text, value) in [
+            ("0", 0),
+            ("-5", -5),
+            ("1700000000.25", 1_700_000_000),
+            ("007", 7),
+        ] {
+            assert_eq!(number(text), Ok(value));
+        }
+        for bad in [
+            "",
+            "-",
+            ".",
+            "1.",
+            ".5",
+            "1e3",
+            "NaN",
+            "+1",
+            "1 ",
+            "0x1",
+            "99999999999999999999",
+        ] {
+            assert!(number(bad).is_err(), "{bad}");
+        }
+    }
+}

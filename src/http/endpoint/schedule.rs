@@ -1,0 +1,170 @@
+//! Requests with the partner token: the schedule and the catalogue (sign-up and login: `login`).
+
+use super::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
+use super::{Input, Payload};
+use crate::http::error::ApiError;
+use crate::http::query::IdList;
+use crate::http::routes::PartnerRoute;
+use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay};
+
+/// S6: the live view of livestreams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveRequest {
+    /// The livestreams.
+    pub livestreams: IdList<LivestreamId>,
+    /// The distance back from the live point.
+    pub offset: LiveOffset,
+}
+
+/// S1: the live view of one livestream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveOneRequest {
+    /// The livestream.
+    pub livestream: LivestreamId,
+    /// The distance back from the live point.
+    pub offset: LiveOffset,
+}
+
+/// S5: the broadcasts of livestreams on a tv day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayRequest {
+    /// The tv day.
+    pub day: TvDay,
+    /// The livestreams.
+    pub livestreams: IdList<LivestreamId>,
+}
+
+/// S2: the broadcasts of one livestream on a tv day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayOneRequest {
+    /// The tv day.
+    pub day: TvDay,
+    /// The livestream.
+    pub livestream: LivestreamId,
+}
+
+/// S3: one broadcast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroadcastRequest {
+    /// The broadcast.
+    pub broadcast: BroadcastId,
+}
+
+/// S4: broadcasts by id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroadcastsRequest {
+    /// The broadcasts.
+    pub broadcasts: IdList<BroadcastId>,
+}
+
+/// The endpoints that take the partner token alone.
+#[expect(missing_docs, reason = "each holds the request of its name")]
+pub enum PartnerEndpoint {
+    LiveOne(LiveOneRequest),
+    DayOne(DayOneRequest),
+    Broadcast(BroadcastRequest),
+    Broadcasts(BroadcastsRequest),
+    Day(DayRequest),
+    Live(LiveRequest),
+    Xmltv,
+    M3u,
+    Livestreams,
+    Assets,
+    SignUp(Box<SignUpRequest>),
+    Login(LoginRequest),
+    SendReset(SendResetRequest),
+    Reset(ResetRequest),
+    FairplayCertificate,
+}
+
+impl PartnerEndpoint {
+    /// Reads the parameters of a route.
+    ///
+    /// # Errors
+    /// What is wrong with which parameter.
+    pub fn parse(
+        route: PartnerRoute,
+        input: &Input<'_>,
+        payload: Payload,
+    ) -> Result<Self, ApiError> {
+        let livestream = || input.parsed("livestreamId", LivestreamId::parse);
+        let livestreams = || input.query.ids("livestreams", LivestreamId::parse);
+        let day = || input.parsed("date", TvDay::parse);
+        let offset = || {
+            let given = input.query.parsed("offset", LiveOffset::parse)?;
+            Ok::<_, ApiError>(given.unwrap_or(LiveOffset::LIVE))
+        };
+        Ok(match route {
+            PartnerRoute::LiveOne => Self::LiveOne(LiveOneRequest {
+                livestream: livestream()?,
+                offset: offset()?,
+            }),
+            PartnerRoute::DayOne => Self::DayOne(DayOneRequest {
+                livestream: livestream()?,
+                day: day()?,
+            }),
+            PartnerRoute::Broadcast => Self::Broadcast(BroadcastRequest {
+                broadcast: input.parsed("broadcastId", BroadcastId::parse)?,
+            }),
+            PartnerRoute::Broadcasts => Self::Broadcasts(BroadcastsRequest {
+                broadcasts: input.query.ids("broadcasts", BroadcastId::parse)?,
+            }),
+            PartnerRoute::Day => Self::Day(DayRequest {
+                day: day()?,
+                livestreams: livestreams()?,
+            }),
+            PartnerRoute::Live => Self::Live(LiveRequest {
+                livestreams: livestreams()?,
+                offset: offset()?,
+            }),
+            PartnerRoute::Xmltv => Self::Xmltv,
+            PartnerRoute::M3u => Self::M3u,
+            PartnerRoute::Livestreams => Self::Livestreams,
+            PartnerRoute::Assets => Self::Assets,
+            PartnerRoute::SignUp => Self::SignUp(Box::new(SignUpRequest::parse(payload)?)),
+            PartnerRoute::Login => Self::Login(LoginRequest::parse(payload)?),
+            PartnerRoute::SendReset => Self::SendReset(SendResetRequest::parse(payload)?),
+            PartnerRoute::Reset => Self::Reset(ResetRequest::parse(payload)?),
+            PartnerRoute::FairplayCertificate => Self::FairplayCertificate,
+        })
+    }
+
+    /// The S6 or S5 address of a request for S1 or S2.
+    #[must_use]
+    pub fn successor(&self) -> Option<String> {
+        match self {
+            Self::LiveOne(request) => {
+                let id = encoded(request.livestream.as_str());
+                let offset = match request.offset.seconds() {
+                    0 => String::new(),
+                    seconds => format!("&offset={seconds}"),
+                };
+                Some(format!(
+                    "/api/schedule/v1/broadcasts/live?livestreams={id}{offset}"
+                ))
+            }
+            Self::DayOne(request) => Some(format!(
+                "/api/schedule/v1/broadcasts/day/{}?livestreams={}",
+                request.day,
+                encoded(request.livestream.as_str())
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Percent-encodes all but the unreserved characters of RFC 3986.
+fn encoded(text: &str) -> String {
+    use std::fmt::Write;
+
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String does not fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}

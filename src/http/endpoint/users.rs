@@ -1,0 +1,249 @@
+//! Requests with the user token: the user's own record and what hangs on it. The user of the path
+//! must be the user of the token: checked here once, so that no handler can forget it.
+
+use super::login::password;
+use super::playback::{
+    EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, LicenseRequest, PreflightRequest,
+};
+use super::telemetry::TelemetryRequest;
+use super::{Input, Payload};
+use crate::http::auth::UserAuth;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::json::Object;
+use crate::http::routes::UserRoute;
+use crate::types::{
+    BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId, UserId,
+};
+
+/// A change of parental control: what is absent stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParentalControlChange {
+    /// Whether it is on.
+    pub enabled: Option<bool>,
+    /// The age from which a PIN is asked for.
+    pub limit: Option<u8>,
+}
+
+impl ParentalControlChange {
+    pub(super) fn read(body: &Object) -> Result<Option<Self>, ApiError> {
+        let Some(object) = body.object("parentalControl")? else {
+            return Ok(None);
+        };
+        let limit = object
+            .integer("limit")?
+            .map(|limit| match u8::try_from(limit) {
+                Ok(limit) if limit <= 99 => Ok(limit),
+                _ => Err(object.refuse("limit", "must be from 0 to 99")),
+            })
+            .transpose()?;
+        Ok(Some(Self {
+            enabled: object.boolean("enabled")?,
+            limit,
+        }))
+    }
+}
+
+/// PUT on the own record: a merge.
+pub struct UpdateUserRequest {
+    /// The name.
+    pub name: Option<PersonName>,
+    /// The language.
+    pub locale: Option<Locale>,
+    /// The day of birth; needs the PIN once there is one.
+    pub birth_date: Option<BirthDate>,
+    /// Parental control; needs the PIN once there is one.
+    pub parental_control: Option<ParentalControlChange>,
+    /// The PIN.
+    pub pin_code: Option<Pin>,
+}
+
+/// PUT on the password.
+pub struct ChangePasswordRequest {
+    /// The present one.
+    pub current: Password,
+    /// The new one.
+    pub new: Password,
+}
+
+/// PUT on the PIN.
+pub struct ChangePinRequest {
+    /// The present PIN, where there is one.
+    pub current: Option<Pin>,
+    /// The password, which sets the first PIN.
+    pub password: Option<Password>,
+    /// The new PIN.
+    pub new: Pin,
+}
+
+/// DELETE on the own record.
+pub struct DeleteUserRequest {
+    /// The password.
+    pub password: Password,
+}
+
+/// One device.
+pub struct DeviceRequest {
+    /// The device.
+    pub device: DeviceId,
+}
+
+/// One session, of a login or of playback: both are 128 random bits, so an id is of one alone.
+pub struct SessionRequest {
+    /// The id as that of a login session.
+    pub login: LoginId,
+    /// The id as that of a playback session.
+    pub playback: SessionId,
+}
+
+/// The endpoints that take the user token.
+#[expect(missing_docs, reason = "each holds the request of its name")]
+pub enum UserEndpoint {
+    Logout,
+    ReadUser,
+    UpdateUser(Box<UpdateUserRequest>),
+    DeleteUser(DeleteUserRequest),
+    ChangePassword(ChangePasswordRequest),
+    ChangePin(ChangePinRequest),
+    ResetPin,
+    Devices,
+    Device(DeviceRequest),
+    ClearDevices,
+    RemoveDevice(DeviceRequest),
+    Sessions,
+    Session(SessionRequest),
+    EndSessions,
+    EndSession(SessionRequest),
+    Offers,
+    Export,
+    Entitlement(EntitlementRequest),
+    Preflight(PreflightRequest),
+    License(LicenseRequest),
+    Heartbeat(HeartbeatRequest),
+    EndPlayback(EndPlaybackRequest),
+    Telemetry(TelemetryRequest),
+}
+
+impl UserEndpoint {
+    /// Reads the parameters of a route.
+    ///
+    /// # Errors
+    /// What is wrong with which parameter; 404 for another user's id, known or not.
+    pub fn parse(
+        route: UserRoute,
+        auth: &UserAuth,
+        input: &Input<'_>,
+        payload: Payload,
+    ) -> Result<Self, ApiError> {
+        use UserRoute as R;
+        Ok(match route {
+            R::Logout => Self::Logout,
+            R::Entitlement => Self::Entitlement(EntitlementRequest::parse(input, payload)?),
+            R::Preflight => Self::Preflight(PreflightRequest::parse(input)?),
+            R::License(system) => Self::License(LicenseRequest::parse(system, input, payload)?),
+            R::Heartbeat => Self::Heartbeat(HeartbeatRequest::parse(input)?),
+            R::EndPlayback => Self::EndPlayback(EndPlaybackRequest::parse(input)?),
+            R::Telemetry => Self::Telemetry(TelemetryRequest::parse(payload)?),
+            R::ReadUser
+            | R::UpdateUser
+            | R::DeleteUser
+            | R::ChangePassword
+            | R::ChangePin
+            | R::ResetPin
+            | R::Devices
+            | R::Device
+            | R::ClearDevices
+            | R::RemoveDevice
+            | R::Sessions
+            | R::Session
+            | R::EndSessions
+            | R::EndSession
+            | R::Offers
+            | R::Export => {
+                own(auth, input)?;
+                Self::parse_own(route, input, payload)?
+            }
+        })
+    }
+
+    fn parse_own(route: UserRoute, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        use UserRoute as R;
+        Ok(match route {
+            R::UpdateUser => Self::UpdateUser(Box::new(UpdateUserRequest::parse(payload)?)),
+            R::DeleteUser => Self::DeleteUser(DeleteUserRequest {
+                password: password(&payload.object()?, "password")?,
+            }),
+            R::ChangePassword => {
+                let body = payload.object()?;
+                Self::ChangePassword(ChangePasswordRequest {
+                    current: password(&body, "currentPassword")?,
+                    new: password(&body, "newPassword")?,
+                })
+            }
+            R::ChangePin => Self::ChangePin(ChangePinRequest::parse(payload)?),
+            R::ResetPin => Self::ResetPin,
+            R::Devices => Self::Devices,
+            R::Device => Self::Device(device(input)?),
+            R::ClearDevices => Self::ClearDevices,
+            R::RemoveDevice => Self::RemoveDevice(device(input)?),
+            R::Sessions => Self::Sessions,
+            R::Session => Self::Session(session(input)?),
+            R::EndSessions => Self::EndSessions,
+            R::EndSession => Self::EndSession(session(input)?),
+            R::Offers => Self::Offers,
+            R::Export => Self::Export,
+            _ => Self::ReadUser,
+        })
+    }
+}
+
+/// Another user's id and an unknown one are answered alike.
+fn own(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
+    match UserId::parse(&input.text("userId")?) {
+        Ok(user) if user == auth.user() => Ok(()),
+        _ => Err(ApiError::new(
+            ErrorCode::UserNotFound,
+            "there is no such user",
+        )),
+    }
+}
+
+fn device(input: &Input<'_>) -> Result<DeviceRequest, ApiError> {
+    Ok(DeviceRequest {
+        device: input.parsed("deviceId", DeviceId::parse)?,
+    })
+}
+
+/// Ids are opaque to clients: one that is none of ours is not known.
+fn session(input: &Input<'_>) -> Result<SessionRequest, ApiError> {
+    let id = input.text("sessionId")?;
+    let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");
+    Ok(SessionRequest {
+        login: LoginId::parse(&id).map_err(unknown)?,
+        playback: SessionId::parse(&id).map_err(unknown)?,
+    })
+}
+
+impl UpdateUserRequest {
+    fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        Ok(Self {
+            name: body.parsed("name", PersonName::parse)?,
+            locale: body.parsed("locale", Locale::parse)?,
+            birth_date: body.parsed("birthDate", BirthDate::parse)?,
+            parental_control: ParentalControlChange::read(&body)?,
+            pin_code: body.parsed("pinCode", Pin::parse)?,
+        })
+    }
+}
+
+impl ChangePinRequest {
+    fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let given = body.text("password")?.is_some();
+        Ok(Self {
+            current: body.parsed("pinCode", Pin::parse)?,
+            password: given.then(|| password(&body, "password")).transpose()?,
+            new: body.required("newPinCode", Pin::parse)?,
+        })
+    }
+}

@@ -1,0 +1,315 @@
+//! The error that every handler answers with, and its one shape on the wire.
+//!
+//! Nothing of a lower layer reaches a body: what went wrong beneath travels in
+//! [`ApiError::cause`], which only the log sees.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+use http::{HeaderName, HeaderValue};
+use serde::Serialize;
+
+pub use super::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::config::limits::RETRY_OVERLOAD;
+
+/// A playback session that stands in the way of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInTheWay {
+    /// Its id.
+    pub session_id: String,
+    /// The device model that its preflight named.
+    pub device_model: String,
+    /// Its start, in Unix seconds.
+    pub since: i64,
+}
+
+/// A mistake in an imported file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImportProblem {
+    /// The line, counted from 1, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The data of an error.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum Details {
+    /// The member, parameter or header that is at fault.
+    Field {
+        /// Its name on the wire.
+        field: Cow<'static, str>,
+    },
+    /// How many more wrong entries are allowed.
+    Attempts {
+        /// Their number.
+        attempts_left: u32,
+    },
+    /// When to try again.
+    Retry {
+        /// Seconds from now.
+        retry_after: u32,
+    },
+    /// The sessions that fill the user's streams.
+    Sessions {
+        /// Oldest first.
+        sessions: Vec<SessionInTheWay>,
+    },
+    /// The mistakes of an imported file.
+    Problems {
+        /// In the order of the file.
+        problems: Vec<ImportProblem>,
+    },
+    /// The report of an operator's command.
+    Report(serde_json::Value),
+}
+
+struct Inner {
+    message: Cow<'static, str>,
+    details: Option<Details>,
+    retry_after: Option<u32>,
+    token_sent: bool,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// An error as a partner's developer sees it. Small, because every `Result` of the front carries
+/// the room for one.
+pub struct ApiError {
+    code: ErrorCode,
+    inner: Box<Inner>,
+}
+
+impl ApiError {
+    /// An error of `code`; `message` tells the partner's developer what was wrong.
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        let overload = matches!(
+            code,
+            ErrorCode::Overloaded
+                | ErrorCode::DeadlineExceeded
+                | ErrorCode::StoreUnavailable
+                | ErrorCode::NotReady
+                | ErrorCode::RateLimited
+                | ErrorCode::TooManyAttempts
+                | ErrorCode::PinCodeLocked
+        );
+        Self {
+            code,
+            inner: Box::new(Inner {
+                message: message.into(),
+                details: None,
+                retry_after: overload.then_some(RETRY_OVERLOAD),
+                token_sent: false,
+                headers: Vec::new(),
+                cause: None,
+            }),
+        }
+    }
+
+    /// `INVALID_REQUEST` that names the member, parameter or header at fault.
+    pub fn field(
+        field: impl Into<Cow<'static, str>>,
+        why: impl Into<Cow<'static, str>> + fmt::Display,
+    ) -> Self {
+        let field = field.into();
+        let message = format!("{field}: {why}");
+        Self::new(ErrorCode::InvalidRequest, message).with_details(Details::Field { field })
+    }
+
+    /// `INVALID_REQUEST` about the request as a whole.
+    pub fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InvalidRequest, message)
+    }
+
+    /// `INTERNAL`; `cause` goes to the log.
+    pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(ErrorCode::Internal, "an internal error").with_cause(cause)
+    }
+
+    /// `OVERLOADED`: a lane is full.
+    #[must_use]
+    pub fn overloaded() -> Self {
+        Self::new(
+            ErrorCode::Overloaded,
+            "the service is busy; try again shortly",
+        )
+    }
+
+    /// Adds data.
+    #[must_use]
+    pub fn with_details(mut self, details: Details) -> Self {
+        self.inner.details = Some(details);
+        self
+    }
+
+    /// Tells when to try again: in `Retry-After`, and in `details` unless they say something else.
+    #[must_use]
+    pub fn with_retry_after(mut self, seconds: u32) -> Self {
+        self.inner.retry_after = Some(seconds);
+        self.inner.details.get_or_insert(Details::Retry {
+            retry_after: seconds,
+        });
+        self
+    }
+
+    /// Keeps what went wrong beneath, for the log.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.inner.cause = Some(cause.into());
+        self
+    }
+
+    /// Marks a 401 as about a token that was sent, so that the challenge says `invalid_token`.
+    #[must_use]
+    pub fn with_token_sent(mut self) -> Self {
+        self.inner.token_sent = true;
+        self
+    }
+
+    /// Adds a header to the answer.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.inner.headers.push((name, value));
+        self
+    }
+
+    /// The headers that the answer has beside those of every error.
+    #[must_use]
+    pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.inner.headers
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// What was wrong, for the partner's developer.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    /// The data.
+    #[must_use]
+    pub fn details(&self) -> Option<&Details> {
+        self.inner.details.as_ref()
+    }
+
+    /// Seconds after which to try again.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<u32> {
+        self.inner.retry_after
+    }
+
+    /// Whether a 401 is about a token that was sent.
+    #[must_use]
+    pub fn token_sent(&self) -> bool {
+        self.inner.token_sent
+    }
+
+    /// What went wrong beneath, for the log alone.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync)> {
+        self.inner.cause.as_deref()
+    }
+}
+
+impl fmt::Debug for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiError")
+            .field("code", &self.code)
+            .field("message", &self.inner.message)
+            .field("details", &self.inner.details)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    message: &'a str,
+    user_message: &'a str,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<&'a Details>,
+}
+
+/// The body of an error: one shape on every route.
+#[derive(Serialize)]
+pub struct ErrorBody<'a> {
+    error: ErrorObject<'a>,
+    /// On the login and password routes alone: clients of such services read it here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
+impl<'a> ErrorBody<'a> {
+    /// The body of `error`, with `user_message` for the viewer; `flat` repeats the message at top
+    /// level.
+    #[must_use]
+    pub fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
+        Self {
+            error: ErrorObject {
+                message: error.message(),
+                user_message,
+                code: error.code().as_str(),
+                details: error.details(),
+            },
+            message: flat.then(|| error.message()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_has_one_shape() {
+        let error = ApiError::field("offset", "must be an integer from -86400 to 0");
+        let body = serde_json::to_value(ErrorBody::new(&error, "Sorry", false)).unwrap();
+        assert_eq!(
+            body,
+            serde_json::json!({"error": {
+                "message": "offset: must be an integer from -86400 to 0",
+                "user_message": "Sorry",
+                "code": "INVALID_REQUEST",
+                "details": {"field": "offset"},
+            }})
+        );
+        let flat = serde_json::to_value(ErrorBody::new(&error, "Sorry", true)).unwrap();
+        assert_eq!(flat["message"], flat["error"]["message"]);
+    }
+
+    #[test]
+    fn data_is_named_as_decided() {
+        let wrong = ApiError::new(ErrorCode::PinCodeWrong, "the PIN is wrong")
+            .with_details(Details::Attempts { attempts_left: 3 });
+        assert_eq!(
+            serde_json::to_value(wrong.details()).unwrap(),
+            serde_json::json!({"attemptsLeft": 3})
+        );
+        let later = ApiError::new(ErrorCode::TooManyAttempts, "later").with_retry_after(60);
+        assert_eq!(later.retry_after(), Some(60));
+        assert_eq!(
+            serde_json::to_value(later.details()).unwrap(),
+            serde_json::json!({"retryAfter": 60})
+        );
+        let full = Details::Sessions {
+            sessions: vec![SessionInTheWay {
+                session_id: "s".into(),
+                device_model: "m".into(),
+                since: 5,
+            }],
+        };
+        assert_eq!(
+            serde_json::to_value(full).unwrap(),
+            serde_json::json!({"sessions": [{"sessionId": "s", "deviceModel": "m", "since": 5}]})
+        );
+    }
+}

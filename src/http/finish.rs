@@ -1,0 +1,121 @@
+//! The end of a request: what every answer carries, the count and the log line.
+//!
+//! The log names the route, never the path: a path can hold a signed token, a query anything.
+
+use http::header::{CONNECTION, LINK, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+
+use super::code::NO_LIVE_RIGHTS_STATUS;
+use super::cors;
+use super::dispatch::Answer;
+use super::error::ApiError;
+use super::headers::Heads;
+use super::render::{Wish, render, render_error};
+use super::service::Flow;
+use super::stream::ReplyBody;
+use crate::app::App;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
+const SUNSET: HeaderName = HeaderName::from_static("sunset");
+
+/// When S1 and S2 were deprecated (RFC 9745): with the first release, on 1 January 2026.
+const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
+
+/// Makes the response of an answer, counts and logs it.
+pub(super) fn finish(
+    app: &App,
+    flow: Flow,
+    heads: &Heads<'_>,
+    answer: Answer,
+) -> Response<ReplyBody> {
+    let wish = Wish {
+        heads,
+        head: flow.head,
+    };
+    let mut response = match answer.and_then(|reply| render(reply, wish)) {
+        Ok(response) => response,
+        Err(error) => {
+            log_error(&flow, &error);
+            refuse(app, &flow, wish, &error)
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, flow.id.header());
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    cors::allow(&app.front, heads, headers);
+    if flow.close {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if flow
+        .route
+        .is_some_and(|(_, route)| route.deprecated.is_some())
+    {
+        headers.insert(DEPRECATION, DEPRECATED_SINCE);
+        if let Some(sunset) = &app.front.sunset {
+            headers.insert(SUNSET, sunset.clone());
+        }
+        if let Some(link) = successor(app, &flow) {
+            headers.insert(LINK, link);
+        }
+    }
+    let took = flow.started.elapsed();
+    let route = flow.route.map(|(index, _)| index);
+    app.front
+        .metrics
+        .answered(flow.table, route, response.status(), took);
+    if app.http.access_log {
+        tracing::info!(
+            request_id = %flow.id,
+            route = flow.route.map_or("none", |(_, route)| route.label),
+            status = response.status().as_u16(),
+            micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            "request"
+        );
+    }
+    response
+}
+
+fn refuse(app: &App, flow: &Flow, wish: Wish<'_>, error: &ApiError) -> Response<ReplyBody> {
+    let accept = wish.heads.accept_language.ascii();
+    let locale = flow.user.and_then(|user| app.gate.locale(user));
+    let text = app
+        .front
+        .messages
+        .pick(error.code(), accept, locale.as_ref());
+    let flat = flow.route.is_some_and(|(_, route)| route.flat_message());
+    render_error(error, text, flat, &app.front.names, wish)
+}
+
+fn successor(app: &App, flow: &Flow) -> Option<HeaderValue> {
+    let address = flow.successor.as_ref()?;
+    let base = &app.http.public_url;
+    HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
+}
+
+/// Failures of ours are logged once, here, with what caused them.
+fn log_error(flow: &Flow, error: &ApiError) {
+    let status = error.code().status();
+    let ours = status.is_server_error()
+        && status.as_u16() != NO_LIVE_RIGHTS_STATUS
+        && status != StatusCode::NOT_IMPLEMENTED;
+    if !ours {
+        return;
+    }
+    let mut causes = String::new();
+    let mut cause: Option<&dyn std::error::Error> = error.cause().map(|cause| cause as _);
+    while let Some(one) = cause {
+        if !causes.is_empty() {
+            causes.push_str(": ");
+        }
+        causes.push_str(&one.to_string());
+        cause = one.source();
+    }
+    tracing::error!(
+        request_id = %flow.id,
+        route = flow.route.map_or("none", |(_, route)| route.label),
+        code = error.code().as_str(),
+        cause = causes,
+        "a request failed"
+    );
+}

@@ -1,0 +1,96 @@
+//! What the front makes of its settings once, so that no request does it again.
+
+use http::{HeaderName, HeaderValue};
+
+use super::context::RequestIds;
+use super::headers::HeaderNames;
+use super::messages::{BadMessages, Messages};
+use super::metrics::HttpMetrics;
+use crate::config::http::{CorsOrigins, HttpSettings};
+use crate::observe::metrics::Registry;
+use crate::ports::Entropy;
+
+/// A setting that the front cannot use.
+#[derive(Debug, thiserror::Error)]
+pub enum BadSetting {
+    /// The prefix makes no header names.
+    #[error("`http.header_prefix`: no header name can begin with `{0}`")]
+    Prefix(String),
+    /// The header of the country has no header's name.
+    #[error("`geo.header`: `{0}` is no header name")]
+    GeoHeader(String),
+    /// An origin cannot stand in a header.
+    #[error("`http.cors_origins`: `{0}` is no origin")]
+    Origin(String),
+    /// The day of sunset cannot stand in a header.
+    #[error("the sunset `{0}` is no HTTP date")]
+    Sunset(String),
+    /// A language cannot be used.
+    #[error(transparent)]
+    Messages(#[from] BadMessages),
+}
+
+/// What the front makes of its settings.
+pub struct Front {
+    /// The names of our headers.
+    pub names: HeaderNames,
+    /// Texts for viewers.
+    pub messages: Messages,
+    /// Request ids.
+    pub ids: RequestIds,
+    /// What is counted.
+    pub metrics: HttpMetrics,
+    /// Origins that may read our answers; `None` for any.
+    pub origins: Option<Vec<HeaderValue>>,
+    /// Where a trusted proxy tells the country.
+    pub geo_header: Option<HeaderName>,
+    /// The value of `Sunset` on deprecated routes.
+    pub sunset: Option<HeaderValue>,
+}
+
+impl Front {
+    /// Prepares the settings.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn new(
+        settings: &HttpSettings,
+        messages: Messages,
+        entropy: &dyn Entropy,
+        registry: &Registry,
+    ) -> Result<Self, BadSetting> {
+        let names = HeaderNames::new(&settings.header_prefix).map_err(BadSetting::Prefix)?;
+        let geo_header = settings
+            .geo_header
+            .as_ref()
+            .map(|name| {
+                HeaderName::from_bytes(name.as_bytes())
+                    .map_err(|_| BadSetting::GeoHeader(name.clone()))
+            })
+            .transpose()?;
+        let origins = match &settings.cors_origins {
+            CorsOrigins::Any => None,
+            CorsOrigins::Listed(list) => Some(
+                list.iter()
+                    .map(|text| {
+                        HeaderValue::from_str(text).map_err(|_| BadSetting::Origin(text.clone()))
+                    })
+                    .collect::<Result<_, _>>()?,
+            ),
+        };
+        let sunset = settings
+            .sunset
+            .as_ref()
+            .map(|date| HeaderValue::from_str(date).map_err(|_| BadSetting::Sunset(date.clone())))
+            .transpose()?;
+        Ok(Self {
+            names,
+            messages,
+            ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
+            metrics: HttpMetrics::new(registry),
+            origins,
+            geo_header,
+            sunset,
+        })
+    }
+}

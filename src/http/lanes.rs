@@ -1,0 +1,241 @@
+//! A lane: a few threads with a short queue for work that must not run on the runtime's threads:
+//! hashing passwords, cold reads of the store. A full queue is told at once; nothing waits without
+//! bound.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::error::ApiError;
+
+/// The lane takes no more work at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lane is full")]
+pub struct Full;
+
+/// The work ended without a result: it panicked, or the lane was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the work of a lane was lost")]
+pub struct Lost;
+
+impl From<Full> for ApiError {
+    fn from(_: Full) -> Self {
+        Self::overloaded()
+    }
+}
+
+impl From<Lost> for ApiError {
+    fn from(lost: Lost) -> Self {
+        Self::internal(lost)
+    }
+}
+
+/// The result of a job, to be waited for.
+pub struct Awaited<T>(oneshot::AsyncReceiver<T>);
+
+impl<T> Future for Awaited<T> {
+    type Output = Result<T, Lost>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map_err(|_| Lost)
+    }
+}
+
+type Job<S> = Box<dyn FnOnce(&mut S) + Send>;
+
+struct Queue<S> {
+    jobs: VecDeque<Job<S>>,
+    closed: bool,
+}
+
+struct Shared<S> {
+    queue: Mutex<Queue<S>>,
+    more: Condvar,
+    most: usize,
+}
+
+/// A few threads, each with a state of its own, and a short queue.
+pub struct Lane<S> {
+    shared: Arc<Shared<S>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<S: 'static> Lane<S> {
+    /// Starts `threads` threads named `name`, each with a state from `make`; up to `most` jobs wait.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn new(
+        name: &str,
+        threads: usize,
+        most: usize,
+        make: impl Fn() -> S + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let make = Arc::new(make);
+        let mut lane = Self {
+            shared: Arc::new(Shared {
+                queue: Mutex::new(Queue {
+                    jobs: VecDeque::with_capacity(most),
+                    closed: false,
+                }),
+                more: Condvar::new(),
+                most,
+            }),
+            threads: Vec::with_capacity(threads),
+        };
+        for _ in 0..threads {
+            let shared = Arc::clone(&lane.shared);
+            let make = Arc::clone(&make);
+            let thread = Builder::new()
+                .name(name.to_owned())
+                .spawn(move || work(&shared, &*make))?;
+            lane.threads.push(thread);
+        }
+        Ok(lane)
+    }
+
+    /// Queues a job. Its result comes through the future; who drops the future before the job has
+    /// begun takes it back.
+    ///
+    /// # Errors
+    /// [`Full`], at once.
+    pub fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut S) -> T + Send + 'static,
+    ) -> Result<Awaited<T>, Full> {
+        let (answer, result) = oneshot::async_channel();
+        let mut queue = self.shared.queue.lock();
+        if queue.jobs.len() >= self.shared.most {
+            return Err(Full);
+        }
+        queue.jobs.push_back(Box::new(move |state| {
+            if !answer.is_closed() {
+                // The asker may go away meanwhile.
+                let _ = answer.send(job(state));
+            }
+        }));
+        drop(queue);
+        self.shared.more.notify_one();
+        Ok(Awaited(result))
+    }
+
+    /// Jobs that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.queue.lock().jobs.len()
+    }
+}
+
+impl<S> Drop for Lane<S> {
+    fn drop(&mut self) {
+        {
+            let mut queue = self.shared.queue.lock();
+            queue.closed = true;
+            queue.jobs.clear();
+        }
+        self.shared.more.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread that ended by a panic has been logged by the hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
+    let mut state = make();
+    loop {
+        let job = {
+            let mut queue = shared.queue.lock();
+            loop {
+                if queue.closed {
+                    return;
+                }
+                if let Some(job) = queue.jobs.pop_front() {
+                    break job;
+                }
+                shared.more.wait(&mut queue);
+            }
+        };
+        if catch_unwind(AssertUnwindSafe(|| job(&mut state))).is_err() {
+            // What the job left of the state is not to be trusted.
+            state = make();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_runs_with_the_state_of_its_thread() {
+        let lane = Lane::new("test", 1, 4, || 0_u32).unwrap();
+        for expected in 1..=3 {
+            let count = lane.run(|state| {
+                *state += 1;
+                *state
+            });
+            assert_eq!(count.unwrap().await, Ok(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_lane_says_so_at_once() {
+        let lane = Lane::new("test", 1, 2, || ()).unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        let (begun, begins) = mpsc::channel();
+        let first = lane
+            .run(move |()| {
+                begun.send(()).unwrap();
+                gate.recv().unwrap();
+            })
+            .unwrap();
+        begins.recv().unwrap();
+        let second = lane.run(|()| 2).unwrap();
+        let _third = lane.run(|()| 3).unwrap();
+        assert_eq!(lane.run(|()| 4).err(), Some(Full));
+        assert_eq!(lane.waiting(), 2);
+        go.send(()).unwrap();
+        assert_eq!(first.await, Ok(()));
+        assert_eq!(second.await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn a_panic_loses_its_own_job_and_state_only() {
+        let lane = Lane::new("test", 1, 4, || 0_u32).unwrap();
+        assert_eq!(
+            lane.run(|state| {
+                *state = 7;
+                *state
+            })
+            .unwrap()
+            .await,
+            Ok(7)
+        );
+        let lost = lane.run(|_| -> u32 { panic!("on purpose") }).unwrap();
+        assert_eq!(lost.await, Err(Lost));
+        assert_eq!(lane.run(|state| *state).unwrap().await, Ok(0));
+    }
+
+    #[tokio::test]
+    async fn who_does_not_wait_is_not_worked_for() {
+        let lane = Lane::new("test", 1, 4, || ()).unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        let (done, worked) = mpsc::channel();
+        let first = lane.run(move |()| gate.recv().unwrap()).unwrap();
+        let dropped = lane.run(move |()| done.send(()).unwrap()).unwrap();
+        drop(dropped);
+        go.send(()).unwrap();
+        first.await.unwrap();
+        lane.run(|()| ()).unwrap().await.unwrap();
+        assert!(worked.try_recv().is_err());
+    }
+}

@@ -1,0 +1,354 @@
+//! The accept loops, the caps on connections, and the way to an end: stop accepting, finish what
+//! runs, within a deadline.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
+
+use super::drive::drive;
+use super::matcher::Table;
+use super::net;
+use super::pulse::Pulse;
+use super::service::Service;
+use crate::app::App;
+use crate::config::limits::ACCEPT_REST;
+
+/// Connections that the kernel holds for us until we accept them.
+const BACKLOG: u32 = 1_024;
+
+/// Who may connect to the local administration socket: its owner and the group.
+const SOCKET_MODE: u32 = 0o660;
+
+/// The answer to a connection over the cap: without a request, without a body of ours.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
+    Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Serving,
+    /// No new connections; running requests finish.
+    Draining,
+    /// The time is over.
+    Ended,
+}
+
+/// Tells connections that the end has come.
+#[derive(Default)]
+pub(super) struct Halt {
+    stage: AtomicU8,
+    changed: Notify,
+}
+
+impl Halt {
+    pub(super) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::SeqCst) {
+            0 => Stage::Serving,
+            1 => Stage::Draining,
+            _ => Stage::Ended,
+        }
+    }
+
+    /// Ends when the stage changes after this call.
+    pub(super) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    fn go_to(&self, stage: Stage) {
+        let number = match stage {
+            Stage::Serving => 0,
+            Stage::Draining => 1,
+            Stage::Ended => 2,
+        };
+        self.stage.store(number, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+}
+
+/// Open connections, in all and by address.
+struct Seats {
+    app: Arc<App>,
+    open: AtomicU32,
+    by_address: DashMap<IpAddr, u32>,
+}
+
+/// The place of one connection.
+struct Seat {
+    seats: Arc<Seats>,
+    /// `None` for peers that are exempt.
+    counted: Option<IpAddr>,
+}
+
+impl Seats {
+    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Seat> {
+        let limits = &self.app.limits;
+        if self.open.fetch_add(1, Ordering::Relaxed) >= limits.connections {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let mut seat = Seat {
+            seats: Arc::clone(self),
+            counted: None,
+        };
+        self.app.front.metrics.connections.add(1);
+        let proxies = &self.app.http.trusted_proxies;
+        if proxies.iter().any(|network| network.contains(peer)) {
+            return Some(seat);
+        }
+        let counted = net::counted_as(peer);
+        {
+            let mut number = self.by_address.entry(counted).or_insert(0);
+            if *number >= limits.connections_per_address {
+                // The seat goes back by its drop, which takes no part of this entry.
+                return None;
+            }
+            *number += 1;
+        }
+        seat.counted = Some(counted);
+        Some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.open.fetch_sub(1, Ordering::Relaxed);
+        self.seats.app.front.metrics.connections.add(-1);
+        if let Some(address) = self.counted {
+            if let Some(mut number) = self.seats.by_address.get_mut(&address) {
+                *number = number.saturating_sub(1);
+            }
+            // Addresses without connections leave nothing behind.
+            self.seats
+                .by_address
+                .remove_if(&address, |_, number| *number == 0);
+        }
+    }
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A socket that is listened on, and what it serves. Bound before the service is put together: its
+/// address may be a part of the answers.
+pub struct Listener {
+    socket: Socket,
+    table: Table,
+    /// Whoever gets through is the machine's administrator.
+    local: bool,
+}
+
+impl Listener {
+    /// Listens on an address; with port 0 the kernel chooses one.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub fn tcp(address: SocketAddr, table: Table) -> io::Result<Self> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
+        Ok(Self {
+            socket: Socket::Tcp(listener),
+            table,
+            local: false,
+        })
+    }
+
+    /// Listens on a socket in the file system. With `local` it is the administration socket: its
+    /// mode says who may use it.
+    ///
+    /// # Errors
+    /// The path cannot be had, or holds something that is no socket.
+    pub fn unix(path: &Path, table: Table, local: bool) -> io::Result<Self> {
+        // A socket that a killed process left behind; whether one is served is for the lock of the
+        // data directory to say.
+        if std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+        Ok(Self {
+            socket: Socket::Unix(listener),
+            table,
+            local,
+        })
+    }
+
+    /// The address, if it has one.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener.local_addr().ok(),
+            Socket::Unix(_) => None,
+        }
+    }
+}
+
+/// Serves, on the runtime that this is called on.
+#[must_use]
+pub fn serve(app: Arc<App>, listeners: Vec<Listener>) -> Running {
+    let (acceptor, ended) = Acceptor::new(app);
+    let halt = Arc::clone(&acceptor.halt);
+    for listener in listeners {
+        tokio::spawn(accept(acceptor.clone(), listener));
+    }
+    Running { halt, ended }
+}
+
+/// Bytes that a connection inside of this process holds each way.
+const PIPE: usize = 64 * 1024;
+
+/// A connection to the operators' interface inside of this process, as over the administration
+/// socket: for commands that find no server running.
+#[must_use]
+pub fn connect(app: Arc<App>) -> DuplexStream {
+    let (near, far) = tokio::io::duplex(PIPE);
+    let (acceptor, _) = Acceptor::new(app);
+    acceptor.serve(
+        far,
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        None,
+        (Table::Ops, true),
+    );
+    near
+}
+
+/// Listeners that serve.
+pub struct Running {
+    halt: Arc<Halt>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Running {
+    /// Stops accepting, lets running requests finish within the time, then ends what is left.
+    /// Whether all had finished.
+    pub async fn stop(mut self, within: Duration) -> bool {
+        self.halt.go_to(Stage::Draining);
+        let finished = timeout(within, self.ended.recv()).await.is_ok();
+        self.halt.go_to(Stage::Ended);
+        if !finished {
+            // What is left has been told to end; it does at its next step.
+            let _ = timeout(Duration::from_secs(1), self.ended.recv()).await;
+        }
+        finished
+    }
+}
+
+#[derive(Clone)]
+struct Acceptor {
+    app: Arc<App>,
+    seats: Arc<Seats>,
+    halt: Arc<Halt>,
+    /// Held by every task; the last one to go ends the wait of [`Running::stop`].
+    open: mpsc::Sender<()>,
+}
+
+async fn accept(acceptor: Acceptor, listener: Listener) {
+    let halt = Arc::clone(&acceptor.halt);
+    let routes = (listener.table, listener.local);
+    loop {
+        let mut halted = std::pin::pin!(halt.changed());
+        halted.as_mut().enable();
+        if halt.stage() != Stage::Serving {
+            return;
+        }
+        let next = async {
+            match &listener.socket {
+                Socket::Tcp(socket) => {
+                    let (stream, peer) = socket.accept().await?;
+                    acceptor.seat_tcp(stream, peer, routes);
+                }
+                Socket::Unix(socket) => {
+                    let (stream, _) = socket.accept().await?;
+                    // A socket has no address: it counts as this machine.
+                    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+                    acceptor.serve(stream, peer, None, routes);
+                }
+            }
+            Ok::<_, io::Error>(())
+        };
+        let accepted = tokio::select! {
+            biased;
+            () = halted => return,
+            accepted = next => accepted,
+        };
+        if let Err(error) = accepted {
+            // A client that went away concerns nobody else; out of descriptors, only time helps.
+            let gone = matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+            );
+            if !gone {
+                tracing::warn!(%error, "cannot accept connections");
+                sleep(ACCEPT_REST).await;
+            }
+        }
+    }
+}
+
+impl Acceptor {
+    /// One, and what ends when it and all its tasks are gone.
+    fn new(app: Arc<App>) -> (Self, mpsc::Receiver<()>) {
+        let (open, ended) = mpsc::channel(1);
+        let seats = Seats {
+            app: Arc::clone(&app),
+            open: AtomicU32::new(0),
+            by_address: DashMap::new(),
+        };
+        let acceptor = Self {
+            seats: Arc::new(seats),
+            app,
+            halt: Arc::default(),
+            open,
+        };
+        (acceptor, ended)
+    }
+
+    fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, routes: (Table, bool)) {
+        let peer = peer.ip().to_canonical();
+        let Some(seat) = self.seats.take(peer) else {
+            self.app.front.metrics.refused.one();
+            // As much as fits at once; nothing is waited for.
+            let _ = stream.try_write(REFUSAL);
+            return;
+        };
+        // Answers are small and must not wait for more of them.
+        let _ = stream.set_nodelay(true);
+        self.serve(stream, peer, Some(seat), routes);
+    }
+
+    /// Serves the routes of a table; whether the connection is the administration socket's.
+    fn serve<S>(&self, stream: S, peer: IpAddr, seat: Option<Seat>, (table, local): (Table, bool))
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = Service {
+            app: Arc::clone(&self.app),
+            table,
+            local,
+            peer,
+            pulse: Arc::new(Pulse::default()),
+        };
+        let halt = Arc::clone(&self.halt);
+        let open = self.open.clone();
+        tokio::spawn(async move {
+            drive(stream, service, halt).await;
+            drop((seat, open));
+        });
+    }
+}

@@ -1,0 +1,132 @@
+//! What is counted of requests and connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::code::NO_LIVE_RIGHTS_STATUS;
+use super::matcher::Table;
+use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
+
+/// Classes of statuses. 552 is an answer like another, so it stands apart from our failures.
+const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "552"];
+
+fn class(status: StatusCode) -> usize {
+    match status.as_u16() {
+        NO_LIVE_RIGHTS_STATUS => 4,
+        ..300 => 0,
+        300..400 => 1,
+        400..500 => 2,
+        _ => 3,
+    }
+}
+
+struct RouteMetrics {
+    requests: [Arc<Counter>; 5],
+    duration: Arc<Histogram>,
+}
+
+impl RouteMetrics {
+    fn new(registry: &Registry, label: &str) -> Self {
+        Self {
+            requests: CLASSES.map(|class| {
+                registry.counter(
+                    "playgate_http_requests_total",
+                    "Requests by route and class of status.",
+                    &[("route", label), ("status", class)],
+                )
+            }),
+            duration: registry.histogram(
+                "playgate_http_request_duration_seconds",
+                "Time from the head of a request to its answer.",
+                &[("route", label)],
+            ),
+        }
+    }
+}
+
+/// What is counted of requests and connections.
+pub struct HttpMetrics {
+    public: Vec<RouteMetrics>,
+    ops: Vec<RouteMetrics>,
+    /// Requests that found no route.
+    unmatched: RouteMetrics,
+    /// Open connections.
+    pub connections: Arc<Gauge>,
+    /// Connections closed at once because a limit was reached.
+    pub refused: Arc<Counter>,
+    /// Handlers that panicked.
+    pub panics: Arc<Counter>,
+}
+
+impl HttpMetrics {
+    /// Makes the metrics known to the registry.
+    #[must_use]
+    pub fn new(registry: &Registry) -> Self {
+        let of = |table: Table| {
+            table
+                .routes()
+                .iter()
+                .map(|route| RouteMetrics::new(registry, route.label))
+                .collect()
+        };
+        Self {
+            public: of(Table::Public),
+            ops: of(Table::Ops),
+            unmatched: RouteMetrics::new(registry, "none"),
+            connections: registry.gauge("playgate_http_connections", "Open connections.", &[]),
+            refused: registry.counter(
+                "playgate_http_connections_refused_total",
+                "Connections closed at once because a limit was reached.",
+                &[],
+            ),
+            panics: registry.counter(
+                "playgate_http_panics_total",
+                "Requests answered with 500 because their handler panicked.",
+                &[],
+            ),
+        }
+    }
+
+    /// Counts an answer; `route` is its place in the table.
+    pub fn answered(&self, table: Table, route: Option<usize>, status: StatusCode, took: Duration) {
+        let routes = match table {
+            Table::Public => &self.public,
+            Table::Ops => &self.ops,
+        };
+        let metrics = route
+            .and_then(|at| routes.get(at))
+            .unwrap_or(&self.unmatched);
+        if let Some(counter) = metrics.requests.get(class(status)) {
+            counter.one();
+        }
+        metrics.duration.observe(took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_live_rights_is_no_failure_of_ours() {
+        let registry = Registry::default();
+        let metrics = HttpMetrics::new(&registry);
+        let heartbeat = Table::Public
+            .routes()
+            .iter()
+            .position(|route| route.label == "heartbeat");
+        let status = StatusCode::from_u16(NO_LIVE_RIGHTS_STATUS).unwrap();
+        metrics.answered(Table::Public, heartbeat, status, Duration::ZERO);
+        metrics.answered(Table::Public, None, StatusCode::NOT_FOUND, Duration::ZERO);
+        let text = registry.render();
+        for line in [
+            "playgate_http_requests_total{route=\"heartbeat\",status=\"552\"} 1",
+            "playgate_http_requests_total{route=\"heartbeat\",status=\"5xx\"} 0",
+            "playgate_http_requests_total{route=\"none\",status=\"4xx\"} 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}");
+        }
+    }
+}

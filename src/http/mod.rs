@@ -1,0 +1,45 @@
+//! The HTTP front: from a socket to a handler and back.
+//!
+//! A request is read (`listen`, `pulse`, `body`), checked in a fixed order (`service`: framing,
+//! path, method, partner, user, rate, size, coding, parameters), parsed into an [`endpoint`], acted
+//! on (`dispatch`, `api`, `admin`) and answered (`reply`, `render`, `error`). No rule of the
+//! product stands here, and nothing here knows the store.
+
+pub mod admin;
+pub mod api;
+pub mod auth;
+pub mod body;
+pub mod code;
+mod coding;
+pub mod context;
+pub mod cors;
+pub mod dispatch;
+pub mod drive;
+pub mod endpoint;
+pub mod error;
+mod finish;
+mod framing;
+pub mod front;
+pub mod headers;
+pub mod json;
+pub mod lanes;
+pub mod listen;
+pub mod matcher;
+pub mod messages;
+pub mod metrics;
+pub mod net;
+pub mod path;
+pub mod pipe;
+pub mod pulse;
+mod quality;
+pub mod query;
+pub mod range;
+pub mod render;
+pub mod reply;
+pub mod routes;
+pub mod run;
+pub mod service;
+pub mod situations;
+pub mod stream;
+pub mod table;
+pub mod wire;

@@ -1,0 +1,118 @@
+//! A request body for code that reads and blocks: piece by piece, with a few pieces between the two.
+
+use std::io::{self, Read};
+
+use bytes::{Buf as _, Bytes};
+use tokio::sync::mpsc;
+
+use super::body::BodyStream;
+use super::error::ApiError;
+
+/// Pieces that wait to be read; a piece is what arrived at once, some 64 KiB.
+const WAITING: usize = 8;
+
+enum Piece {
+    Bytes(Bytes),
+    /// The body is complete. Without this word its end is a failure: a client that goes away must
+    /// not pass half a file off as a whole one.
+    End,
+}
+
+/// The reading end, for a thread that may block.
+pub struct BodyReader {
+    pieces: mpsc::Receiver<Piece>,
+    rest: Bytes,
+    ended: bool,
+}
+
+/// The writing end, for the handler.
+pub struct BodyFeed(mpsc::Sender<Piece>);
+
+/// Both ends.
+#[must_use]
+pub fn pipe() -> (BodyFeed, BodyReader) {
+    let (sender, pieces) = mpsc::channel(WAITING);
+    let reader = BodyReader {
+        pieces,
+        rest: Bytes::new(),
+        ended: false,
+    };
+    (BodyFeed(sender), reader)
+}
+
+impl BodyFeed {
+    /// Passes a body on until it ends or nobody reads any more; what is left then is drained.
+    ///
+    /// # Errors
+    /// As [`BodyStream::chunk`]; the reader is told, too.
+    pub async fn pass(self, mut body: BodyStream) -> Result<(), ApiError> {
+        loop {
+            let piece = match body.chunk().await? {
+                Some(bytes) => Piece::Bytes(bytes),
+                None => Piece::End,
+            };
+            let last = matches!(piece, Piece::End);
+            let unread = self.0.send(piece).await.is_err();
+            if last {
+                return Ok(());
+            }
+            if unread {
+                body.drain().await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Read for BodyReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() && !self.ended {
+            match self.pieces.blocking_recv() {
+                Some(Piece::Bytes(bytes)) => self.rest = bytes,
+                Some(Piece::End) => self.ended = true,
+                None => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the upload was cut off",
+                    ));
+                }
+            }
+        }
+        let length = self.rest.len().min(buffer.len());
+        self.rest
+            .copy_to_slice(buffer.get_mut(..length).unwrap_or_default());
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_read_whole_and_its_end_is_known() {
+        let content: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        let (feed, mut reader) = pipe();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).map(|_| all)
+        });
+        let body = BodyStream::ready(content.clone().into());
+        feed.pass(body).await.unwrap();
+        assert_eq!(reading.await.unwrap().unwrap(), content);
+    }
+
+    #[tokio::test]
+    async fn an_upload_that_is_cut_off_is_no_whole_file() {
+        let (feed, mut reader) = pipe();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all)
+        });
+        let half = Piece::Bytes(Bytes::from_static(b"half"));
+        assert!(feed.0.send(half).await.is_ok());
+        drop(feed);
+        let error = reading.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

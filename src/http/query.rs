@@ -1,0 +1,213 @@
+//! The query of a request: `name=value` pairs, decoded once. Members that a route does not know are
+//! ignored; a known one that comes twice is refused, since two readers could pick different ones.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use super::error::ApiError;
+use super::path::percent_decode;
+use crate::config::limits::LIST_IDS;
+use crate::types::Malformed;
+
+/// The query, still encoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a>(&'a str);
+
+/// `+` is a space here, as forms have written it since ever; then percent-encoding is undone.
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.bytes().any(|b| matches!(b, b'+' | b'%')) {
+        return Some(Cow::Borrowed(text));
+    }
+    let spaced = text.replace('+', " ");
+    let bytes = percent_decode(spaced.as_bytes())?.into_owned();
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+impl<'a> Query<'a> {
+    /// The query of a target, without its `?`.
+    #[must_use]
+    pub const fn new(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// The value of a member, `None` if it is absent.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the member if it comes twice or cannot be decoded.
+    pub fn one(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, ApiError> {
+        let mut found = None;
+        for pair in self.0.split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            // A name that cannot be decoded is not one that we know.
+            if key != name && decode(key).as_deref() != Some(name) {
+                continue;
+            }
+            if found.replace(value).is_some() {
+                return Err(ApiError::field(name, "is given more than once"));
+            }
+        }
+        found
+            .map(|value| {
+                decode(value).ok_or_else(|| ApiError::field(name, "is not percent-encoded UTF-8"))
+            })
+            .transpose()
+    }
+
+    /// A member read by `parse`.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the member.
+    pub fn parsed<T>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, ApiError> {
+        self.one(name)?
+            .map(|text| parse(&text).map_err(|why| ApiError::field(name, why.0)))
+            .transpose()
+    }
+
+    /// A member that is `true` or `false`; absent is false, and a bare `?name` is true.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the member.
+    pub fn flag(&self, name: &'static str) -> Result<bool, ApiError> {
+        match self.one(name)?.as_deref() {
+            None | Some("false" | "0") => Ok(false),
+            Some("" | "true" | "1") => Ok(true),
+            Some(_) => Err(ApiError::field(name, "must be true or false")),
+        }
+    }
+
+    /// A required comma-separated list of ids, split after decoding.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the member.
+    pub fn ids<T: Clone + Eq + Hash>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, Malformed>,
+    ) -> Result<IdList<T>, ApiError> {
+        let text = self
+            .one(name)?
+            .ok_or_else(|| ApiError::field(name, "is missing"))?;
+        IdList::read(&text, parse).map_err(|why| ApiError::field(name, why.0))
+    }
+}
+
+/// One to 200 ids, each once, in the order in which they were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdList<T>(Vec<T>);
+
+impl<T: Clone + Eq + Hash> IdList<T> {
+    fn read(text: &str, parse: impl Fn(&str) -> Result<T, Malformed>) -> Result<Self, Malformed> {
+        if !text.contains(',') {
+            return Ok(Self(vec![parse(text)?]));
+        }
+        let mut ids = Vec::new();
+        let mut seen = HashSet::new();
+        // Repeated ids fold, but do not make a list of any length.
+        for (at, element) in text.split(',').enumerate() {
+            if at >= LIST_IDS {
+                return Err(Malformed("has at most 200 ids"));
+            }
+            if element.is_empty() {
+                return Err(Malformed("has an empty element"));
+            }
+            let id = parse(element)?;
+            if seen.insert(id.clone()) {
+                ids.push(id);
+            }
+        }
+        Ok(Self(ids))
+    }
+}
+
+impl<T> IdList<T> {
+    /// The ids; never empty.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> From<T> for IdList<T> {
+    fn from(id: T) -> Self {
+        Self(vec![id])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{LiveOffset, LivestreamId};
+
+    #[test]
+    fn values_are_decoded_once() {
+        let query = Query::new("a=x%2541&b=%C3%A4+o&c&%64=e&f=%zz&g=%ff");
+        assert_eq!(query.one("a").unwrap().as_deref(), Some("x%41"));
+        assert_eq!(query.one("b").unwrap().as_deref(), Some("ä o"));
+        assert_eq!(query.one("c").unwrap().as_deref(), Some(""));
+        assert_eq!(query.one("d").unwrap().as_deref(), Some("e"));
+        assert_eq!(query.one("z").unwrap(), None);
+        assert!(query.one("f").is_err());
+        assert!(query.one("g").is_err());
+    }
+
+    #[test]
+    fn a_known_member_comes_once() {
+        let query = Query::new("offset=0&offset=0&x=1&x=2&a=1&%61=2");
+        assert!(query.parsed("offset", LiveOffset::parse).is_err());
+        assert!(query.one("a").is_err());
+        assert!(Query::new("x=1&x=2&offset=-5").one("offset").is_ok());
+        for bad in ["1", "-86401", "%2B0", "+0", "1e2", ""] {
+            let text = format!("offset={bad}");
+            assert!(
+                Query::new(&text)
+                    .parsed("offset", LiveOffset::parse)
+                    .is_err(),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_are_bounded_folded_and_without_gaps() {
+        let ids = |text: &str| {
+            Query::new(text)
+                .ids("livestreams", LivestreamId::parse)
+                .map(|list| {
+                    list.as_slice()
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                })
+        };
+        assert_eq!(ids("livestreams=b,a,b").unwrap(), ["b", "a"]);
+        assert_eq!(ids("livestreams=b%2Ca").unwrap(), ["b", "a"]);
+        let many = |n: usize| format!("livestreams={}", vec!["a"; n].join(","));
+        assert_eq!(ids(&many(200)).unwrap(), ["a"]);
+        assert!(ids(&many(201)).is_err());
+        for bad in [
+            "",
+            "livestreams",
+            "livestreams=",
+            "livestreams=,",
+            "livestreams=a,",
+            "livestreams=a,,b",
+        ] {
+            assert!(ids(bad).is_err(), "{bad}");
+        }
+        assert!(ids(&format!("livestreams={}", "x".repeat(1024))).is_err());
+    }
+
+    #[test]
+    fn flags_have_two_values() {
+        assert!(Query::new("merge").flag("merge").unwrap());
+        assert!(Query::new("merge=true").flag("merge").unwrap());
+        assert!(!Query::new("merge=false").flag("merge").unwrap());
+        assert!(!Query::new("").flag("merge").unwrap());
+        assert!(Query::new("merge=yes").flag("merge").is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! The `Range` header, as far as players use it: one range of bytes.
+
+/// What part of a body was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it: nothing was asked for, or nothing that we serve.
+    Whole,
+    /// From the first to the last of these bytes.
+    Bytes(u64, u64),
+    /// None of it exists.
+    Beyond,
+}
+
+/// Reads a `Range` for a body of `length` bytes. What is malformed or asks for several ranges is
+/// ignored, as RFC 9110 allows.
+#[must_use]
+pub fn part(header: Option<&str>, length: u64) -> Part {
+    let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
+        return Part::Whole;
+    };
+    let Some((first, last)) = spec.trim().split_once('-') else {
+        return Part::Whole;
+    };
+    match (number(first), number(last)) {
+        (Some(Bound::At(first)), Some(last)) => {
+            let last = match last {
+                Bound::At(last) if last < first => return Part::Whole,
+                Bound::At(last) => last.min(length.saturating_sub(1)),
+                Bound::Open => length.saturating_sub(1),
+            };
+            if first < length {
+                Part::Bytes(first, last)
+            } else {
+                Part::Beyond
+            }
+        }
+        (Some(Bound::Open), Some(Bound::At(suffix))) => {
+            if suffix == 0 || length == 0 {
+                Part::Beyond
+            } else {
+                Part::Bytes(length.saturating_sub(suffix), length - 1)
+            }
+        }
+        _ => Part::Whole,
+    }
+}
+
+enum Bound {
+    Open,
+    At(u64),
+}
+
+fn number(text: &str) -> Option<Bound> {
+    if text.is_empty() {
+        return Some(Bound::Open);
+    }
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    digits.then_some(())?;
+    // More digits than fit are beyond any file.
+    Some(Bound::At(text.parse().unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_is_served() {
+        let of = |text| part(Some(text), 100);
+        assert_eq!(of("bytes=0-9"), Part::Bytes(0, 9));
+        assert_eq!(of("bytes=90-"), Part::Bytes(90, 99));
+        assert_eq!(of("bytes=-10"), Part::Bytes(90, 99));
+        assert_eq!(of("bytes=-1000"), Part::Bytes(0, 99));
+        assert_eq!(of("bytes=50-1000"), Part::Bytes(50, 99));
+        assert_eq!(of("bytes=99-99999999999999999999"), Part::Bytes(99, 99));
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused_and_what_is_odd_ignored() {
+        let of = |text| part(Some(text), 100);
+        for beyond in ["bytes=100-", "bytes=-0", "bytes=99999999999999999999-"] {
+            assert_eq!(of(beyond), Part::Beyond, "{beyond}");
+        }
+        for odd in [
+            "bytes=",
+            "bytes=-",
+            "bytes=9-0",
+            "bytes=0-1,5-6",
+            "items=0-1",
+            "bytes=a-b",
+            "bytes=+1-2",
+            "",
+        ] {
+            assert_eq!(of(odd), Part::Whole, "{odd}");
+        }
+        assert_eq!(part(Some("bytes=0-"), 0), Part::Beyond);
+        assert_eq!(part(None, 100), Part::Whole);
+    }
+}

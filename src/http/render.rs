@@ -1,0 +1,383 @@
+//! From a reply or an error to a response: conditions, codings, ranges, caching.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
+    ETAG, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+use super::coding::{accepts_gzip, is_known, pack, tag};
+use super::error::{ApiError, ErrorBody, ErrorCode};
+use super::headers::{HeaderNames, Heads};
+use super::range::{Part, part};
+use super::reply::{Content, FileReply, Gzip, Prepared, Reply, media};
+use super::stream::{FileBody, ReplyBody};
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const VARIES: HeaderValue = HeaderValue::from_static("Accept-Encoding, Accept-Language, Origin");
+const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+const BYTES: HeaderValue = HeaderValue::from_static("bytes");
+
+/// Headers of an ordinary answer; room for them saves growing the map.
+const USUAL_HEADERS: usize = 12;
+
+/// Bodies worth compressing on the fly: below, the packed one is hardly smaller; above, packing
+/// would hold the thread for over a millisecond.
+const GZIP_RANGE: std::ops::RangeInclusive<usize> = 1_024..=64 * 1_024;
+
+/// `private, max-age=n` for the ages that occur.
+static AGES: LazyLock<Vec<HeaderValue>> =
+    LazyLock::new(|| (0..=60).filter_map(|age| cache_control(age).ok()).collect());
+
+fn cache_control(age: u32) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    HeaderValue::from_str(&format!("private, max-age={age}"))
+}
+
+/// What the request says of the form of the answer.
+#[derive(Clone, Copy)]
+pub struct Wish<'a> {
+    /// Its headers.
+    pub heads: &'a Heads<'a>,
+    /// Whether it is a HEAD.
+    pub head: bool,
+}
+
+/// Makes the response of a reply.
+///
+/// # Errors
+/// 416.
+pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiError> {
+    let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
+    let mut status = reply.status;
+    let body = match reply.content {
+        Content::Empty => {
+            headers.insert(CACHE_CONTROL, NO_STORE);
+            ReplyBody::Empty
+        }
+        Content::Bytes(media, bytes) => {
+            headers.insert(CONTENT_TYPE, media);
+            headers.insert(CACHE_CONTROL, NO_STORE);
+            whole(bytes, wish, &mut headers)
+        }
+        Content::Prepared(prepared) => {
+            let body = prepared_body(prepared, wish, &mut headers);
+            if body.is_none() {
+                status = StatusCode::NOT_MODIFIED;
+            }
+            body.unwrap_or(ReplyBody::Empty)
+        }
+        Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
+        Content::Stream(media, length, body) => {
+            headers.insert(CONTENT_TYPE, media);
+            headers.insert(CACHE_CONTROL, NO_STORE);
+            if let Some(length) = length {
+                headers.insert(CONTENT_LENGTH, length.into());
+            }
+            if wish.head {
+                ReplyBody::Empty
+            } else {
+                ReplyBody::Stream(body, None)
+            }
+        }
+    };
+    for (name, value) in reply.headers {
+        headers.insert(name, value);
+    }
+    Ok(response(status, headers, body))
+}
+
+fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The bytes, or for HEAD their length alone.
+fn whole(bytes: Bytes, wish: Wish<'_>, headers: &mut HeaderMap) -> ReplyBody {
+    if wish.head {
+        headers.insert(CONTENT_LENGTH, bytes.len().into());
+        ReplyBody::Empty
+    } else {
+        bytes.into()
+    }
+}
+
+/// `None` if the client has the body already.
+fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
+    let packed = packed(&prepared, wish.heads);
+    let tag = tag(prepared.tag, packed.is_some());
+    let age = usize::try_from(prepared.max_age).ok();
+    let caching = age
+        .and_then(|age| AGES.get(age).cloned())
+        .or_else(|| cache_control(prepared.max_age).ok());
+    headers.insert(CACHE_CONTROL, caching.unwrap_or(NO_STORE));
+    headers.insert(VARY, VARIES);
+    let known = is_known(wish.heads, &tag);
+    headers.insert(ETAG, tag);
+    if known {
+        return None;
+    }
+    headers.insert(CONTENT_TYPE, prepared.media);
+    let bytes = if let Some(packed) = packed {
+        headers.insert(CONTENT_ENCODING, GZIP);
+        packed
+    } else {
+        prepared.identity
+    };
+    Some(whole(bytes, wish, headers))
+}
+
+/// The compressed body, if the client takes it and there is one.
+fn packed(prepared: &Prepared, heads: &Heads<'_>) -> Option<Bytes> {
+    let accepted = heads.accept_encoding.ascii().is_some_and(accepts_gzip);
+    if !accepted {
+        return None;
+    }
+    match &prepared.gzip {
+        Gzip::Never => None,
+        Gzip::Ready(packed) => Some(packed.clone()),
+        Gzip::Make if GZIP_RANGE.contains(&prepared.identity.len()) => pack(&prepared.identity),
+        Gzip::Make => None,
+    }
+}
+
+fn file_body(
+    file: FileReply,
+    wish: Wish<'_>,
+    headers: &mut HeaderMap,
+    status: &mut StatusCode,
+) -> Result<ReplyBody, ApiError> {
+    let tag = tag(file.tag, false);
+    headers.insert(CACHE_CONTROL, file.caching);
+    headers.insert(ACCEPT_RANGES, BYTES);
+    let known = is_known(wish.heads, &tag);
+    // A range of another version of the file would not fit to what the client has.
+    let same = match wish.heads.if_range.value() {
+        Some(wanted) => *wanted == tag,
+        None => true,
+    };
+    headers.insert(ETAG, tag);
+    if known {
+        *status = StatusCode::NOT_MODIFIED;
+        return Ok(ReplyBody::Empty);
+    }
+    headers.insert(CONTENT_TYPE, file.media);
+    let asked = wish.heads.range.ascii().filter(|_| same);
+    let (from, length) = match part(asked, file.length) {
+        Part::Whole => (0, file.length),
+        Part::Bytes(first, last) => {
+            *status = StatusCode::PARTIAL_CONTENT;
+            headers.insert(
+                CONTENT_RANGE,
+                content_range(&format!("{first}-{last}/{}", file.length)),
+            );
+            (first, last - first + 1)
+        }
+        Part::Beyond => {
+            let range = content_range(&format!("*/{}", file.length));
+            return Err(ApiError::new(
+                ErrorCode::RangeNotSatisfiable,
+                "no part of the file lies in the range",
+            )
+            .with_header(CONTENT_RANGE, range));
+        }
+    };
+    headers.insert(CONTENT_LENGTH, length.into());
+    if wish.head || length == 0 {
+        return Ok(ReplyBody::Empty);
+    }
+    let body = FileBody::new(file.file, from, length);
+    Ok(ReplyBody::Stream(Box::pin(body), None))
+}
+
+fn content_range(range: &str) -> HeaderValue {
+    HeaderValue::from_str(&format!("bytes {range}"))
+        .unwrap_or_else(|_| HeaderValue::from_static("bytes */0"))
+}
+
+/// Makes the response of an error; `user_message` is what a viewer may be shown.
+#[must_use]
+pub fn render_error(
+    error: &ApiError,
+    user_message: &str,
+    flat: bool,
+    names: &HeaderNames,
+    wish: Wish<'_>,
+) -> Response<ReplyBody> {
+    let status = error.code().status();
+    let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
+    headers.insert(CONTENT_TYPE, media::JSON);
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    if let Some(seconds) = error.retry_after() {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, challenge(error, names));
+    }
+    for (name, value) in error.headers() {
+        headers.insert(name, value.clone());
+    }
+    let body = serde_json::to_vec(&ErrorBody::new(error, user_message, flat)).unwrap_or_default();
+    let body = whole(body.into(), wish, &mut headers);
+    response(status, headers, body)
+}
+
+/// Every 401 says what would be taken; `invalid_token` only where a token was sent (RFC 6750).
+fn challenge(error: &ApiError, names: &HeaderNames) -> HeaderValue {
+    if error.code() == ErrorCode::PartnerTokenInvalid {
+        names.partner_challenge.clone()
+    } else if error.token_sent() {
+        HeaderValue::from_static("Bearer error=\"invalid_token\"")
+    } else {
+        HeaderValue::from_static("Bearer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderName;
+
+    use super::*;
+
+    fn prepared() -> Prepared {
+        Prepared {
+            media: media::JSON,
+            identity: Bytes::from(vec![b'x'; 2_000]),
+            gzip: Gzip::Make,
+            tag: 0xabc,
+            max_age: 7,
+        }
+    }
+
+    fn ask(headers: &[(&'static str, &str)], head: bool) -> Response<ReplyBody> {
+        let names = HeaderNames::new("Service-").unwrap();
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(
+                HeaderName::from_static(name),
+                HeaderValue::from_str(value).unwrap(),
+            );
+        }
+        let heads = Heads::read(&map, &names);
+        render(
+            Reply::prepared(prepared()),
+            Wish {
+                heads: &heads,
+                head,
+            },
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_tag_differs_by_coding_and_is_answered_with_304() {
+        let plain = ask(&[], false);
+        let packed = ask(&[("accept-encoding", "br, gzip;q=0.8")], false);
+        assert_eq!(plain.headers()[ETAG], "\"0000000000000abc\"");
+        assert_eq!(packed.headers()[ETAG], "\"0000000000000abc-gz\"");
+        assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
+        assert_eq!(plain.headers()[CACHE_CONTROL], "private, max-age=7");
+        let again = ask(&[("if-none-match", "\"y\", \"0000000000000abc\"")], false);
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+        assert!(!again.headers().contains_key(CONTENT_TYPE));
+        let other = ask(
+            &[
+                ("if-none-match", "\"0000000000000abc\""),
+                ("accept-encoding", "gzip"),
+            ],
+            false,
+        );
+        assert_eq!(other.status(), StatusCode::OK);
+        assert_eq!(
+            ask(&[("if-none-match", "*")], false).status(),
+            StatusCode::NOT_MODIFIED
+        );
+    }
+
+    #[test]
+    fn a_head_has_the_length_and_no_body() {
+        let head = ask(&[], true);
+        assert_eq!(head.headers()[CONTENT_LENGTH], "2000");
+        assert!(matches!(head.body(), ReplyBody::Empty));
+    }
+
+    #[test]
+    fn files_are_served_in_parts() {
+        let names = HeaderNames::new("Service-").unwrap();
+        let ask = |headers: &[(&'static str, &str)], head: bool| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                let value = HeaderValue::from_str(value).unwrap();
+                map.insert(HeaderName::from_static(name), value);
+            }
+            let heads = Heads::read(&map, &names);
+            let file = FileReply {
+                file: tempfile::tempfile().unwrap(),
+                length: 1_000,
+                media: media::BYTES,
+                tag: 5,
+                caching: NO_STORE,
+            };
+            let answer = render(
+                Reply::file(file),
+                Wish {
+                    heads: &heads,
+                    head,
+                },
+            );
+            answer.map_err(|error| (error.code(), error.headers().to_vec()))
+        };
+        let range = |headers: &[(&'static str, &str)]| {
+            let answer = ask(headers, false).unwrap();
+            let range = answer.headers().get(CONTENT_RANGE).cloned();
+            let length = answer.headers()[CONTENT_LENGTH].clone();
+            (answer.status().as_u16(), range, length)
+        };
+        let tag = "\"0000000000000005\"";
+        let part = Some(HeaderValue::from_static("bytes 10-19/1000"));
+        assert_eq!(range(&[]), (200, None, 1_000.into()));
+        assert_eq!(
+            range(&[("range", "bytes=10-19")]),
+            (206, part.clone(), 10.into())
+        );
+        let same = [("range", "bytes=10-19"), ("if-range", tag)];
+        assert_eq!(range(&same), (206, part, 10.into()));
+        let other = [("range", "bytes=10-19"), ("if-range", "\"x\"")];
+        assert_eq!(range(&other), (200, None, 1_000.into()));
+        let known = ask(&[("if-none-match", tag)], false).unwrap();
+        assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
+        let (code, headers) = ask(&[("range", "bytes=1000-")], false).err().unwrap();
+        assert_eq!(code, ErrorCode::RangeNotSatisfiable);
+        assert_eq!(
+            headers,
+            [(CONTENT_RANGE, HeaderValue::from_static("bytes */1000"))]
+        );
+        let head = ask(&[], true).unwrap();
+        assert_eq!(head.headers()[CONTENT_LENGTH], "1000");
+        assert!(matches!(head.body(), ReplyBody::Empty));
+    }
+
+    #[test]
+    fn a_challenge_says_what_would_be_taken() {
+        let names = HeaderNames::new("Service-").unwrap();
+        let of = |error: ApiError| challenge(&error, &names);
+        let user = || ApiError::new(ErrorCode::UserTokenInvalid, "x");
+        assert_eq!(
+            of(ApiError::new(ErrorCode::PartnerTokenInvalid, "x")),
+            "Service-AccessToken"
+        );
+        assert_eq!(of(user()), "Bearer");
+        assert_eq!(
+            of(user().with_token_sent()),
+            "Bearer error=\"invalid_token\""
+        );
+        assert_eq!(
+            of(ApiError::new(ErrorCode::InvalidCredentials, "x")),
+            "Bearer"
+        );
+    }
+}

@@ -1,0 +1,336 @@
+//! What a route is: its method and path, the endpoint it leads to, and what must hold before a
+//! request gets there. The table itself is beside this file, in `table`.
+
+use std::time::Duration;
+
+use crate::config::limits::{
+    BODY_SMALL, DEADLINE_BULK, DEADLINE_HASHING, DEADLINE_MEMORY, DEADLINE_STORE, DEADLINE_UPSTREAM,
+};
+use crate::types::{Drm, Role};
+
+/// The method of a route. HEAD goes wherever GET goes, OPTIONS everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// GET, and HEAD.
+    Get,
+    /// POST.
+    Post,
+    /// PUT.
+    Put,
+    /// DELETE.
+    Delete,
+}
+
+impl Verb {
+    /// The method's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// Which endpoint a route leads to. The group is the proof that it requires: a handler of the
+/// group takes that proof as an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// No token; what the path carries authorises.
+    Open(OpenRoute),
+    /// The partner token.
+    Partner(PartnerRoute),
+    /// The partner token and the user token.
+    User(UserRoute),
+    /// An operator token, or the local administration socket.
+    Operator(OperatorRoute),
+}
+
+/// Endpoints without a token.
+#[expect(missing_docs, reason = "the table below tells what each is")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpenRoute {
+    Origin,
+    Livez,
+    Readyz,
+    Metrics,
+}
+
+/// Endpoints that take the partner token alone.
+#[expect(missing_docs, reason = "the table below tells what each is")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PartnerRoute {
+    LiveOne,
+    DayOne,
+    Broadcast,
+    Broadcasts,
+    Day,
+    Live,
+    Xmltv,
+    M3u,
+    Livestreams,
+    Assets,
+    SignUp,
+    Login,
+    SendReset,
+    Reset,
+    FairplayCertificate,
+}
+
+/// Endpoints that take the user token too.
+#[expect(missing_docs, reason = "the table below tells what each is")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UserRoute {
+    Logout,
+    ReadUser,
+    UpdateUser,
+    DeleteUser,
+    ChangePassword,
+    ChangePin,
+    ResetPin,
+    Devices,
+    Device,
+    ClearDevices,
+    RemoveDevice,
+    Sessions,
+    Session,
+    EndSessions,
+    EndSession,
+    Offers,
+    Export,
+    Entitlement,
+    Preflight,
+    License(Drm),
+    Heartbeat,
+    EndPlayback,
+    Telemetry,
+}
+
+/// Endpoints of the administration interface.
+#[expect(missing_docs, reason = "the table below tells what each is")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OperatorRoute {
+    ReadClock,
+    MoveClock,
+    ResetClock,
+    Partners,
+    AddPartner,
+    RemovePartner,
+    PartnerTokens,
+    AddPartnerToken,
+    RevokePartnerToken,
+    Operators,
+    AddOperator,
+    RevokeOperator,
+    ExportCatalog,
+    ImportCatalog,
+    ImportGuide,
+    Users,
+    AddUser,
+    ShowUser,
+    ChangeUser,
+    RemoveUser,
+    Grants,
+    Grant,
+    RevokeGrant,
+    SetPin,
+    UserSessions,
+    LogoutUser,
+    ClearUserDevices,
+    Why,
+    Mails,
+    ShowMail,
+    TestMail,
+    PlaybackSessions,
+    EndPlaybackSession,
+    ExportTelemetry,
+    ReportTelemetry,
+    VerifyStore,
+    RebuildStore,
+}
+
+/// What a route does with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyRule {
+    /// Read within [`BODY_SMALL`] and ignored: clients send `{}` where nothing is asked for.
+    Ignored,
+    /// Read whole, up to so many bytes.
+    Whole(usize),
+    /// Read whole, up to so many bytes after gzip is undone.
+    Gzip(usize),
+    /// Handed on as it arrives, up to so many bytes.
+    Streamed(usize),
+}
+
+impl BodyRule {
+    /// The most bytes that the route takes.
+    #[must_use]
+    pub const fn limit(self) -> usize {
+        match self {
+            Self::Ignored => BODY_SMALL,
+            Self::Whole(limit) | Self::Gzip(limit) | Self::Streamed(limit) => limit,
+        }
+    }
+}
+
+/// What a request of the route waits for; decides its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Memory answers.
+    Memory,
+    /// A password or PIN is hashed.
+    Hashing,
+    /// The store is read or written.
+    Store,
+    /// Another server is asked.
+    Upstream,
+    /// An import or a verification.
+    Bulk,
+}
+
+impl Lane {
+    /// The time after which the request is answered with 503.
+    #[must_use]
+    pub const fn deadline(self) -> Duration {
+        match self {
+            Self::Memory => DEADLINE_MEMORY,
+            Self::Hashing => DEADLINE_HASHING,
+            Self::Store => DEADLINE_STORE,
+            Self::Upstream => DEADLINE_UPSTREAM,
+            Self::Bulk => DEADLINE_BULK,
+        }
+    }
+}
+
+/// What a route is limited by per address, before its body is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RateClass {
+    /// Nothing but the partner's limit, if it has one.
+    General,
+    /// Sign-up.
+    SignUp,
+    /// Login.
+    Login,
+    /// A reset mail is asked for.
+    ResetMail,
+    /// A reset is completed.
+    Reset,
+}
+
+/// A route.
+#[derive(Debug)]
+pub struct Route {
+    /// The method.
+    pub method: Verb,
+    /// The path, with `{name}` for a segment and `{*name}` for the rest.
+    pub pattern: &'static str,
+    /// Where it leads, and with that the proof it requires.
+    pub target: Target,
+    /// What it does with a body.
+    pub body: BodyRule,
+    /// What it waits for.
+    pub lane: Lane,
+    /// What it is limited by.
+    pub rate: RateClass,
+    /// The pattern of the route that replaces it.
+    pub deprecated: Option<&'static str>,
+    /// Whether the partner token may come in the query as `accessToken`: for players that take
+    /// an address and nothing else.
+    pub query_token: bool,
+    /// Its name in metrics and logs.
+    pub label: &'static str,
+}
+
+impl Route {
+    pub(super) const fn new(
+        method: Verb,
+        pattern: &'static str,
+        label: &'static str,
+        target: Target,
+        body: BodyRule,
+        lane: Lane,
+    ) -> Self {
+        Self {
+            method,
+            pattern,
+            target,
+            body,
+            lane,
+            rate: RateClass::General,
+            deprecated: None,
+            query_token: false,
+            label,
+        }
+    }
+
+    pub(super) const fn rated(mut self, rate: RateClass) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    pub(super) const fn replaced_by(mut self, pattern: &'static str) -> Self {
+        self.deprecated = Some(pattern);
+        self
+    }
+
+    pub(super) const fn with_query_token(mut self) -> Self {
+        self.query_token = true;
+        self
+    }
+
+    /// Whether error bodies repeat `message` at top level: clients of such services read it there
+    /// on the login and password routes.
+    #[must_use]
+    pub fn flat_message(&self) -> bool {
+        self.pattern.starts_with("/api/login/")
+    }
+
+    /// The lowest role that an operator needs: content for catalogue and guide, agent for users.
+    /// `None` for routes of others.
+    #[must_use]
+    pub fn roles(&self) -> Option<&'static [Role]> {
+        use OperatorRoute as O;
+        let Target::Operator(route) = self.target else {
+            return None;
+        };
+        Some(match route {
+            O::ReadClock | O::Partners => &[Role::Admin, Role::Content, Role::Agent],
+            O::ExportCatalog | O::ImportCatalog | O::ImportGuide | O::ReportTelemetry => {
+                &[Role::Admin, Role::Content]
+            }
+            O::Users
+            | O::AddUser
+            | O::ShowUser
+            | O::ChangeUser
+            | O::RemoveUser
+            | O::Grants
+            | O::Grant
+            | O::RevokeGrant
+            | O::SetPin
+            | O::UserSessions
+            | O::LogoutUser
+            | O::ClearUserDevices
+            | O::Why
+            | O::Mails
+            | O::ShowMail
+            | O::PlaybackSessions
+            | O::EndPlaybackSession => &[Role::Admin, Role::Agent],
+            O::MoveClock
+            | O::ResetClock
+            | O::AddPartner
+            | O::RemovePartner
+            | O::PartnerTokens
+            | O::AddPartnerToken
+            | O::RevokePartnerToken
+            | O::Operators
+            | O::AddOperator
+            | O::RevokeOperator
+            | O::TestMail
+            | O::ExportTelemetry
+            | O::VerifyStore
+            | O::RebuildStore => &[Role::Admin],
+        })
+    }
+}

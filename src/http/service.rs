@@ -1,0 +1,420 @@
+//! One request: id, order of checks, deadline, panic barrier, answer, count, log.
+//!
+//! The order is that of the decisions: framing, path (404), method (405), partner (401), user (401),
+//! rate (429), size (413), coding (415), syntax and parameters (400), then the resource. What memory
+//! answers is answered without a future of its own: that is most of what a second brings.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use super::auth::{Credentials, Proof, TryAgainIn, prove};
+use super::body::{BodyStream, Coding, check, drain, gunzip};
+use super::context::{Context, RequestId};
+use super::cors;
+use super::dispatch::{Answer, Outcome, dispatch};
+use super::endpoint::{Endpoint, Input, Payload};
+use super::error::{ApiError, ErrorCode};
+use super::finish::finish;
+use super::framing::check_framing;
+use super::headers::Heads;
+use super::matcher::{Found, Params, Table};
+use super::net;
+use super::path::check_path;
+use super::pulse::Pulse;
+use super::query::Query;
+use super::routes::{BodyRule, RateClass, Route};
+use super::stream::{Busy, ReplyBody};
+use crate::app::App;
+use crate::types::{Country, UserId};
+
+/// What answers the requests of one connection.
+pub struct Service {
+    /// The service as a whole.
+    pub app: Arc<App>,
+    /// The routes that the listener serves.
+    pub table: Table,
+    /// Whether this is the local administration socket.
+    pub local: bool,
+    /// The other end.
+    pub peer: IpAddr,
+    /// What the connection's task watches.
+    pub pulse: Arc<Pulse>,
+}
+
+/// What is known of a request, for its answer, its count and its log line.
+pub(super) struct Flow {
+    pub(super) table: Table,
+    pub(super) started: Instant,
+    pub(super) id: RequestId,
+    pub(super) route: Option<(usize, &'static Route)>,
+    pub(super) user: Option<UserId>,
+    /// The address that replaces a deprecated one.
+    pub(super) successor: Option<String>,
+    /// A HEAD: the answer has no body.
+    pub(super) head: bool,
+    /// The connection ends with this answer.
+    pub(super) close: bool,
+}
+
+/// A request that may go on to its parameters.
+struct Entry {
+    proof: Proof,
+    params: Params,
+    cx: Context,
+    route: &'static Route,
+    coding: Coding,
+}
+
+/// How far a request came without waiting.
+enum Step {
+    Answered(Answer),
+    /// Its body is to be read first.
+    Read(Entry),
+    Waiting(Pin<Box<dyn Future<Output = Answer> + Send>>),
+}
+
+type Answered = Response<ReplyBody>;
+
+/// The answer to a request.
+pub enum Answering {
+    /// It is there; `None` once taken.
+    Ready(Option<Answered>),
+    /// It is being made.
+    Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Answered, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Ready(answer) => answer.take().map_or(Poll::Pending, |a| Poll::Ready(Ok(a))),
+            Self::Later(future) => future.as_mut().poll(cx).map(Ok),
+        }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Answered;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        let fragment = self.pulse.begin();
+        let (parts, body) = request.into_parts();
+        let app = &self.app;
+        let heads = Heads::read(&parts.headers, &app.front.names);
+        let mut flow = Flow {
+            table: self.table,
+            started: Instant::now(),
+            id: app.front.ids.of(&heads),
+            route: None,
+            user: None,
+            successor: None,
+            head: parts.method == Method::HEAD,
+            close: false,
+        };
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            self.begin(&mut flow, &parts, &heads, &body, fragment)
+        }));
+        let step = step.unwrap_or_else(|_| Step::Answered(Err(panicked(app))));
+        match step {
+            Step::Answered(answer) if body.is_end_stream() => Answering::Ready(Some(hand_over(
+                &self.pulse,
+                finish(app, flow, &heads, answer),
+            ))),
+            step => Answering::Later(Box::pin(go_on(
+                Arc::clone(app),
+                Arc::clone(&self.pulse),
+                flow,
+                parts,
+                body,
+                step,
+            ))),
+        }
+    }
+}
+
+/// Tells the connection's task that the request has ended, now or when its stream has.
+fn hand_over(pulse: &Arc<Pulse>, mut answer: Answered) -> Answered {
+    match answer.body_mut() {
+        ReplyBody::Stream(_, busy) => *busy = Some(Busy::new(Arc::clone(pulse))),
+        ReplyBody::Empty | ReplyBody::Full(_) => pulse.end(),
+    }
+    answer
+}
+
+fn panicked(app: &App) -> ApiError {
+    app.front.metrics.panics.one();
+    ApiError::internal("the handler panicked")
+}
+
+impl Service {
+    fn begin(
+        &self,
+        flow: &mut Flow,
+        parts: &Parts,
+        heads: &Heads<'_>,
+        body: &Incoming,
+        fragment: bool,
+    ) -> Step {
+        match self.enter(flow, parts, heads, body, fragment) {
+            Err(error) => Step::Answered(Err(error)),
+            Ok(Entered::Options(reply)) => Step::Answered(Ok(reply)),
+            Ok(Entered::Go(entry)) => {
+                let streamed = matches!(entry.route.body, BodyRule::Streamed(_));
+                if !body.is_end_stream() || streamed {
+                    return Step::Read(entry);
+                }
+                match act(
+                    &self.app,
+                    flow,
+                    parts,
+                    heads,
+                    entry,
+                    Payload::Whole(Bytes::new()),
+                ) {
+                    Ok(Outcome::Now(answer)) => Step::Answered(answer),
+                    Ok(Outcome::Later(future)) => Step::Waiting(future),
+                    Err(error) => Step::Answered(Err(error)),
+                }
+            }
+        }
+    }
+
+    /// Everything before the body.
+    fn enter(
+        &self,
+        flow: &mut Flow,
+        parts: &Parts,
+        heads: &Heads<'_>,
+        body: &Incoming,
+        fragment: bool,
+    ) -> Result<Entered, ApiError> {
+        let app = &*self.app;
+        if let Err(error) = check_framing(parts, heads, fragment) {
+            flow.close = true;
+            return Err(error);
+        }
+        let path = parts.uri.path();
+        check_path(path)?;
+        let (index, route, params) = match self.table.find(&parts.method, path)? {
+            Found::Route(index, route, params) => (index, route, params),
+            Found::Path(entry) if parts.method == Method::OPTIONS => {
+                return Ok(Entered::Options(cors::options(entry, &parts.headers)));
+            }
+            Found::Path(entry) => {
+                return Err(ApiError::new(
+                    ErrorCode::MethodNotAllowed,
+                    "the path has other methods",
+                )
+                .with_header(ALLOW, entry.allow.clone()));
+            }
+        };
+        flow.route = Some((index, route));
+        let now = app.clock.now();
+        let query = Query::new(parts.uri.query().unwrap_or_default());
+        let credentials = Credentials {
+            heads,
+            query,
+            local: self.local,
+        };
+        let proof = prove(&*app.gate, route, &credentials, now)?;
+        flow.user = proof.user();
+        let peer = net::client(self.peer, &parts.headers, &app.http.trusted_proxies);
+        app.gate
+            .admit(route.rate, proof.partner(), peer, now)
+            .map_err(|wait| too_many(route.rate, wait))?;
+        let coding = if body.is_end_stream() {
+            Coding::Identity
+        } else {
+            check(body, heads, route.body)?
+        };
+        let cx = Context {
+            now,
+            request_id: flow.id.clone(),
+            peer,
+            country: self.country(parts),
+            accept_language: heads.accept_language.value().cloned(),
+        };
+        Ok(Entered::Go(Entry {
+            proof,
+            params,
+            cx,
+            route,
+            coding,
+        }))
+    }
+
+    /// The country as the proxy tells it, if the peer is a trusted one.
+    fn country(&self, parts: &Parts) -> Option<Country> {
+        let name = self.app.front.geo_header.as_ref()?;
+        let proxies = &self.app.http.trusted_proxies;
+        proxies
+            .iter()
+            .any(|network| network.contains(self.peer))
+            .then_some(())?;
+        Country::parse(parts.headers.get(name)?.to_str().ok()?).ok()
+    }
+}
+
+enum Entered {
+    Options(super::reply::Reply),
+    Go(Entry),
+}
+
+fn too_many(class: RateClass, TryAgainIn(seconds): TryAgainIn) -> ApiError {
+    let code = match class {
+        RateClass::General => ErrorCode::RateLimited,
+        RateClass::SignUp | RateClass::Login | RateClass::ResetMail | RateClass::Reset => {
+            ErrorCode::TooManyAttempts
+        }
+    };
+    ApiError::new(code, "too many requests; see Retry-After").with_retry_after(seconds)
+}
+
+/// Reads the parameters and calls the handler.
+fn act(
+    app: &Arc<App>,
+    flow: &mut Flow,
+    parts: &Parts,
+    heads: &Heads<'_>,
+    entry: Entry,
+    payload: Payload,
+) -> Result<Outcome, ApiError> {
+    let input = Input {
+        path: parts.uri.path(),
+        params: entry.params,
+        query: Query::new(parts.uri.query().unwrap_or_default()),
+        heads,
+        names: &app.front.names,
+    };
+    let endpoint = Endpoint::parse(entry.proof, &input, payload)?;
+    if entry.route.deprecated.is_some() {
+        flow.successor = endpoint.successor();
+    }
+    Ok(dispatch(app, entry.cx, endpoint))
+}
+
+/// The part of a request that waits: for its body, for its handler.
+async fn go_on(
+    app: Arc<App>,
+    pulse: Arc<Pulse>,
+    mut flow: Flow,
+    parts: Parts,
+    body: Incoming,
+    step: Step,
+) -> Answered {
+    let deadline = flow
+        .route
+        .map_or(Duration::MAX, |(_, route)| route.lane.deadline());
+    let answer = match step {
+        Step::Answered(answer) => {
+            refuse(&mut flow, &parts, body).await;
+            answer
+        }
+        Step::Waiting(future) => guarded(&app, deadline, future).await,
+        Step::Read(entry) => match read(&mut flow, body, &entry).await {
+            Ok(payload) => {
+                let heads = Heads::read(&parts.headers, &app.front.names);
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    act(&app, &mut flow, &parts, &heads, entry, payload)
+                }));
+                match outcome.unwrap_or_else(|_| Err(panicked(&app))) {
+                    Ok(Outcome::Now(answer)) => answer,
+                    Ok(Outcome::Later(future)) => guarded(&app, deadline, future).await,
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        },
+    };
+    let heads = Heads::read(&parts.headers, &app.front.names);
+    hand_over(&pulse, finish(&app, flow, &heads, answer))
+}
+
+/// Lets a client that sends a body without being asked read its refusal.
+async fn refuse(flow: &mut Flow, parts: &Parts, mut body: Incoming) {
+    // Who waits for `100 Continue` sends nothing; asking for the body would tell them to.
+    if !parts.headers.contains_key(http::header::EXPECT) {
+        drain(&mut body).await;
+    }
+    flow.close |= !body.is_end_stream();
+}
+
+/// The body as the route takes it.
+async fn read(flow: &mut Flow, body: Incoming, entry: &Entry) -> Result<Payload, ApiError> {
+    let limit = entry.route.body.limit();
+    let mut stream = BodyStream::new(body, limit);
+    if matches!(entry.route.body, BodyRule::Streamed(_)) {
+        return Ok(Payload::Streamed(stream));
+    }
+    let whole = match stream.whole().await {
+        Ok(whole) => whole,
+        Err(error) => {
+            stream.drain().await;
+            // The next request cannot be found behind a body that was not read to its end.
+            flow.close = true;
+            return Err(error);
+        }
+    };
+    Ok(Payload::Whole(match (entry.route.body, entry.coding) {
+        (BodyRule::Ignored, _) => Bytes::new(),
+        (_, Coding::Identity) => whole,
+        (_, Coding::Gzip) => gunzip(&whole, limit)?,
+    }))
+}
+
+/// Runs a handler within its deadline; a panic ends the request and nothing else.
+async fn guarded(
+    app: &App,
+    deadline: Duration,
+    future: Pin<Box<dyn Future<Output = Answer> + Send>>,
+) -> Answer {
+    match timeout(deadline, caught(future)).await {
+        Ok(Some(answer)) => answer,
+        Ok(None) => Err(panicked(app)),
+        Err(_) => Err(ApiError::new(
+            ErrorCode::DeadlineExceeded,
+            "the answer was not ready in time",
+        )),
+    }
+}
+
+/// The future's output; `None` if it panics.
+async fn caught<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
+    poll_fn(|cx| {
+        let step = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        step.map_or(Poll::Ready(None), |poll| poll.map(Some))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_caught_where_it_happens() {
+        assert_eq!(caught(Box::pin(async { 1 })).await, Some(1));
+        let later = async {
+            tokio::task::yield_now().await;
+            panic!("on purpose");
+        };
+        assert_eq!(caught::<()>(Box::pin(later)).await, None);
+    }
+}

@@ -1,0 +1,74 @@
+//! The situations of accounts.
+
+use super::seconds;
+use crate::domain::accounts::{AccountsError, PinError};
+use crate::http::error::{ApiError, Details, ErrorCode};
+
+impl From<AccountsError> for ApiError {
+    fn from(error: AccountsError) -> Self {
+        use AccountsError as E;
+        match error {
+            E::EmailInUse => Self::new(
+                ErrorCode::EmailInUse,
+                "identity: the address has an account with this partner",
+            ),
+            E::InvalidCredentials => Self::new(
+                ErrorCode::InvalidCredentials,
+                "the user is unknown or the password is wrong",
+            ),
+            E::PasswordWrong => {
+                Self::new(ErrorCode::PasswordWrong, "the present password is wrong")
+            }
+            E::PasswordRequired => Self::field("password", "is needed: it sets the first PIN"),
+            E::PasswordTooShort { min } => Self::new(
+                ErrorCode::PasswordTooShort,
+                format!("a password has at least {min} characters"),
+            ),
+            E::PasswordTooCommon => Self::new(
+                ErrorCode::PasswordTooCommon,
+                "the password is one of those that are tried first, or the user's own address or name",
+            ),
+            E::TooManyAttempts { retry_after } => Self::new(
+                ErrorCode::TooManyAttempts,
+                "too many attempts; see Retry-After",
+            )
+            .with_retry_after(seconds(retry_after)),
+            E::ResetTokenInvalid => Self::new(
+                ErrorCode::ResetTokenInvalid,
+                "the reset token is not valid, used or expired",
+            ),
+            E::UserNotFound => Self::new(ErrorCode::UserNotFound, "there is no such user"),
+            E::LoginNotFound => Self::new(ErrorCode::SessionNotFound, "there is no such session"),
+            E::FieldMalformed { field, why } => Self::field(field, why.0),
+            E::Pin(pin) => pin.into(),
+            E::HashUnusable => Self::internal(error),
+            E::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<PinError> for ApiError {
+    fn from(error: PinError) -> Self {
+        match error {
+            PinError::Required => {
+                Self::new(ErrorCode::PinCodeRequired, "pinCode: the PIN is needed")
+            }
+            // Asked for and none set: the user can have one mailed.
+            PinError::NotSet => Self::new(
+                ErrorCode::PinCodeRequired,
+                "pinCode: the PIN is needed, and the user has none yet",
+            ),
+            PinError::Wrong { attempts_left } => {
+                Self::new(ErrorCode::PinCodeWrong, "pinCode: the PIN is wrong")
+                    .with_details(Details::Attempts { attempts_left })
+            }
+            PinError::Locked { retry_after } => Self::new(
+                ErrorCode::PinCodeLocked,
+                "too many wrong PINs; see Retry-After",
+            )
+            .with_retry_after(seconds(retry_after)),
+            PinError::HashUnusable => Self::internal(error),
+            PinError::Store(error) => error.into(),
+        }
+    }
+}

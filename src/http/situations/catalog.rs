@@ -1,0 +1,65 @@
+//! The situations of the catalogue and of rights.
+
+use crate::domain::catalog::{CatalogError, Problem};
+use crate::domain::entitlement::{Denied, GrantError};
+use crate::http::error::{ApiError, Details, ErrorCode, ImportProblem};
+
+impl From<CatalogError> for ApiError {
+    fn from(error: CatalogError) -> Self {
+        match error {
+            CatalogError::Invalid(problems) => Self::new(
+                ErrorCode::ImportInvalid,
+                "the catalogue file has mistakes; nothing was imported",
+            )
+            .with_details(Details::Problems {
+                problems: problems.into_iter().map(problem).collect(),
+            }),
+            CatalogError::TooMany { .. } => {
+                Self::malformed(format!("{error}; nothing was imported"))
+            }
+            CatalogError::Store(error) => error.into(),
+        }
+    }
+}
+
+fn problem(problem: Problem) -> ImportProblem {
+    ImportProblem {
+        line: Some(problem.line).filter(|line| *line > 0),
+        message: problem.message,
+    }
+}
+
+impl From<GrantError> for ApiError {
+    fn from(error: GrantError) -> Self {
+        match error {
+            GrantError::OfferNotFound => {
+                Self::new(ErrorCode::OfferNotFound, "there is no such offer")
+            }
+            GrantError::ExpiryPast => Self::field("expiry", "must be in the future"),
+            GrantError::TooMany => Self::malformed("the user has too many active grants"),
+            GrantError::NotGranted => Self::new(
+                ErrorCode::GrantNotFound,
+                "the user does not have this offer",
+            ),
+            GrantError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The code of a denial.
+#[must_use]
+pub const fn denial(denied: Denied) -> ErrorCode {
+    match denied {
+        Denied::AssetNotFound => ErrorCode::AssetNotFound,
+        Denied::GeoBlocked => ErrorCode::GeoBlocked,
+        Denied::NotEntitled => ErrorCode::NotEntitled,
+        Denied::NotAvailable => ErrorCode::NotAvailable,
+        Denied::NoLiveRights => ErrorCode::NoLiveRights,
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        Self::new(denial(denied), denied.to_string())
+    }
+}

@@ -1,0 +1,39 @@
+//! From the situations that the domain reports to the codes that partners see: one file per
+//! service. No text of a lower layer gets into a message; it travels as the cause, for the log.
+
+mod accounts;
+mod catalog;
+mod partners;
+mod playback;
+mod schedule;
+
+pub use catalog::denial;
+
+use super::error::{ApiError, ErrorCode};
+use crate::domain::StoreError;
+
+/// Reads go on when the disk is full or the store has failed; what writes is told to come back.
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Overloaded => Self::overloaded(),
+            StoreError::Full | StoreError::Failed(_) | StoreError::Closed | StoreError::Io(_) => {
+                Self::new(
+                    ErrorCode::StoreUnavailable,
+                    "nothing can be stored at present; try again shortly",
+                )
+                .with_cause(error)
+            }
+            StoreError::Damaged { .. }
+            | StoreError::TooLarge { .. }
+            | StoreError::InUse
+            | StoreError::Newer { .. }
+            | StoreError::Engine(_) => Self::internal(error),
+        }
+    }
+}
+
+/// Seconds to wait as headers and bodies tell them: never 0, which would be an invitation.
+fn seconds(retry_after: i64) -> u32 {
+    u32::try_from(retry_after.max(1)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,217 @@
+//! The static table of routes. It is data: the matcher, the service, the metrics, the description
+//! of the interface and the coverage tests read it.
+
+use super::routes::BodyRule::{self, Gzip, Ignored, Streamed, Whole};
+use super::routes::Lane::{self, Bulk, Hashing, Memory, Store, Upstream};
+use super::routes::OperatorRoute as O;
+use super::routes::PartnerRoute as P;
+use super::routes::UserRoute as U;
+use super::routes::Verb::{self, Delete, Get, Post, Put};
+use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
+use crate::config::limits::{BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY};
+use crate::types::Drm;
+
+const fn open(pattern: &'static str, label: &'static str, target: OpenRoute, lane: Lane) -> Route {
+    Route::new(Get, pattern, label, Target::Open(target), Ignored, lane)
+}
+
+const fn partner(
+    method: Verb,
+    pattern: &'static str,
+    label: &'static str,
+    target: PartnerRoute,
+    body: BodyRule,
+    lane: Lane,
+) -> Route {
+    Route::new(method, pattern, label, Target::Partner(target), body, lane)
+}
+
+const fn user(
+    method: Verb,
+    pattern: &'static str,
+    label: &'static str,
+    target: UserRoute,
+    body: BodyRule,
+    lane: Lane,
+) -> Route {
+    Route::new(method, pattern, label, Target::User(target), body, lane)
+}
+
+const fn ops(
+    method: Verb,
+    pattern: &'static str,
+    label: &'static str,
+    target: OperatorRoute,
+    body: BodyRule,
+    lane: Lane,
+) -> Route {
+    Route::new(method, pattern, label, Target::Operator(target), body, lane)
+}
+
+const SMALL: BodyRule = Whole(BODY_SMALL);
+const CHALLENGE: BodyRule = Whole(BODY_LICENSE);
+const CATALOG: BodyRule = Whole(BODY_CATALOG);
+const GUIDE: BodyRule = Streamed(BODY_GUIDE);
+const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
+
+/// The routes of the public listeners.
+#[rustfmt::skip] // one route a line: it is read as a table
+pub static PUBLIC: &[Route] = &[
+    // Schedule (interface, part 4.1): S6 to S1.
+    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", P::Broadcast, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", P::DayOne, Ignored, Memory)
+        .replaced_by("/api/schedule/v1/broadcasts/day/{date}"),
+    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/live", "live_one", P::LiveOne, Ignored, Memory)
+        .replaced_by("/api/schedule/v1/broadcasts/live"),
+    partner(Get, "/api/schedule/v1/xmltv", "xmltv", P::Xmltv, Ignored, Store).with_query_token(),
+    partner(Get, "/api/schedule/v1/m3u", "m3u", P::M3u, Ignored, Memory).with_query_token(),
+    // Catalogue for clients.
+    partner(Get, "/api/catalog/v1/livestreams", "livestreams", P::Livestreams, Ignored, Memory),
+    partner(Get, "/api/catalog/v1/assets", "assets", P::Assets, Ignored, Memory),
+    // Sign-up, login, password reset (interface, parts 4.2 and 4.3).
+    partner(Put, "/api/login/v2/auth/email", "sign_up", P::SignUp, SMALL, Hashing).rated(RateClass::SignUp),
+    partner(Post, "/api/login/v2/auth/email", "login", P::Login, SMALL, Hashing).rated(RateClass::Login),
+    user(Post, "/api/login/v2/auth/logout", "logout", U::Logout, Ignored, Store),
+    partner(Post, "/api/login/v2/password/send-reset-password", "send_reset", P::SendReset, SMALL, Store)
+        .rated(RateClass::ResetMail),
+    partner(Post, "/api/login/v2/password/send-reset-email", "send_reset_email", P::SendReset, SMALL, Store)
+        .rated(RateClass::ResetMail),
+    partner(Post, "/api/login/v2/password/reset", "reset", P::Reset, SMALL, Hashing).rated(RateClass::Reset),
+    // The user's own record and what hangs on it.
+    user(Get, "/api/user/v1/users/{userId}", "read_user", U::ReadUser, Ignored, Store),
+    user(Put, "/api/user/v1/users/{userId}", "update_user", U::UpdateUser, SMALL, Hashing),
+    user(Delete, "/api/user/v1/users/{userId}", "delete_user", U::DeleteUser, SMALL, Hashing),
+    user(Put, "/api/user/v1/users/{userId}/password", "change_password", U::ChangePassword, SMALL, Hashing),
+    user(Put, "/api/user/v1/users/{userId}/pin", "change_pin", U::ChangePin, SMALL, Hashing),
+    user(Post, "/api/user/v1/users/{userId}/pin/reset", "reset_pin", U::ResetPin, Ignored, Hashing),
+    user(Get, "/api/user/v1/users/{userId}/devices", "devices", U::Devices, Ignored, Store),
+    user(Delete, "/api/user/v1/users/{userId}/devices", "clear_devices", U::ClearDevices, Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/devices/{deviceId}", "device", U::Device, Ignored, Store),
+    user(Delete, "/api/user/v1/users/{userId}/devices/{deviceId}", "remove_device", U::RemoveDevice, Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/sessions", "sessions", U::Sessions, Ignored, Store),
+    user(Delete, "/api/user/v1/users/{userId}/sessions", "end_sessions", U::EndSessions, Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/sessions/{sessionId}", "session", U::Session, Ignored, Store),
+    user(Delete, "/api/user/v1/users/{userId}/sessions/{sessionId}", "end_session", U::EndSession, Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/offers", "offers", U::Offers, Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/export", "export", U::Export, Ignored, Store),
+    // Playback (interface, parts 4.4 to 4.8).
+    user(Post, "/api/entitlement/v2/asset/{assetId}", "entitlement", U::Entitlement, SMALL, Hashing),
+    user(Post, "/api/playback/v2/preflight/asset/{assetId}", "preflight", U::Preflight, Ignored, Store),
+    user(Post, "/api/playback/v1/preflight/asset/{assetId}", "preflight_v1", U::Preflight, Ignored, Store),
+    user(Post, "/api/playback/v1/widevine/license", "license_widevine", U::License(Drm::Widevine), CHALLENGE, Upstream),
+    user(Post, "/api/playback/v1/playready/license", "license_playready", U::License(Drm::Playready), CHALLENGE, Upstream),
+    user(Post, "/api/playback/v1/fairplay/license", "license_fairplay", U::License(Drm::Fairplay), CHALLENGE, Upstream),
+    user(Post, "/api/playback/v1/clearkey/license", "license_clearkey", U::License(Drm::Clearkey), CHALLENGE, Upstream),
+    partner(Get, "/api/playback/v1/fairplay/certificate", "fairplay_certificate", P::FairplayCertificate, Ignored, Memory),
+    user(Post, "/api/playback/v1/heartbeat", "heartbeat", U::Heartbeat, Ignored, Memory),
+    user(Delete, "/api/playback/v1/heartbeat", "end_playback", U::EndPlayback, Ignored, Store),
+    user(Post, "/api/tracker/v1/telemetry-events", "telemetry", U::Telemetry, EVENTS, Store),
+    open("/origin/v1/{token}/{*path}", "origin", OpenRoute::Origin, Store),
+];
+
+/// The routes of the operations listener and of the local administration socket.
+#[rustfmt::skip] // one route a line: it is read as a table
+pub static OPS: &[Route] = &[
+    open("/livez", "livez", OpenRoute::Livez, Memory),
+    open("/readyz", "readyz", OpenRoute::Readyz, Memory),
+    open("/metrics", "metrics", OpenRoute::Metrics, Memory),
+    ops(Get, "/admin/v1/clock", "admin_read_clock", O::ReadClock, Ignored, Memory),
+    ops(Put, "/admin/v1/clock", "admin_move_clock", O::MoveClock, SMALL, Memory),
+    ops(Delete, "/admin/v1/clock", "admin_reset_clock", O::ResetClock, Ignored, Memory),
+    ops(Get, "/admin/v1/partners", "admin_partners", O::Partners, Ignored, Store),
+    ops(Post, "/admin/v1/partners", "admin_add_partner", O::AddPartner, SMALL, Store),
+    ops(Delete, "/admin/v1/partners/{partner}", "admin_remove_partner", O::RemovePartner, Ignored, Store),
+    ops(Get, "/admin/v1/partners/{partner}/tokens", "admin_partner_tokens", O::PartnerTokens, Ignored, Store),
+    ops(Post, "/admin/v1/partners/{partner}/tokens", "admin_add_partner_token", O::AddPartnerToken, Ignored, Store),
+    ops(Delete, "/admin/v1/partners/{partner}/tokens/{token}", "admin_revoke_partner_token", O::RevokePartnerToken, Ignored, Store),
+    ops(Get, "/admin/v1/operators", "admin_operators", O::Operators, Ignored, Store),
+    ops(Post, "/admin/v1/operators", "admin_add_operator", O::AddOperator, SMALL, Store),
+    ops(Delete, "/admin/v1/operators/{operator}", "admin_revoke_operator", O::RevokeOperator, Ignored, Store),
+    ops(Get, "/admin/v1/catalog", "admin_export_catalog", O::ExportCatalog, Ignored, Store),
+    ops(Post, "/admin/v1/catalog/import", "admin_import_catalog", O::ImportCatalog, CATALOG, Bulk),
+    ops(Post, "/admin/v1/epg/import", "admin_import_guide", O::ImportGuide, GUIDE, Bulk),
+    ops(Get, "/admin/v1/users", "admin_users", O::Users, Ignored, Store),
+    ops(Post, "/admin/v1/users", "admin_add_user", O::AddUser, SMALL, Hashing),
+    ops(Get, "/admin/v1/users/{user}", "admin_show_user", O::ShowUser, Ignored, Store),
+    ops(Put, "/admin/v1/users/{user}", "admin_change_user", O::ChangeUser, SMALL, Hashing),
+    ops(Delete, "/admin/v1/users/{user}", "admin_remove_user", O::RemoveUser, Ignored, Store),
+    ops(Get, "/admin/v1/users/{user}/grants", "admin_grants", O::Grants, Ignored, Store),
+    ops(Put, "/admin/v1/users/{user}/grants/{offer}", "admin_grant", O::Grant, SMALL, Store),
+    ops(Delete, "/admin/v1/users/{user}/grants/{offer}", "admin_revoke_grant", O::RevokeGrant, Ignored, Store),
+    ops(Put, "/admin/v1/users/{user}/pin", "admin_set_pin", O::SetPin, SMALL, Hashing),
+    ops(Get, "/admin/v1/users/{user}/sessions", "admin_user_sessions", O::UserSessions, Ignored, Store),
+    ops(Post, "/admin/v1/users/{user}/logout", "admin_logout_user", O::LogoutUser, Ignored, Store),
+    ops(Delete, "/admin/v1/users/{user}/devices", "admin_clear_devices", O::ClearUserDevices, Ignored, Store),
+    ops(Get, "/admin/v1/users/{user}/why/{asset}", "admin_why", O::Why, Ignored, Store),
+    ops(Get, "/admin/v1/mail", "admin_mails", O::Mails, Ignored, Store),
+    ops(Get, "/admin/v1/mail/{mail}", "admin_show_mail", O::ShowMail, Ignored, Store),
+    ops(Post, "/admin/v1/mail/test", "admin_test_mail", O::TestMail, SMALL, Upstream),
+    ops(Get, "/admin/v1/sessions", "admin_playback_sessions", O::PlaybackSessions, Ignored, Memory),
+    ops(Delete, "/admin/v1/sessions/{session}", "admin_end_playback_session", O::EndPlaybackSession, Ignored, Store),
+    ops(Get, "/admin/v1/telemetry/events", "admin_export_telemetry", O::ExportTelemetry, Ignored, Bulk),
+    ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", O::ReportTelemetry, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/verify", "admin_verify_store", O::VerifyStore, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", O::RebuildStore, Ignored, Bulk),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::types::Role;
+
+    #[test]
+    fn labels_are_unique_and_metric_safe() {
+        let mut seen = HashSet::new();
+        for route in PUBLIC.iter().chain(OPS) {
+            assert!(seen.insert(route.label), "{}", route.label);
+            assert!(
+                route
+                    .label
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            );
+        }
+    }
+
+    #[test]
+    fn administration_is_never_public() {
+        for route in PUBLIC {
+            assert!(
+                !matches!(route.target, Target::Operator(_)),
+                "{}",
+                route.label
+            );
+            assert!(route.pattern.starts_with("/api/") || route.pattern.starts_with("/origin/"));
+        }
+        for route in OPS.iter().filter(|r| r.pattern.starts_with("/admin/")) {
+            assert!(
+                matches!(route.target, Target::Operator(_)),
+                "{}",
+                route.label
+            );
+            assert!(
+                route
+                    .roles()
+                    .is_some_and(|roles| roles.contains(&Role::Admin))
+            );
+        }
+    }
+
+    #[test]
+    fn a_deprecated_route_names_one_that_exists() {
+        for route in PUBLIC {
+            if let Some(successor) = route.deprecated {
+                assert!(
+                    PUBLIC
+                        .iter()
+                        .any(|r| r.pattern == successor && r.deprecated.is_none())
+                );
+            }
+        }
+    }
+}

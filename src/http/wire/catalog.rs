@@ -1,0 +1,202 @@
+//! The catalogue for clients, and what an import reports.
+
+use serde::Serialize;
+
+use crate::domain::catalog::{Asset, Change, Difference, ExtendedRights, Livestream, Window};
+use crate::domain::catalog::{MemberChange, What};
+use crate::domain::schedule::Image;
+
+/// A picture (interface part 2.2).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageReply<'a> {
+    r#type: &'a str,
+    default: bool,
+    filename: &'a str,
+    embedded_text: bool,
+}
+
+impl<'a> From<&'a Image> for ImageReply<'a> {
+    fn from(image: &'a Image) -> Self {
+        Self {
+            r#type: &image.kind,
+            default: image.default,
+            filename: &image.filename,
+            embedded_text: image.embedded_text,
+        }
+    }
+}
+
+fn images(images: &[Image]) -> Vec<ImageReply<'_>> {
+    images.iter().map(ImageReply::from).collect()
+}
+
+/// What a broadcast allows besides being watched, by default.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtendedRightsReply {
+    pause: bool,
+    rewind: bool,
+    fast_forward: bool,
+}
+
+/// A livestream. The rights are those of its broadcasts unless the schedule says otherwise.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LivestreamReply<'a> {
+    id: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<ImageReply<'a>>,
+    zone: &'static str,
+    live_rights: bool,
+    catchup_days: u16,
+    start_over: bool,
+    extended_rights: ExtendedRightsReply,
+    encrypted: bool,
+    protocols: Vec<&'static str>,
+}
+
+impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
+    fn from(livestream: &'a Livestream) -> Self {
+        let ExtendedRights {
+            pause,
+            rewind,
+            fast_forward,
+        } = livestream.extended;
+        Self {
+            id: livestream.id.as_str(),
+            name: &livestream.name,
+            images: images(&livestream.images),
+            zone: livestream.zone.name(),
+            live_rights: livestream.live_rights,
+            catchup_days: livestream.catchup_days,
+            start_over: livestream.start_over,
+            extended_rights: ExtendedRightsReply {
+                pause,
+                rewind,
+                fast_forward,
+            },
+            encrypted: livestream.encrypted,
+            protocols: livestream.playlist.0.keys().map(|p| p.as_str()).collect(),
+        }
+    }
+}
+
+/// A stretch of time; an end that is absent is open.
+#[derive(Serialize)]
+pub struct WindowReply {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<i64>,
+}
+
+/// A video on demand.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssetReply<'a> {
+    id: &'a str,
+    title: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<ImageReply<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pg_age: Option<u8>,
+    /// Absent where it is always available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available: Option<WindowReply>,
+    encrypted: bool,
+    protocols: Vec<&'static str>,
+}
+
+impl<'a> From<&'a Asset> for AssetReply<'a> {
+    fn from(asset: &'a Asset) -> Self {
+        let Window { from, to } = asset.available;
+        let bounded = from.is_some() || to.is_some();
+        Self {
+            id: asset.id.as_str(),
+            title: &asset.title,
+            images: images(&asset.images),
+            pg_age: asset.pg_age,
+            available: bounded.then(|| WindowReply {
+                from: from.map(|at| at.0),
+                to: to.map(|at| at.0),
+            }),
+            encrypted: asset.encrypted,
+            protocols: asset.playlist.0.keys().map(|p| p.as_str()).collect(),
+        }
+    }
+}
+
+/// What an import has changed, or would change.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportReply {
+    dry_run: bool,
+    added: usize,
+    changed: usize,
+    removed: usize,
+    unchanged: usize,
+    changes: Vec<ChangeLine>,
+}
+
+/// One thing that changes.
+#[derive(Serialize)]
+pub struct ChangeLine {
+    kind: &'static str,
+    /// Its id; of a rule, what it says.
+    id: String,
+    change: &'static str,
+    /// The members that differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<MemberLine>,
+    /// All of it for a person to read.
+    text: String,
+}
+
+/// A member that differs.
+#[derive(Serialize)]
+pub struct MemberLine {
+    member: &'static str,
+    before: String,
+    after: String,
+}
+
+impl ImportReply {
+    /// The report of an import.
+    #[must_use]
+    pub fn new(difference: Difference, dry_run: bool) -> Self {
+        let lines: Vec<ChangeLine> = difference.changes.into_iter().map(line).collect();
+        let count = |what| lines.iter().filter(|line| line.change == what).count();
+        Self {
+            dry_run,
+            added: count("added"),
+            changed: count("changed"),
+            removed: count("removed"),
+            unchanged: difference.unchanged,
+            changes: lines,
+        }
+    }
+}
+
+fn line(change: Change) -> ChangeLine {
+    let text = change.to_string();
+    let Change { kind, id, what } = change;
+    let (change, members) = match what {
+        What::Added => ("added", Vec::new()),
+        What::Removed => ("removed", Vec::new()),
+        What::Changed(members) => ("changed", members),
+    };
+    let member = |change: MemberChange| MemberLine {
+        member: change.member,
+        before: change.before,
+        after: change.after,
+    };
+    ChangeLine {
+        kind: kind.as_str(),
+        id,
+        change,
+        members: members.into_iter().map(member).collect(),
+        text,
+    }
+}

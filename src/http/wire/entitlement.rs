@@ -1,0 +1,137 @@
+//! What users have been given, and a decision on rights explained.
+
+use serde::Serialize;
+
+use crate::domain::catalog::{Offer, OfferKind, Snapshot};
+use crate::domain::entitlement::{Explained, Grant, Step};
+use crate::http::situations::denial;
+use crate::types::UnixSeconds;
+
+/// An offer that the user has or had.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferReply {
+    offer_id: String,
+    /// Absent for an offer that has left the catalogue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<&'static str>,
+    /// `active`, `expired` or `revoked`.
+    state: &'static str,
+    /// Absent for what belongs to everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purchased_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expiry: Option<i64>,
+}
+
+impl OfferReply {
+    /// A grant as its user sees it.
+    #[must_use]
+    pub fn of_grant(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
+        Self {
+            offer_id: grant.offer.as_str().to_owned(),
+            r#type: snapshot
+                .offer(&grant.offer)
+                .map(|offer| offer.kind.as_str()),
+            state: state(grant, now),
+            purchased_at: Some(grant.purchased_at.0),
+            expiry: grant.expiry.map(|at| at.0),
+        }
+    }
+
+    /// The default offers that are everybody's now.
+    pub fn of_everybody(snapshot: &Snapshot, now: UnixSeconds) -> impl Iterator<Item = Self> {
+        let now_open = move |offer: &&std::sync::Arc<Offer>| {
+            offer.kind == OfferKind::Default && offer.sale.contains(now)
+        };
+        snapshot.offers().filter(now_open).map(|offer| Self {
+            offer_id: offer.id.as_str().to_owned(),
+            r#type: Some(offer.kind.as_str()),
+            state: "active",
+            purchased_at: None,
+            expiry: offer.sale.to.map(|at| at.0),
+        })
+    }
+}
+
+fn state(grant: &Grant, now: UnixSeconds) -> &'static str {
+    if grant.is_active(now) {
+        "active"
+    } else if grant.revoked.is_some() {
+        "revoked"
+    } else {
+        "expired"
+    }
+}
+
+/// A grant as operators see it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GrantLine {
+    #[serde(flatten)]
+    offer: OfferReply,
+    /// The operator; absent for the machine's administrator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granted_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_by: Option<String>,
+}
+
+impl GrantLine {
+    /// A grant as operators see it.
+    #[must_use]
+    pub fn new(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
+        let revoked = grant.revoked;
+        Self {
+            offer: OfferReply::of_grant(grant, snapshot, now),
+            granted_by: grant.granted_by.map(|id| id.to_string()),
+            revoked_at: revoked.map(|revoked| revoked.at.0),
+            revoked_by: revoked
+                .and_then(|revoked| revoked.by)
+                .map(|id| id.to_string()),
+        }
+    }
+}
+
+/// A decision on rights with its steps.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WhyReply {
+    /// Whether the user gets an entitlement, perhaps after the PIN.
+    granted: bool,
+    /// The code of the denial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pin_needed: Option<bool>,
+    steps: Vec<StepLine>,
+}
+
+/// One thing that was looked at.
+#[derive(Serialize)]
+pub struct StepLine {
+    check: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+    finding: String,
+    passed: bool,
+}
+
+impl From<Explained> for WhyReply {
+    fn from(explained: Explained) -> Self {
+        let line = |step: Step| StepLine {
+            check: step.check,
+            subject: step.subject,
+            finding: step.finding,
+            passed: step.passed,
+        };
+        Self {
+            granted: explained.denied.is_none(),
+            code: explained.denied.map(|denied| denial(denied).as_str()),
+            pin_needed: explained.pin_needed,
+            steps: explained.steps.into_iter().map(line).collect(),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Types of the wire, one file per resource: what a body looks like, and nothing else. They are made
+//! from what the domain returns and never enter a table.
+
+pub mod catalog;
+pub mod entitlement;
+pub mod guide;
+pub mod login;
+pub mod m3u;
+pub mod mail;
+pub mod partners;
+pub mod playback;
+pub mod report;
+pub mod telemetry;
+pub mod users;
+pub mod xmltv;

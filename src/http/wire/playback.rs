@@ -1,0 +1,295 @@
+//! Bodies of entitlement, preflight, license, devices and sessions.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use data_encoding::{BASE64, BASE64URL_NOPAD};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::playback::{Issued, Registered, SessionView};
+use crate::http::error::ApiError;
+use crate::http::json::Object;
+use crate::http::wire::users::LoginLine;
+use crate::types::{AssetId, SessionId, UserId};
+
+/// The program of a livestream that an entitlement was asked at.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgramBody {
+    broadcast_id: String,
+    stop: i64,
+}
+
+/// 200 of entitlement.
+#[derive(Serialize)]
+pub struct EntitlementBody<'a> {
+    token: &'a str,
+    expires: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<ProgramBody>,
+}
+
+impl<'a> EntitlementBody<'a> {
+    /// The body of an issued token.
+    #[must_use]
+    pub fn of(issued: &'a Issued) -> Self {
+        let program = issued.program.as_ref().map(|(id, stop)| ProgramBody {
+            broadcast_id: id.as_str().to_owned(),
+            stop: stop.0,
+        });
+        Self {
+            token: issued.token.reveal(),
+            expires: issued.expires.0,
+            program,
+        }
+    }
+}
+
+/// 200 of preflight.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreflightBody {
+    /// Where the manifest is.
+    pub playlist: String,
+    /// Where licenses are; absent for what is not encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub license: Option<String>,
+    /// Where heartbeats go.
+    pub heartbeat: String,
+    /// Seconds between two of them.
+    pub heartbeat_interval: u32,
+    /// What the client sends again on license and heartbeat calls, unchanged.
+    pub headers: BTreeMap<String, String>,
+    /// Where FairPlay's certificate is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+}
+
+/// Key ids that one Clear Key request may ask for: more than any asset has.
+const KIDS_MAX: usize = 64;
+
+/// A license request of Clear Key, as the EME specification writes it.
+#[derive(Debug, Deserialize)]
+struct ClearKeyRequest<'a> {
+    #[serde(borrow)]
+    kids: Vec<Cow<'a, str>>,
+}
+
+/// The key ids of a Clear Key request.
+///
+/// # Errors
+/// `INVALID_REQUEST` for what is no such request.
+pub fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
+    // The same rules as for every other body: one object, no member twice, bounded depth.
+    Object::read(challenge)?;
+    let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
+        .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
+    if request.kids.is_empty() || request.kids.len() > KIDS_MAX {
+        return Err(ApiError::field("kids", "must have 1 to 64 key ids"));
+    }
+    request
+        .kids
+        .iter()
+        .map(|kid| {
+            let bytes = BASE64URL_NOPAD.decode(kid.as_bytes()).ok()?;
+            bytes.try_into().ok()
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| ApiError::field("kids", "a key id is 16 bytes in base64url"))
+}
+
+/// A key in a Clear Key license.
+#[derive(Serialize)]
+struct ClearKey {
+    kty: &'static str,
+    kid: String,
+    k: String,
+}
+
+/// A Clear Key license, as the EME specification writes it.
+#[derive(Serialize)]
+pub struct ClearKeyBody {
+    keys: Vec<ClearKey>,
+    r#type: &'static str,
+}
+
+impl ClearKeyBody {
+    /// The license of these key ids and keys.
+    #[must_use]
+    pub fn of(keys: &[([u8; 16], [u8; 16])]) -> Self {
+        let key = |(kid, key): &([u8; 16], [u8; 16])| ClearKey {
+            kty: "oct",
+            kid: BASE64URL_NOPAD.encode(kid),
+            k: BASE64URL_NOPAD.encode(key),
+        };
+        Self {
+            keys: keys.iter().map(key).collect(),
+            r#type: "temporary",
+        }
+    }
+}
+
+/// What a license server of others is told, in its header for custom data.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CustomData<'a> {
+    user_id: String,
+    session_id: String,
+    asset_id: &'a str,
+}
+
+/// The custom data of a challenge: JSON in base64, since an asset id may be any text.
+///
+/// # Errors
+/// `INTERNAL` if it cannot be written as JSON.
+pub fn custom_data(user: UserId, session: SessionId, asset: &AssetId) -> Result<String, ApiError> {
+    let data = CustomData {
+        user_id: user.to_string(),
+        session_id: session.to_string(),
+        asset_id: asset.as_str(),
+    };
+    let json = serde_json::to_vec(&data).map_err(ApiError::internal)?;
+    Ok(BASE64.encode(&json))
+}
+
+/// A registered device.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceBody {
+    device_id: String,
+    device_platform: String,
+    device_type: String,
+    device_model: String,
+    since: i64,
+    last_start: i64,
+}
+
+impl From<Registered> for DeviceBody {
+    fn from(registered: Registered) -> Self {
+        let device = registered.device;
+        Self {
+            device_id: device.id.as_str().to_owned(),
+            device_platform: device.platform,
+            device_type: device.kind,
+            device_model: device.model,
+            since: registered.since.0,
+            last_start: registered.latest.0,
+        }
+    }
+}
+
+/// A session of a user.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum SessionBody {
+    /// Of a login.
+    Login(LoginLine),
+    /// Of playback.
+    Playback(Box<PlaybackSessionBody>),
+}
+
+/// A playback session.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaybackSessionBody {
+    session_id: String,
+    /// For operators, who see those of everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+    asset_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broadcast_id: Option<String>,
+    device_id: String,
+    device_model: String,
+    device_platform: String,
+    device_type: String,
+    drm: &'static str,
+    protocol: &'static str,
+    since: i64,
+    last_seen: i64,
+    bitrate: u64,
+    resolution_width: u32,
+    resolution_height: u32,
+}
+
+impl PlaybackSessionBody {
+    /// A session for its user.
+    #[must_use]
+    pub fn own(view: SessionView) -> Self {
+        let (width, height) = view.resolution;
+        Self {
+            session_id: view.id.to_string(),
+            user_id: None,
+            asset_id: view.asset.as_str().to_owned(),
+            broadcast_id: view.program.map(|id| id.as_str().to_owned()),
+            device_id: view.device.id.as_str().to_owned(),
+            device_model: view.device.model,
+            device_platform: view.device.platform,
+            device_type: view.device.kind,
+            drm: view.drm.as_str(),
+            protocol: view.protocol.as_str(),
+            since: view.since.0,
+            last_seen: view.seen.0,
+            bitrate: view.bitrate,
+            resolution_width: width,
+            resolution_height: height,
+        }
+    }
+
+    /// A session for an operator.
+    #[must_use]
+    pub fn anybodys(view: SessionView) -> Self {
+        let user = view.user.to_string();
+        Self {
+            user_id: Some(user),
+            ..Self::own(view)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clear_key_speaks_as_the_specification() {
+        let ids = clear_key_ids(br#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"type":"temporary"}"#);
+        let mut kid = [0; 16];
+        kid[15] = 1;
+        assert_eq!(ids.unwrap(), [kid]);
+        let license = serde_json::to_value(ClearKeyBody::of(&[(kid, [0xff; 16])])).unwrap();
+        assert_eq!(
+            license,
+            serde_json::json!({
+                "keys": [{
+                    "kty": "oct",
+                    "kid": "AAAAAAAAAAAAAAAAAAAAAQ",
+                    "k": "_____________________w",
+                }],
+                "type": "temporary",
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_no_clear_key_request_is_refused() {
+        let many = format!(
+            r#"{{"kids":[{}]}}"#,
+            vec![r#""AAAAAAAAAAAAAAAAAAAAAQ""#; 65].join(",")
+        );
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            r#"{"kids":[]}"#,
+            r#"{"kids":"AAAAAAAAAAAAAAAAAAAAAQ"}"#,
+            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ=="]}"#,
+            r#"{"kids":["AAAA"]}"#,
+            r#"{"kids":[1]}"#,
+            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"kids":[]}"#,
+            &many,
+        ] {
+            assert!(clear_key_ids(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

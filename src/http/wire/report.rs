@@ -1,0 +1,82 @@
+//! The report of a guide's import, for operators and their programs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::domain::schedule::import::GuideError;
+use crate::domain::schedule::{ImportReport, Outcome, Unmapped};
+use crate::http::error::ImportProblem;
+
+/// What an import did, or would do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WireReport {
+    /// Whether nothing was changed because of `doubts`.
+    held: bool,
+    /// Whether nothing was changed because only a report was asked for.
+    dry_run: bool,
+    /// How many channels the guide names.
+    channels: u64,
+    /// How many programmes the guide has, those skipped included.
+    programmes: u64,
+    added: u64,
+    changed: u64,
+    removed: u64,
+    unchanged: u64,
+    /// How many rows were not taken, by kind.
+    skipped: BTreeMap<&'static str, u64>,
+    /// The lines of the first of them.
+    skipped_lines: BTreeMap<&'static str, Vec<u64>>,
+    /// How many programmes had a text or list that was cut.
+    shortened: u64,
+    /// Channels that the catalogue does not know, as livestream ids.
+    unmapped: Vec<String>,
+    /// Livestreams that were made, or would be.
+    created: Vec<String>,
+    /// Livestreams that had no broadcast before.
+    new_channels: Vec<String>,
+    /// Why it is, or without `accept` would have been, held.
+    doubts: Vec<String>,
+}
+
+impl From<&ImportReport> for WireReport {
+    fn from(report: &ImportReport) -> Self {
+        let ids = |channels: &[Unmapped]| channels.iter().map(|c| c.id.to_string()).collect();
+        let skipped = || report.skipped.iter();
+        Self {
+            held: report.outcome == Outcome::Held,
+            dry_run: report.outcome == Outcome::DryRun,
+            channels: report.channels,
+            programmes: report.programmes,
+            added: report.difference.added,
+            changed: report.difference.changed,
+            removed: report.difference.removed,
+            unchanged: report.difference.unchanged,
+            skipped: skipped()
+                .map(|(kind, rows)| (kind.as_str(), rows.count))
+                .collect(),
+            skipped_lines: skipped()
+                .map(|(kind, rows)| (kind.as_str(), rows.lines.clone()))
+                .collect(),
+            shortened: report.shortened,
+            unmapped: ids(&report.unmapped),
+            created: ids(&report.created),
+            new_channels: report.newly_seen.iter().map(ToString::to_string).collect(),
+            doubts: report.doubts.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// What is wrong with a guide, and where.
+#[must_use]
+pub fn problem(error: &GuideError) -> ImportProblem {
+    let line = match error {
+        GuideError::Truncated { line } | GuideError::Broken { line, .. } => Some(*line),
+        GuideError::Unreadable(_) | GuideError::NotAGuide(_) | GuideError::TooLarge(_) => None,
+    };
+    ImportProblem {
+        line,
+        message: error.to_string(),
+    }
+}

@@ -1,0 +1,493 @@
+//! Telemetry on the wire (interface, part 6): a batch as it is sent, the answer to it, an exported
+//! event, and what of an event's text the figures are made of.
+
+use std::borrow::Cow;
+
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserializer as _, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::domain::telemetry::{
+    EVENT_BYTES_MAX, EVENTS_MAX, Facts, NewEvent, Quality, QualityReport, StoredEvent, Taken,
+};
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::json::strict;
+
+/// From this size on a timestamp is in milliseconds: as seconds it would lie in the year 5138, and
+/// as milliseconds in March 1973.
+const MILLIS_FROM: i64 = 100_000_000_000;
+/// The end of the year 9999, in milliseconds.
+const TIMESTAMP_MAX: i64 = 253_402_300_799_999;
+
+/// An event that was not taken.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Rejected {
+    index: usize,
+    code: &'static str,
+    message: Cow<'static, str>,
+}
+
+/// A batch: the events that are well-formed, and why the others are not.
+#[derive(Debug)]
+pub struct Batch {
+    /// Those to be kept.
+    pub events: Vec<NewEvent>,
+    /// The others.
+    pub rejected: Vec<Rejected>,
+}
+
+/// The answer to a batch.
+#[derive(Debug, Serialize)]
+pub struct TakenBody {
+    accepted: u32,
+    duplicates: u32,
+    rejected: Vec<Rejected>,
+}
+
+impl TakenBody {
+    /// The answer.
+    #[must_use]
+    pub const fn new(taken: Taken, rejected: Vec<Rejected>) -> Self {
+        Self {
+            accepted: taken.accepted,
+            duplicates: taken.duplicates,
+            rejected,
+        }
+    }
+}
+
+impl Batch {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` if it is no JSON array, `PAYLOAD_TOO_LARGE` if it has too many events. A
+    /// player drops its batch on either, so nothing else is an error of the whole.
+    pub fn read(body: &[u8]) -> Result<Self, ApiError> {
+        let texts = elements(body)?;
+        let mut batch = Self {
+            events: Vec::with_capacity(texts.len()),
+            rejected: Vec::new(),
+        };
+        for (index, text) in texts.into_iter().enumerate() {
+            match event(text.get()) {
+                Ok(event) => batch.events.push(event),
+                Err((code, message)) => batch.rejected.push(Rejected {
+                    index,
+                    code,
+                    message,
+                }),
+            }
+        }
+        Ok(batch)
+    }
+}
+
+/// The texts of a JSON array's elements. Beyond the most that a batch may have they are counted
+/// only: a megabyte has room for half a million.
+struct Elements;
+
+impl<'de> Visitor<'de> for Elements {
+    type Value = (Vec<&'de RawValue>, usize);
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an array of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        let mut more = 0;
+        while texts.len() < EVENTS_MAX {
+            match seq.next_element()? {
+                Some(text) => texts.push(text),
+                None => return Ok((texts, 0)),
+            }
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            more += 1;
+        }
+        Ok((texts, more))
+    }
+}
+
+fn elements(body: &[u8]) -> Result<Vec<&RawValue>, ApiError> {
+    if body.starts_with(&[0xef, 0xbb, 0xbf]) {
+        return Err(ApiError::field(
+            "body",
+            "must not begin with a byte order mark",
+        ));
+    }
+    let mut from = serde_json::Deserializer::from_slice(body);
+    let read = from
+        .deserialize_seq(Elements)
+        .and_then(|elements| from.end().map(|()| elements));
+    // The parser's words name positions and kinds of tokens, never content.
+    let (texts, more) =
+        read.map_err(|error| ApiError::field("body", format!("must be a JSON array: {error}")))?;
+    if more > 0 {
+        let message = format!("a batch has at most {EVENTS_MAX} events");
+        return Err(ApiError::new(ErrorCode::PayloadTooLarge, message));
+    }
+    Ok(texts)
+}
+
+type Refusal = (&'static str, Cow<'static, str>);
+
+fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {
+    ("INVALID_EVENT", message.into())
+}
+
+/// Reads one event.
+///
+/// Decision: one that is too large is refused by itself, as one that is malformed is: a 413 would
+/// lose the batch, and be sent again by nobody.
+fn event(text: &str) -> Result<NewEvent, Refusal> {
+    if text.len() > EVENT_BYTES_MAX {
+        let message = format!("an event has at most {EVENT_BYTES_MAX} bytes");
+        return Err(("EVENT_TOO_LARGE", message.into()));
+    }
+    let Value::Object(members) = strict(text.as_bytes()).map_err(invalid)? else {
+        return Err(invalid("must be an object"));
+    };
+    for name in ["source", "component"] {
+        if member(&members, name).is_some_and(|value| !value.is_string()) {
+            return Err(invalid(format!("{name}: must be a string")));
+        }
+    }
+    for name in ["context", "extra"] {
+        if member(&members, name).is_some_and(|value| !value.is_object()) {
+            return Err(invalid(format!("{name}: must be an object")));
+        }
+    }
+    let timestamp = integer(&members, "timestamp")?;
+    let timestamp_millis = if timestamp < MILLIS_FROM {
+        timestamp.saturating_mul(1_000)
+    } else {
+        timestamp
+    };
+    if !(0..=TIMESTAMP_MAX).contains(&timestamp_millis) {
+        return Err(invalid(
+            "timestamp: must be seconds or milliseconds since 1970",
+        ));
+    }
+    let action = match member(&members, "action") {
+        None => return Err(invalid("action: is missing")),
+        Some(Value::String(action)) if !action.is_empty() => action.clone(),
+        Some(_) => return Err(invalid("action: must be a string that is not empty")),
+    };
+    Ok(NewEvent {
+        timestamp_millis,
+        sequence: integer(&members, "seqId")?,
+        action,
+        device: context(&members, "device_id").and_then(text_of),
+        json: one_line(text),
+    })
+}
+
+/// A member; `null` is as good as absent.
+fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    members.get(name).filter(|value| !value.is_null())
+}
+
+fn integer(members: &Map<String, Value>, name: &'static str) -> Result<i64, Refusal> {
+    match member(members, name) {
+        None => Err(invalid(format!("{name}: is missing"))),
+        Some(value) => value
+            .as_i64()
+            .ok_or_else(|| invalid(format!("{name}: must be an integer"))),
+    }
+}
+
+fn context<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    member(member(members, "context")?.as_object()?, name)
+}
+
+/// Some players write ids as numbers.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Line ends can only stand between tokens; as spaces they mean the same, and a line of an export
+/// is one event.
+fn one_line(text: &str) -> Vec<u8> {
+    let space = |byte| match byte {
+        b'\n' | b'\r' => b' ',
+        other => other,
+    };
+    text.bytes().map(space).collect()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportedEvent<'a> {
+    user_id: String,
+    partner_id: String,
+    received_timestamp: i64,
+    clock_skew: i64,
+    event: &'a RawValue,
+}
+
+/// Appends an event as a line of an export.
+///
+/// # Errors
+/// What is kept is no JSON; that would be a defect.
+pub fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    let line = ExportedEvent {
+        user_id: event.sender.user.to_string(),
+        partner_id: event.sender.partner.to_string(),
+        received_timestamp: event.received.0,
+        clock_skew: event.clock_skew(),
+        event: serde_json::from_slice(&event.json)?,
+    };
+    serde_json::to_writer(&mut *out, &line)?;
+    out.push(b'\n');
+    Ok(())
+}
+
+/// What of an event's text the figures are made of.
+#[must_use]
+pub fn facts(json: &[u8]) -> Option<Facts> {
+    let members: Map<String, Value> = serde_json::from_slice(json).ok()?;
+    let text = |name| context(&members, name).and_then(text_of);
+    let number = |name| context(&members, name).and_then(Value::as_f64);
+    Some(Facts {
+        action: member(&members, "action")?.as_str()?.to_owned(),
+        asset: text("asset_id"),
+        device: text("device_id"),
+        buffering: text("playback_buffering_type"),
+        duration: number("duration"),
+        bitrate: number("playback_bitrate"),
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QualityRow<'a> {
+    minute: i64,
+    asset_id: Option<&'a str>,
+    starts: u32,
+    startup_millis: Option<f64>,
+    rebuffering_ratio: f64,
+    mean_bitrate: Option<f64>,
+    errors: u32,
+    streams: u32,
+}
+
+/// A report of quality.
+#[derive(Serialize)]
+pub struct QualityBody<'a> {
+    rows: Vec<QualityRow<'a>>,
+    /// Whether the report was cut at its most rows.
+    cut: bool,
+}
+
+impl<'a> From<&'a QualityReport> for QualityBody<'a> {
+    fn from(report: &'a QualityReport) -> Self {
+        let row = |quality: &'a Quality| QualityRow {
+            minute: quality.minute.0,
+            asset_id: quality.asset.as_deref(),
+            starts: quality.starts,
+            startup_millis: quality.startup_millis,
+            rebuffering_ratio: quality.rebuffering_ratio,
+            mean_bitrate: quality.mean_bitrate,
+            errors: quality.errors,
+            streams: quality.streams,
+        };
+        Self {
+            rows: report.rows.iter().map(row).collect(),
+            cut: report.cut,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = r#"{
+        "timestamp": 1800000000, "source": "APP_ACTION", "component": "player/core",
+        "action": "playback_buffering", "seqId": 4,
+        "context": {"playback_buffering_type": "initial", "duration": 812.5, "asset_id": "news",
+            "playback_bitrate": 3500000, "device_id": "tv-1", "later": [1, {"a": null}]},
+        "extra": {"player_version": "1.2"}, "unknown": true
+    }"#;
+
+    fn batch(body: &str) -> Batch {
+        match Batch::read(body.as_bytes()) {
+            Ok(batch) => batch,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    fn rejected(event: &str) -> (&'static str, String) {
+        let mut batch = batch(&format!("[{SAMPLE},{event}]"));
+        assert_eq!(batch.events.len(), 1, "{event}");
+        let refused = batch.rejected.pop().unwrap();
+        assert_eq!(refused.index, 1);
+        (refused.code, refused.message.into_owned())
+    }
+
+    #[test]
+    fn an_event_is_read_and_kept_as_sent() {
+        let batch = batch(&format!(" [ {SAMPLE} ]\n"));
+        assert!(batch.rejected.is_empty());
+        let event = &batch.events[0];
+        assert_eq!(event.timestamp_millis, 1_800_000_000_000);
+        assert_eq!(
+            (event.sequence, event.action.as_str()),
+            (4, "playback_buffering")
+        );
+        assert_eq!(event.device.as_deref(), Some("tv-1"));
+        assert_eq!(event.json, SAMPLE.replace('\n', " ").as_bytes());
+        let facts = facts(&event.json).unwrap();
+        assert_eq!(facts.asset.as_deref(), Some("news"));
+        assert_eq!(facts.buffering.as_deref(), Some("initial"));
+        assert_eq!(
+            (facts.duration, facts.bitrate),
+            (Some(812.5), Some(3_500_000.0))
+        );
+    }
+
+    #[test]
+    fn seconds_and_milliseconds_are_told_apart_by_size() {
+        for (sent, millis) in [
+            ("0", 0),
+            ("99999999999", 99_999_999_999_000),
+            ("100000000000", 100_000_000_000),
+            ("1800000000123", 1_800_000_000_123),
+        ] {
+            let text = format!(r#"[{{"timestamp":{sent},"action":"a","seqId":0}}]"#);
+            assert_eq!(batch(&text).events[0].timestamp_millis, millis);
+        }
+    }
+
+    #[test]
+    fn one_bad_event_loses_itself_alone() {
+        for (event, said) in [
+            ("3", "must be an object"),
+            ("null", "must be an object"),
+            ("{}", "timestamp: is missing"),
+            (r#"{"timestamp":1}"#, "action: is missing"),
+            (r#"{"timestamp":1,"action":"a"}"#, "seqId: is missing"),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":null}"#,
+                "seqId: is missing",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":"1"}"#,
+                "seqId: must be",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":1.0}"#,
+                "seqId: must be",
+            ),
+            (
+                r#"{"timestamp":1e3,"action":"a","seqId":1}"#,
+                "timestamp: must",
+            ),
+            (
+                r#"{"timestamp":-0,"action":"a","seqId":1}"#,
+                "timestamp: must",
+            ),
+            (r#"{"timestamp":-1,"action":"a","seqId":1}"#, "since 1970"),
+            (
+                r#"{"timestamp":9223372036854775807,"action":"a","seqId":1}"#,
+                "since 1970",
+            ),
+            (
+                r#"{"timestamp":18446744073709551616,"action":"a","seqId":1}"#,
+                "timestamp:",
+            ),
+            (
+                r#"{"timestamp":1,"action":"","seqId":1}"#,
+                "action: must be",
+            ),
+            (
+                r#"{"timestamp":1,"action":["a"],"seqId":1}"#,
+                "action: must be",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":1,"source":1}"#,
+                "source:",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":1,"component":{}}"#,
+                "component:",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":1,"context":"x"}"#,
+                "context:",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":1,"extra":[]}"#,
+                "extra:",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":1,"seqId":2}"#,
+                "twice",
+            ),
+            (
+                r#"{"timestamp":1,"action":"a","seqId":1,"x":1e999}"#,
+                "number",
+            ),
+            (&format!("{}{}", "[".repeat(40), "]".repeat(40)), "deeply"),
+        ] {
+            let (code, message) = rejected(event);
+            assert_eq!(code, "INVALID_EVENT");
+            assert!(message.contains(said), "{event}: {message}");
+        }
+        let optional = r#"[{"timestamp":1,"action":"a","seqId":-1,"context":null,"extra":null}]"#;
+        assert_eq!(batch(optional).events.len(), 1);
+    }
+
+    #[test]
+    fn an_event_over_its_bound_is_refused_by_itself() {
+        let filled = |length: usize| {
+            let head = r#"{"timestamp":1,"action":"a","seqId":1,"x":""#;
+            let tail = r#""}"#;
+            let filling = "y".repeat(length - head.len() - tail.len());
+            format!("{head}{filling}{tail}")
+        };
+        let whole = filled(EVENT_BYTES_MAX);
+        assert_eq!(batch(&format!("[{whole}]")).events.len(), 1);
+        assert_eq!(rejected(&filled(EVENT_BYTES_MAX + 1)).0, "EVENT_TOO_LARGE");
+    }
+
+    #[test]
+    fn what_is_no_array_is_refused_whole() {
+        for body in [
+            "",
+            "{}",
+            "null",
+            "\"x\"",
+            "[",
+            "[{]",
+            "[1,]",
+            "[] []",
+            "[]x",
+            "[\"\\x\"]",
+            "\u{feff}[]",
+        ] {
+            let error = Batch::read(body.as_bytes()).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidRequest, "{body}");
+        }
+        assert!(Batch::read(b"[\"\xff\"]").is_err());
+        assert!(batch("[]").events.is_empty());
+    }
+
+    #[test]
+    fn a_batch_has_at_most_500_events() {
+        let of = |count: usize| format!("[{}]", vec![SAMPLE; count].join(","));
+        assert_eq!(batch(&of(500)).events.len(), 500);
+        let error = Batch::read(of(501).as_bytes()).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PayloadTooLarge);
+        // What is no JSON at all is that first.
+        let broken = format!("[{}", vec!["1"; 501].join(","));
+        let error = Batch::read(broken.as_bytes()).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidRequest);
+    }
+}

@@ -1,0 +1,257 @@
+//! The schedule as XMLTV, made as it is sent. Reading XMLTV is for the domain's import.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use tokio::task::JoinHandle;
+
+use crate::domain::catalog::Livestream;
+use crate::domain::schedule::{Broadcast, Image, Schedule, ScheduleError};
+use crate::http::stream::BodyError;
+use crate::types::UnixSeconds;
+
+/// An export on its way. Each livestream's programmes are read on the pool of blocking threads when
+/// the client has taken those before, so that a slow client holds no thread.
+pub struct Export {
+    schedule: Arc<Schedule>,
+    /// What comes first: the channels.
+    head: Option<Bytes>,
+    left: std::vec::IntoIter<Arc<Livestream>>,
+    reading: Option<JoinHandle<Result<String, ScheduleError>>>,
+    done: bool,
+}
+
+impl Export {
+    /// The schedule of these livestreams.
+    #[must_use]
+    pub fn new(schedule: Arc<Schedule>, livestreams: Vec<Arc<Livestream>>) -> Self {
+        Self {
+            schedule,
+            head: Some(channels(&livestreams).into()),
+            left: livestreams.into_iter(),
+            reading: None,
+            done: false,
+        }
+    }
+}
+
+impl Body for Export {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if let Some(head) = this.head.take() {
+            return Poll::Ready(Some(Ok(Frame::data(head))));
+        }
+        loop {
+            if let Some(reading) = &mut this.reading {
+                let programmes = ready!(Pin::new(reading).poll(cx));
+                this.reading = None;
+                let programmes = programmes??;
+                if !programmes.is_empty() {
+                    return Poll::Ready(Some(Ok(Frame::data(programmes.into()))));
+                }
+            }
+            let Some(livestream) = this.left.next() else {
+                let last = (!this.done).then_some(Ok(Frame::data(Bytes::from_static(b"</tv>\n"))));
+                this.done = true;
+                return Poll::Ready(last);
+            };
+            let schedule = Arc::clone(&this.schedule);
+            this.reading = Some(tokio::task::spawn_blocking(move || {
+                let broadcasts = schedule.broadcasts(&livestream.id)?;
+                Ok(programmes(livestream.id.as_str(), &broadcasts))
+            }));
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.done
+    }
+}
+
+fn channels(livestreams: &[Arc<Livestream>]) -> String {
+    let mut out = String::from(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<tv generator-info-name=\"Playgate\">\n",
+    );
+    for livestream in livestreams {
+        attributes(&mut out, "  <channel", &[("id", livestream.id.as_str())]);
+        out.push_str(">\n");
+        element(&mut out, "display-name", &livestream.name);
+        icons(&mut out, &livestream.images);
+        out.push_str("  </channel>\n");
+    }
+    out
+}
+
+fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
+    let mut out = String::new();
+    for Broadcast {
+        id: _,
+        start,
+        stop,
+        facts,
+    } in broadcasts
+    {
+        let (start, stop) = (time(*start), time(*stop));
+        let times = [("start", &*start), ("stop", &*stop), ("channel", channel)];
+        attributes(&mut out, "  <programme", &times);
+        out.push_str(">\n");
+        // In the order of the format's definition.
+        element(&mut out, "title", &facts.title);
+        if let Some(description) = &facts.description {
+            element(&mut out, "desc", description);
+        }
+        for category in &facts.categories {
+            element(&mut out, "category", category);
+        }
+        icons(&mut out, &facts.images);
+        rating(&mut out, facts.rating.as_deref(), facts.pg_age);
+        out.push_str("  </programme>\n");
+    }
+    out
+}
+
+/// The rating as the guide had it, or the age itself.
+fn rating(out: &mut String, rating: Option<&str>, age: Option<u8>) {
+    let age = age.map(|age| age.to_string());
+    let (system, value) = match (rating, &age) {
+        (Some(rating), _) => match rating.split_once(':') {
+            Some((system, value)) => (Some(system), value),
+            None => (None, rating),
+        },
+        (None, Some(age)) => (None, age.as_str()),
+        (None, None) => return,
+    };
+    let system = system.filter(|system| !system.is_empty());
+    let system = system.map(|system| ("system", system));
+    attributes(out, "    <rating", system.as_slice());
+    out.push('>');
+    text(out, "<value>", value, "</value></rating>\n");
+}
+
+fn icons(out: &mut String, images: &[Image]) {
+    for image in images {
+        attributes(out, "    <icon", &[("src", &image.filename)]);
+        out.push_str("/>\n");
+    }
+}
+
+fn element(out: &mut String, name: &str, content: &str) {
+    text(
+        out,
+        &format!("    <{name}>"),
+        content,
+        &format!("</{name}>\n"),
+    );
+}
+
+fn text(out: &mut String, before: &str, content: &str, after: &str) {
+    out.push_str(before);
+    escape(out, content);
+    out.push_str(after);
+}
+
+fn attributes(out: &mut String, open: &str, attributes: &[(&str, &str)]) {
+    out.push_str(open);
+    for (name, value) in attributes {
+        out.push(' ');
+        text(out, &format!("{name}=\""), value, "\"");
+    }
+}
+
+/// Writes a text so that it is read as it was. Characters that XML cannot carry, even escaped, are
+/// left out.
+fn escape(out: &mut String, content: &str) {
+    for c in content.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // Readers make blanks of these in attributes.
+            '\t' => out.push_str("&#9;"),
+            '\n' => out.push_str("&#10;"),
+            '\r' => out.push_str("&#13;"),
+            '\0'..' ' | '\u{fffe}' | '\u{ffff}' => {}
+            other => out.push(other),
+        }
+    }
+}
+
+fn time(at: UnixSeconds) -> String {
+    chrono::DateTime::from_timestamp(at.0, 0)
+        .map(|time| time.format("%Y%m%d%H%M%S +0000").to_string())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::schedule::Facts;
+    use crate::types::{BroadcastId, LivestreamId};
+
+    #[test]
+    fn a_livestream_and_its_programmes_are_written() {
+        let id = LivestreamId::parse("a&\"b").unwrap();
+        let livestream = Livestream::new(id, "<One>".to_owned());
+        let mut facts = Facts {
+            title: "T & \u{1}t".into(),
+            description: Some("d\nd".into()),
+            categories: vec!["c".into()],
+            rating: Some("FSK:12".into()),
+            pg_age: Some(12),
+            ..Facts::default()
+        };
+        facts.images.push(Image {
+            kind: "square".into(),
+            default: true,
+            filename: "https://i.example/?a&b".into(),
+            embedded_text: false,
+        });
+        let broadcast = |start: i64, facts: &Facts| Broadcast {
+            id: BroadcastId::parse("b").unwrap(),
+            start: UnixSeconds(start),
+            stop: UnixSeconds(start + 60),
+            facts: facts.clone(),
+        };
+        let aged = Facts {
+            title: "A".into(),
+            pg_age: Some(16),
+            ..Facts::default()
+        };
+        let list = [
+            broadcast(1_787_356_800, &facts),
+            broadcast(1_787_356_860, &aged),
+        ];
+        let written = channels(&[Arc::new(livestream)]) + &programmes("a&\"b", &list) + "</tv>\n";
+        assert_eq!(
+            written,
+            r#"<?xml version="1.0" encoding="UTF-8"?>
+<tv generator-info-name="Playgate">
+  <channel id="a&amp;&quot;b">
+    <display-name>&lt;One&gt;</display-name>
+  </channel>
+  <programme start="20260822000000 +0000" stop="20260822000100 +0000" channel="a&amp;&quot;b">
+    <title>T &amp; t</title>
+    <desc>d&#10;d</desc>
+    <category>c</category>
+    <icon src="https://i.example/?a&amp;b"/>
+    <rating system="FSK"><value>12</value></rating>
+  </programme>
+  <programme start="20260822000100 +0000" stop="20260822000200 +0000" channel="a&amp;&quot;b">
+    <title>A</title>
+    <rating><value>16</value></rating>
+  </programme>
+</tv>
+"#
+        );
+    }
+}

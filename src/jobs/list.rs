@@ -1,0 +1,74 @@
+//! The tasks of the service, and how often each runs. What a sweep removes was refused before, so
+//! the intervals decide about space alone, but for two: playback's, after which a session that no
+//! beat came for is told to be over, and the checkpoint's, which bounds what a start makes up for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Task;
+use crate::app::App;
+use crate::domain::schedule::ScheduleError;
+use crate::domain::telemetry::TelemetryError;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
+    let mut tasks = Vec::from(accounts(app));
+    tasks.extend(playback(app));
+    tasks.push(schedule(app));
+    tasks.extend(telemetry(app));
+    tasks
+}
+
+fn accounts(app: &Arc<App>) -> [Task; 2] {
+    let (accounts, mail) = (app.accounts.clone(), app.mail.clone());
+    [
+        Task::new("accounts", MINUTE, move |now| {
+            accounts.sweep(now).map(|swept| swept.total())
+        }),
+        Task::new("mail", MINUTE, move |now| mail.sweep(now)),
+    ]
+}
+
+fn playback(app: &Arc<App>) -> [Task; 4] {
+    let [sessions, entitlements, ended, beats] = [0; 4].map(|_| app.playback.clone());
+    [
+        Task::new("playback-sessions", 5 * SECOND, move |now| {
+            sessions.sweep_sessions(now)
+        }),
+        Task::new("playback-entitlements", MINUTE, move |now| {
+            entitlements.sweep_entitlements(now)
+        }),
+        Task::new("playback-ended", MINUTE, move |now| ended.sweep_ended(now)),
+        Task::new("playback-beats", 30 * SECOND, move |_| beats.checkpoint()),
+    ]
+}
+
+fn schedule(app: &Arc<App>) -> Task {
+    let schedule = Arc::clone(&app.schedule);
+    let days = app.config.schedule.retention_days;
+    Task::new("schedule-retention", 60 * MINUTE, move |now| {
+        schedule.retain(now, days)?;
+        Ok::<_, ScheduleError>(0)
+    })
+}
+
+fn telemetry(app: &Arc<App>) -> [Task; 2] {
+    let [retaining, erasing] = [0; 2].map(|_| app.telemetry.clone());
+    [
+        Task::new("telemetry-retention", 10 * MINUTE, move |now| {
+            retaining.retain(now)
+        }),
+        Task::new("telemetry-erasure", 10 * SECOND, move |_| {
+            let mut erased = 0;
+            // A handful at a time, until none is left.
+            loop {
+                match erasing.run_erasures()? {
+                    0 => return Ok::<_, TelemetryError>(erased),
+                    users => erased += users,
+                }
+            }
+        }),
+    ]
+}

@@ -1,0 +1,247 @@
+//! What happens by itself: sweeps, retention, checkpoints. Each task has a name, an interval and a
+//! thread of its own, so that a slow one holds up no other, and never runs twice at a time.
+//!
+//! A task is a domain verb that bounds its own batches. It is told the time of the service's clock;
+//! intervals are real time, so that a moved clock neither stops nor hurries them. What a task could
+//! not do it does the next time: nothing of the service's promises hangs on when a task runs.
+
+mod list;
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use crate::app::App;
+use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
+use crate::ports::Clock;
+use crate::types::UnixSeconds;
+
+/// How soon after the start a task runs for the first time, unless its interval is shorter.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// What a task says that could not do its work.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The work of a task: it returns how many things it did.
+type Work = Box<dyn FnMut(UnixSeconds) -> Result<usize, Failure> + Send>;
+
+/// A named task.
+struct Task {
+    name: &'static str,
+    every: Duration,
+    work: Work,
+}
+
+impl Task {
+    fn new<E: Into<Failure>>(
+        name: &'static str,
+        every: Duration,
+        mut work: impl FnMut(UnixSeconds) -> Result<usize, E> + Send + 'static,
+    ) -> Self {
+        Self {
+            name,
+            every,
+            work: Box::new(move |now| work(now).map_err(Into::into)),
+        }
+    }
+}
+
+/// The running tasks.
+pub struct Jobs {
+    /// Dropped to stop them.
+    stops: Vec<Sender<()>>,
+    /// Closed when the last one has stopped.
+    running: Receiver<()>,
+}
+
+impl Jobs {
+    /// Starts the tasks of the service.
+    ///
+    /// # Errors
+    /// A thread cannot be started; those that were are stopped again.
+    pub fn start(app: &Arc<App>) -> io::Result<Self> {
+        Self::run(list::tasks(app), &app.clock, &app.metrics)
+    }
+
+    fn run(tasks: Vec<Task>, clock: &Arc<dyn Clock>, metrics: &Registry) -> io::Result<Self> {
+        let (alive, running) = channel();
+        let mut stops = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let (stop, stopped) = channel();
+            let runner = Runner {
+                observed: Observed::new(task.name, metrics),
+                clock: Arc::clone(clock),
+                task,
+                _alive: alive.clone(),
+            };
+            Builder::new()
+                .name(format!("job-{}", runner.task.name))
+                .spawn(move || runner.run(&stopped))?;
+            stops.push(stop);
+        }
+        Ok(Self { stops, running })
+    }
+
+    /// Stops the tasks and waits for those at work. Whether all have stopped in time; one that has
+    /// not goes on for as long as the process does.
+    #[must_use]
+    pub fn stop(self, within: Duration) -> bool {
+        drop(self.stops);
+        self.running.recv_timeout(within) == Err(RecvTimeoutError::Disconnected)
+    }
+}
+
+/// What is told about a task.
+struct Observed {
+    runs: Arc<Counter>,
+    failures: Arc<Counter>,
+    done: Arc<Counter>,
+    last: Arc<Gauge>,
+    took: Arc<Histogram>,
+}
+
+impl Observed {
+    fn new(name: &str, metrics: &Registry) -> Self {
+        let labels = &[("job", name)];
+        Self {
+            runs: metrics.counter("playgate_job_runs_total", "Runs of a task.", labels),
+            failures: metrics.counter(
+                "playgate_job_failures_total",
+                "Runs that failed, and are tried again.",
+                labels,
+            ),
+            done: metrics.counter(
+                "playgate_job_done_total",
+                "Things that a task did: records swept, files dropped.",
+                labels,
+            ),
+            last: metrics.gauge(
+                "playgate_job_last_success_timestamp_seconds",
+                "When a task last ran without failing.",
+                labels,
+            ),
+            took: metrics.histogram("playgate_job_seconds", "How long a task runs.", labels),
+        }
+    }
+}
+
+struct Runner {
+    task: Task,
+    clock: Arc<dyn Clock>,
+    observed: Observed,
+    /// Dropped with the thread.
+    _alive: Sender<()>,
+}
+
+impl Runner {
+    fn run(mut self, stopped: &Receiver<()>) {
+        let mut wait = self.task.every.min(FIRST);
+        while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+            self.once();
+            wait = self.task.every;
+        }
+    }
+
+    fn once(&mut self) {
+        let now = self.clock.now();
+        let began = Instant::now();
+        let name = self.task.name;
+        let work = &mut self.task.work;
+        // A defect in one task must not end it for good, nor what the others do.
+        let result = catch_unwind(AssertUnwindSafe(|| work(now)))
+            .unwrap_or_else(|panic| Err(words_of(&*panic).into()));
+        let took = began.elapsed();
+        self.observed.runs.one();
+        self.observed.took.observe(took);
+        match result {
+            Ok(done) => {
+                self.observed.done.add(done as u64);
+                self.observed.last.set(now.0);
+                if done > 0 {
+                    tracing::debug!(job = name, done, ?took, "a task ran");
+                }
+            }
+            Err(error) => {
+                self.observed.failures.one();
+                tracing::warn!(job = name, %error, ?took, "a task failed; it is tried again");
+            }
+        }
+    }
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let words = panic
+        .downcast_ref::<&str>()
+        .map(|words| (*words).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("it panicked: {}", words.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::clock::ManualClock;
+
+    const SOON: Duration = Duration::from_millis(5);
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn run(tasks: Vec<Task>) -> (Jobs, Registry) {
+        let metrics = Registry::default();
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(UnixSeconds(7)));
+        (Jobs::run(tasks, &clock, &metrics).unwrap(), metrics)
+    }
+
+    #[test]
+    fn a_task_runs_again_after_a_failure_and_a_panic() {
+        let (tell, told) = channel();
+        let mut runs = 0;
+        let work = move |now: UnixSeconds| {
+            runs += 1;
+            // The test may have seen enough.
+            let _ = tell.send(now);
+            match runs {
+                1 => Err("no"),
+                2 => panic!("a defect"),
+                _ => Ok(3),
+            }
+        };
+        let (jobs, metrics) = run(vec![Task::new("test", SOON, work)]);
+        for _ in 0..4 {
+            assert_eq!(told.recv_timeout(LONG), Ok(UnixSeconds(7)));
+        }
+        assert!(jobs.stop(LONG));
+        let text = metrics.render();
+        for line in [
+            "playgate_job_failures_total{job=\"test\"} 2",
+            "playgate_job_last_success_timestamp_seconds{job=\"test\"} 7",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn stopping_waits_for_the_one_at_work_but_not_for_ever() {
+        let (tell, told) = channel();
+        let (release, released) = channel::<()>();
+        let mut first = true;
+        let work = move |_: UnixSeconds| {
+            if std::mem::take(&mut first) {
+                let _ = tell.send(());
+                let _ = released.recv();
+            }
+            Ok::<_, String>(0)
+        };
+        let idle = Task::new("idle", LONG, |_| Ok::<_, String>(0));
+        let (jobs, _metrics) = run(vec![Task::new("slow", SOON, work), idle]);
+        told.recv_timeout(LONG).unwrap();
+        assert!(!jobs.stop(SOON * 4));
+        drop(release);
+        // Its thread ends without another run.
+        let again = told.recv_timeout(LONG);
+        assert_eq!(again, Err(RecvTimeoutError::Disconnected));
+    }
+}

@@ -1,0 +1,294 @@
+//! A small registry of metrics, written out in Prometheus' text form. Values are atomics that
+//! their owners keep; the registry only knows where they are.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub fn one(&self) {
+        self.add(1);
+    }
+
+    /// So many more.
+    pub fn add(&self, number: u64) {
+        self.0.fetch_add(number, Relaxed);
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A number that goes up and down.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// Sets it.
+    pub fn set(&self, value: i64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Moves it.
+    pub fn add(&self, by: i64) {
+        self.0.fetch_add(by, Relaxed);
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Upper bounds of the buckets of a duration, in microseconds.
+const BUCKETS: [u64; 11] = [
+    50, 100, 250, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000,
+];
+
+/// How long things take.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// Durations up to each bound, not summed up; the last is for longer ones.
+    buckets: [AtomicU64; 12],
+    micros: AtomicU64,
+}
+
+impl Histogram {
+    /// Counts a duration.
+    pub fn observe(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let at = BUCKETS.iter().position(|bound| micros <= *bound);
+        if let Some(bucket) = self.buckets.get(at.unwrap_or(BUCKETS.len())) {
+            bucket.fetch_add(1, Relaxed);
+        }
+        self.micros.fetch_add(micros, Relaxed);
+    }
+
+    fn write(&self, out: &mut String, name: &str, labels: &str) {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut sum = 0;
+        for (bucket, bound) in self
+            .buckets
+            .iter()
+            .zip(BUCKETS.map(Some).iter().chain([&None]))
+        {
+            sum += bucket.load(Relaxed);
+            let bound = bound.map_or("+Inf".to_owned(), seconds);
+            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {sum}");
+        }
+        let total = seconds(self.micros.load(Relaxed));
+        let _ = writeln!(out, "{name}_sum{} {total}", braced(labels));
+        let _ = writeln!(out, "{name}_count{} {sum}", braced(labels));
+    }
+}
+
+/// Microseconds as decimal seconds.
+fn seconds(micros: u64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+fn braced(labels: &str) -> String {
+    if labels.is_empty() {
+        String::new()
+    } else {
+        format!("{{{labels}}}")
+    }
+}
+
+type Read = Box<dyn Fn() -> i64 + Send + Sync>;
+
+enum Source {
+    Counter(Arc<Counter>),
+    Gauge(Arc<Gauge>),
+    Histogram(Arc<Histogram>),
+    Read(Read),
+    ReadCounter(Read),
+}
+
+impl Source {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Counter(_) | Self::ReadCounter(_) => "counter",
+            Self::Gauge(_) | Self::Read(_) => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+}
+
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    series: Vec<(String, Source)>,
+}
+
+/// Where all metrics are known.
+#[derive(Default)]
+pub struct Registry(Mutex<Vec<Family>>);
+
+impl Registry {
+    fn add(&self, name: &'static str, help: &'static str, labels: &[(&str, &str)], source: Source) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let entry = (labels.join(","), source);
+        let mut families = self.0.lock();
+        if let Some(family) = families.iter_mut().find(|family| family.name == name) {
+            family.series.push(entry);
+        } else {
+            families.push(Family {
+                name,
+                help,
+                series: vec![entry],
+            });
+        }
+    }
+
+    /// A counter; its name ends in `_total`.
+    pub fn counter(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+    ) -> Arc<Counter> {
+        let counter = Arc::new(Counter::default());
+        self.add(name, help, labels, Source::Counter(Arc::clone(&counter)));
+        counter
+    }
+
+    /// A gauge.
+    pub fn gauge(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+    ) -> Arc<Gauge> {
+        let gauge = Arc::new(Gauge::default());
+        self.add(name, help, labels, Source::Gauge(Arc::clone(&gauge)));
+        gauge
+    }
+
+    /// A gauge that is read when it is asked for.
+    pub fn gauge_of(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: impl Fn() -> i64 + Send + Sync + 'static,
+    ) {
+        self.add(name, help, labels, Source::Read(Box::new(read)));
+    }
+
+    /// A counter that its owner keeps, read when it is asked for; its name ends in `_total`.
+    pub fn counter_of(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: impl Fn() -> i64 + Send + Sync + 'static,
+    ) {
+        self.add(name, help, labels, Source::ReadCounter(Box::new(read)));
+    }
+
+    /// A histogram of durations; its name ends in `_seconds`.
+    pub fn histogram(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+    ) -> Arc<Histogram> {
+        let histogram = Arc::new(Histogram::default());
+        self.add(
+            name,
+            help,
+            labels,
+            Source::Histogram(Arc::clone(&histogram)),
+        );
+        histogram
+    }
+
+    /// All metrics, in Prometheus' text form.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        for family in self.0.lock().iter() {
+            let name = family.name;
+            let kind = family
+                .series
+                .first()
+                .map_or("untyped", |(_, source)| source.kind());
+            // Writing to a String does not fail.
+            let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help);
+            for (labels, source) in &family.series {
+                let value = match source {
+                    Source::Counter(counter) => counter.get().to_string(),
+                    Source::Gauge(gauge) => gauge.get().to_string(),
+                    Source::Read(read) | Source::ReadCounter(read) => read().to_string(),
+                    Source::Histogram(histogram) => {
+                        histogram.write(&mut out, name, labels);
+                        continue;
+                    }
+                };
+                let _ = writeln!(out, "{name}{} {value}", braced(labels));
+            }
+        }
+        out
+    }
+}
+
+/// A label's value as the text form wants it.
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_written_in_text_form() {
+        let registry = Registry::default();
+        let counter = registry.counter("a_total", "A.", &[("route", "x\"y")]);
+        counter.add(3);
+        registry.counter("a_total", "A.", &[("route", "z")]);
+        registry.gauge("b", "B.", &[]).set(-2);
+        registry.gauge_of("c", "C.", &[], || 7);
+        registry.counter_of("e_total", "E.", &[], || 8);
+        let histogram = registry.histogram("d_seconds", "D.", &[]);
+        histogram.observe(Duration::from_micros(60));
+        histogram.observe(Duration::from_secs(60));
+        let text = registry.render();
+        for line in [
+            "# TYPE a_total counter",
+            "a_total{route=\"x\\\"y\"} 3",
+            "a_total{route=\"z\"} 0",
+            "b -2",
+            "c 7",
+            "# TYPE e_total counter",
+            "e_total 8",
+            "d_seconds_bucket{le=\"0.000050\"} 0",
+            "d_seconds_bucket{le=\"0.000100\"} 1",
+            "d_seconds_bucket{le=\"+Inf\"} 2",
+            "d_seconds_sum 60.000060",
+            "d_seconds_count 2",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert_eq!(text.matches("# TYPE a_total").count(), 1);
+    }
+}

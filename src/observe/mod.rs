@@ -1,0 +1,5 @@
+//! What operators see of the running service: log, metrics, readiness. Nothing here decides anything.
+
+pub mod log;
+pub mod metrics;
+pub mod readiness;

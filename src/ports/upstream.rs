@@ -1,0 +1,487 @@
+//! License servers of others. Their addresses come from the configuration alone: nothing that a
+//! client sends chooses where we connect to, and no redirect is followed.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderName, HeaderValue, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::types::Drm;
+
+/// Bytes of a license, and of a challenge.
+pub const LICENSE_MAX: usize = 64 * 1024;
+/// Challenges that one license server is asked at a time; more are refused at once.
+const AT_ONCE: usize = 256;
+/// Failures in a row after which a server is left alone.
+const FAILURES: u32 = 5;
+/// For how long it is.
+const REST: Duration = Duration::from_secs(5);
+
+/// A license, or a certificate, as the server gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct License {
+    /// Its media type, if the server told one.
+    pub media: Option<HeaderValue>,
+    /// The bytes, unchanged.
+    pub body: Bytes,
+}
+
+/// Why a license server gave no license.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// It did not answer in time.
+    #[error("no answer in time")]
+    TimedOut,
+    /// It answered with another status than 200. Redirects are among them.
+    #[error("status {0}")]
+    Status(StatusCode),
+    /// The answer is over [`LICENSE_MAX`].
+    #[error("an answer of over {LICENSE_MAX} bytes")]
+    TooLarge,
+    /// It failed several times in a row, and is left alone for a moment.
+    #[error("it failed repeatedly and is left alone for a moment")]
+    Resting,
+    /// Too many challenges are waiting for it.
+    #[error("too many challenges are waiting for it")]
+    Busy,
+    /// No connection, or one that broke.
+    #[error("the connection failed")]
+    Connection(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A license on its way.
+pub type LicenseFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<License, UpstreamError>> + Send + 'a>>;
+
+/// A license server of one DRM system.
+pub trait LicenseServer: Send + Sync {
+    /// Sends a challenge unchanged, with the custom data that the server wants to decide by.
+    fn license(&self, challenge: Bytes, custom: HeaderValue) -> LicenseFuture<'_>;
+}
+
+/// The license servers that are configured.
+#[derive(Clone, Default)]
+pub struct LicenseServers {
+    /// For Widevine.
+    pub widevine: Option<Arc<dyn LicenseServer>>,
+    /// For PlayReady.
+    pub playready: Option<Arc<dyn LicenseServer>>,
+    /// For FairPlay.
+    pub fairplay: Option<Arc<dyn LicenseServer>>,
+    /// The certificate that FairPlay players fetch.
+    pub fairplay_certificate: Option<Bytes>,
+}
+
+impl LicenseServers {
+    /// The server of a system; Clear Key has none.
+    #[must_use]
+    pub fn of(&self, drm: Drm) -> Option<&dyn LicenseServer> {
+        match drm {
+            Drm::Widevine => self.widevine.as_deref(),
+            Drm::Playready => self.playready.as_deref(),
+            Drm::Fairplay => self.fairplay.as_deref(),
+            Drm::Clearkey | Drm::None => None,
+        }
+    }
+}
+
+/// How a license server is reached.
+#[derive(Clone)]
+pub struct LicenseServerSettings {
+    /// Where challenges are sent, http or https.
+    pub url: String,
+    /// The value of `Authorization`.
+    pub authorization: Option<String>,
+    /// The header for custom data.
+    pub custom_data_header: Option<String>,
+    /// How long an answer may take in all.
+    pub timeout: Duration,
+}
+
+/// A setting that cannot be used: what is wrong with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadLicenseServer(&'static str);
+
+/// A license server over HTTP.
+pub struct HttpLicenseServer {
+    target: Uri,
+    host: HeaderValue,
+    address: (String, u16),
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    authorization: Option<HeaderValue>,
+    custom: Option<HeaderName>,
+    timeout: Duration,
+    slots: Semaphore,
+    breaker: Mutex<Breaker>,
+}
+
+/// Its address may hold a key in its query, so it is not printed.
+impl fmt::Debug for HttpLicenseServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpLicenseServer(…)")
+    }
+}
+
+#[derive(Default)]
+struct Breaker {
+    failures: u32,
+    rests_until: Option<Instant>,
+}
+
+impl HttpLicenseServer {
+    /// Prepares the way to the server; connects nowhere.
+    ///
+    /// # Errors
+    /// [`BadLicenseServer`] says which setting is wrong.
+    pub fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
+        let bad = BadLicenseServer;
+        let url: Uri = settings.url.parse().map_err(|_| bad("is no address"))?;
+        let authority = url.authority().ok_or(bad("names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(bad("has a user in it; use the authorization instead"));
+        }
+        // The brackets of an IPv6 address are the URL's alone.
+        let name = url.host().unwrap_or_default();
+        let name = name
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        let (port, tls) = match url.scheme_str() {
+            Some("http") => (80, None),
+            Some("https") => {
+                let server =
+                    ServerName::try_from(name.clone()).map_err(|_| bad("names no host"))?;
+                (443, Some((connector()?, server)))
+            }
+            _ => return Err(bad("must begin with http:// or https://")),
+        };
+        let target = url.path_and_query().map_or("/", |path| path.as_str());
+        let authorization = settings.authorization.as_deref().map(|text| {
+            let mut value = HeaderValue::from_str(text).map_err(|_| bad("is no header value"))?;
+            value.set_sensitive(true);
+            Ok(value)
+        });
+        let custom = settings.custom_data_header.as_deref().map(|name| {
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))
+        });
+        Ok(Self {
+            target: target.parse().map_err(|_| bad("is no address"))?,
+            host: HeaderValue::from_str(authority.as_str()).map_err(|_| bad("names no host"))?,
+            address: (name, url.port_u16().unwrap_or(port)),
+            tls,
+            authorization: authorization.transpose()?,
+            custom: custom.transpose()?,
+            timeout: settings.timeout,
+            slots: Semaphore::new(AT_ONCE),
+            breaker: Mutex::default(),
+        })
+    }
+
+    async fn ask(&self, challenge: Bytes, custom: HeaderValue) -> Result<License, UpstreamError> {
+        let _slot = self.slots.try_acquire().map_err(|_| UpstreamError::Busy)?;
+        if self.rests() {
+            return Err(UpstreamError::Resting);
+        }
+        let request = self.request(challenge, custom)?;
+        let asked = tokio::time::timeout(self.timeout, self.exchange(request));
+        let result = asked.await.unwrap_or(Err(UpstreamError::TimedOut));
+        self.count(&result);
+        result
+    }
+
+    fn request(
+        &self,
+        challenge: Bytes,
+        custom: HeaderValue,
+    ) -> Result<Request<Full<Bytes>>, UpstreamError> {
+        let mut request = Request::post(self.target.clone())
+            .header(HOST, self.host.clone())
+            .header(CONTENT_TYPE, "application/octet-stream");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        if let Some(name) = &self.custom {
+            request = request.header(name.clone(), custom);
+        }
+        request.body(Full::new(challenge)).map_err(broken)
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<License, UpstreamError> {
+        let (host, port) = &self.address;
+        let stream = TcpStream::connect((host.as_str(), *port)).await;
+        let stream = stream.map_err(broken)?;
+        stream.set_nodelay(true).map_err(broken)?;
+        match &self.tls {
+            Some((connector, name)) => {
+                let stream = connector.connect(name.clone(), stream).await;
+                converse(stream.map_err(broken)?, request).await
+            }
+            None => converse(stream, request).await,
+        }
+    }
+
+    fn rests(&self) -> bool {
+        let breaker = self.breaker.lock();
+        breaker
+            .rests_until
+            .is_some_and(|until| Instant::now() < until)
+    }
+
+    /// A refusal is an answer: a server that says no is not down.
+    fn count(&self, result: &Result<License, UpstreamError>) {
+        let failed = match result {
+            Ok(_) => false,
+            Err(UpstreamError::Status(status)) => status.is_server_error(),
+            Err(_) => true,
+        };
+        let mut breaker = self.breaker.lock();
+        breaker.failures = if failed { breaker.failures + 1 } else { 0 };
+        if breaker.failures >= FAILURES {
+            *breaker = Breaker {
+                failures: 0,
+                rests_until: Some(Instant::now() + REST),
+            };
+        }
+    }
+}
+
+impl LicenseServer for HttpLicenseServer {
+    fn license(&self, challenge: Bytes, custom: HeaderValue) -> LicenseFuture<'_> {
+        Box::pin(self.ask(challenge, custom))
+    }
+}
+
+/// One request on a connection of its own.
+async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<License, UpstreamError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
+    // Dropping the exchange, as its time-out does, ends the connection too.
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let (head, body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(UpstreamError::Status(head.status));
+        }
+        let body = Limited::new(body, LICENSE_MAX).collect().await;
+        let body = body.map_err(|error| {
+            if error.is::<http_body_util::LengthLimitError>() {
+                UpstreamError::TooLarge
+            } else {
+                UpstreamError::Connection(error)
+            }
+        })?;
+        Ok(License {
+            media: head.headers.get(CONTENT_TYPE).cloned(),
+            body: body.to_bytes(),
+        })
+    };
+    tokio::pin!(exchange, connection);
+    tokio::select! {
+        biased;
+        result = &mut exchange => result,
+        // The connection may end before its last answer has been read out.
+        ended = &mut connection => {
+            ended.map_err(broken)?;
+            exchange.await
+        }
+    }
+}
+
+fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> UpstreamError {
+    UpstreamError::Connection(error.into())
+}
+
+/// TLS as this machine trusts: with ring, and the certificates that its administrator keeps.
+fn connector() -> Result<TlsConnector, BadLicenseServer> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(BadLicenseServer(
+            "needs TLS, and this machine has no certificates to trust",
+        ));
+    }
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| BadLicenseServer("needs TLS, which is not available"))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// A license server of tests: it answers what it was told to, and keeps what it was asked.
+#[derive(Debug, Default)]
+pub struct CannedLicenseServer {
+    /// The challenges and custom data that came.
+    pub asked: Mutex<Vec<(Bytes, HeaderValue)>>,
+    /// What to answer; an echo of the challenge if nothing.
+    pub answer: Mutex<Option<Bytes>>,
+}
+
+impl LicenseServer for CannedLicenseServer {
+    fn license(&self, challenge: Bytes, custom: HeaderValue) -> LicenseFuture<'_> {
+        let body = self.answer.lock().clone().unwrap_or(challenge.clone());
+        self.asked.lock().push((challenge, custom));
+        Box::pin(async move { Ok(License { media: None, body }) })
+    }
+}
+
+impl From<io::Error> for UpstreamError {
+    fn from(error: io::Error) -> Self {
+        broken(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn settings(port: u16) -> LicenseServerSettings {
+        LicenseServerSettings {
+            url: format!("http://127.0.0.1:{port}/license?tenant=a"),
+            authorization: Some("Bearer credential".to_owned()),
+            custom_data_header: Some("X-Custom-Data".to_owned()),
+            timeout: Duration::from_millis(500),
+        }
+    }
+
+    /// A server that reads a request, answers `answer`, and returns the request.
+    async fn serve(listener: &TcpListener, answer: &[u8]) -> String {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 4_096];
+        let mut length = 0;
+        while !request[..length].ends_with(b"challenge") {
+            length += stream.read(&mut request[length..]).await.unwrap();
+        }
+        // The client may hang up on an answer that it does not want.
+        let _ = stream.write_all(answer).await;
+        let _ = stream.shutdown().await;
+        String::from_utf8(request[..length].to_vec()).unwrap()
+    }
+
+    async fn answered(answer: &[u8]) -> (String, Result<License, UpstreamError>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = HttpLicenseServer::new(&settings(port)).unwrap();
+        let custom = HeaderValue::from_static("e30=");
+        tokio::join!(
+            serve(&listener, answer),
+            server.license(Bytes::from_static(b"challenge"), custom)
+        )
+    }
+
+    #[tokio::test]
+    async fn a_challenge_goes_out_unchanged_with_nothing_of_ours() {
+        let (request, license) =
+            answered(b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\nkey").await;
+        let license = license.unwrap();
+        assert_eq!(license.body, "key");
+        assert_eq!(license.media, Some(HeaderValue::from_static("a/b")));
+        assert!(request.starts_with("POST /license?tenant=a HTTP/1.1\r\n"));
+        let mut headers: Vec<&str> = request
+            .lines()
+            .skip(1)
+            .take_while(|line| !line.is_empty())
+            .filter(|line| !line.starts_with("host: 127.0.0.1:"))
+            .collect();
+        headers.sort_unstable();
+        assert_eq!(
+            headers,
+            [
+                "authorization: Bearer credential",
+                "content-length: 9",
+                "content-type: application/octet-stream",
+                "x-custom-data: e30=",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_no_license_is_told_apart() {
+        let redirect = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n";
+        let (_, result) = answered(redirect).await;
+        assert!(matches!(result, Err(UpstreamError::Status(s)) if s == StatusCode::FOUND));
+        let large = [
+            &b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"[..],
+            &vec![b'x'; LICENSE_MAX + 1],
+        ]
+        .concat();
+        let (_, result) = answered(&large).await;
+        assert!(matches!(result, Err(UpstreamError::TooLarge)), "{result:?}");
+        for broken in [&b"not http\r\n\r\n"[..], b""] {
+            let (_, result) = answered(broken).await;
+            assert!(matches!(result, Err(UpstreamError::Connection(_))));
+        }
+        let whole = [
+            &b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"[..],
+            &vec![b'x'; LICENSE_MAX],
+        ]
+        .concat();
+        let (_, result) = answered(&whole).await;
+        assert_eq!(result.unwrap().body.len(), LICENSE_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_fails_is_left_alone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let silent = HttpLicenseServer::new(&LicenseServerSettings {
+            timeout: Duration::from_millis(20),
+            ..settings(port)
+        });
+        let silent = silent.unwrap();
+        let ask = || silent.license(Bytes::new(), HeaderValue::from_static(""));
+        for _ in 0..FAILURES {
+            assert!(matches!(ask().await, Err(UpstreamError::TimedOut)));
+        }
+        assert!(matches!(ask().await, Err(UpstreamError::Resting)));
+    }
+
+    #[test]
+    fn addresses_are_checked_when_they_are_set() {
+        for bad in [
+            "",
+            "license.example",
+            "/license",
+            "file:///etc/passwd",
+            "ftp://license.example/",
+            "http://user:secret@license.example/",
+        ] {
+            let settings = LicenseServerSettings {
+                url: bad.to_owned(),
+                ..settings(1)
+            };
+            assert!(HttpLicenseServer::new(&settings).is_err(), "{bad}");
+        }
+        let v6 = LicenseServerSettings {
+            url: "http://[::1]:8080/l".to_owned(),
+            ..settings(1)
+        };
+        let server = HttpLicenseServer::new(&v6).unwrap();
+        assert_eq!(server.address, ("::1".to_owned(), 8080));
+    }
+}

@@ -1,0 +1,97 @@
+//! Paths of media files.
+
+/// The longest path of a file, in bytes.
+const PATH_MAX: usize = 1_024;
+/// The deepest path of a file, in segments.
+const DEPTH_MAX: usize = 16;
+
+/// A relative path of a media file: plain segments alone. Nothing of this type leads out of a
+/// directory, short of a symbolic link, or to a hidden file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaPath(String);
+
+impl MediaPath {
+    /// Takes a path that has been percent-decoded once.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let plain = |segment: &str| {
+            // A leading dot is a hidden file, `.` or `..`.
+            !segment.is_empty()
+                && !segment.starts_with('.')
+                && !segment.chars().any(|c| c.is_control() || c == '\\')
+        };
+        let fits = text.len() <= PATH_MAX && text.split('/').count() <= DEPTH_MAX;
+        (fits && text.split('/').all(plain)).then(|| Self(text.to_owned()))
+    }
+
+    /// The path, with `/` between its segments.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The number of directories above the file.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.0.split('/').count() - 1
+    }
+
+    /// The first `depth` directories, if the file lies in or under them.
+    #[must_use]
+    pub fn directory(&self, depth: usize) -> Option<&str> {
+        let own = self.depth();
+        if depth == 0 {
+            // A manifest in the media directory itself opens its neighbours, not the whole tree.
+            return (own == 0).then_some("");
+        }
+        let end = self.0.match_indices('/').nth(depth - 1).map(|(at, _)| at)?;
+        self.0.get(..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_inside() {
+        for good in ["a", "a/b.mpd", "a b/ä.m4s", "a/b/c/d.ts", "a..b/c"] {
+            assert!(MediaPath::parse(good).is_some(), "{good}");
+        }
+        let deep = "a/".repeat(16) + "b";
+        let long = "a".repeat(1_025);
+        for bad in [
+            "",
+            "/",
+            "/a",
+            "a/",
+            "a//b",
+            ".",
+            "..",
+            "../a",
+            "a/../b",
+            "a/./b",
+            ".git/config",
+            "a/.hidden",
+            "a\0b",
+            "a\\..\\b",
+            "a\nb",
+            &deep,
+            &long,
+        ] {
+            assert!(MediaPath::parse(bad).is_none(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_one_above_the_file() {
+        let path = MediaPath::parse("film/hd/1.m4s").unwrap();
+        assert_eq!(path.depth(), 2);
+        assert_eq!(path.directory(1), Some("film"));
+        assert_eq!(path.directory(2), Some("film/hd"));
+        // Only a neighbour of the media directory's own files is in its directory.
+        assert_eq!(path.directory(0), None);
+        assert_eq!(path.directory(3), None);
+        assert_eq!(MediaPath::parse("1.m4s").unwrap().directory(0), Some(""));
+    }
+}

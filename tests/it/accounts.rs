@@ -1,0 +1,271 @@
+//! Sign-up, login, log-out: what partners see of it.
+
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::house::{House, PASSWORD, viewer};
+use super::wire::Answer;
+
+const AUTH: &str = "/api/login/v2/auth/email";
+
+fn login(house: &House, email: &str, password: &str) -> Answer {
+    let body = json!({"identity": email, "accessKey": password});
+    house.partner("POST", AUTH, &body)
+}
+
+#[test]
+fn sign_up_and_login_answer_as_decided() {
+    let house = House::start();
+    let body = json!({
+        "identity": " Ann@Example.COM ", "accessKey": PASSWORD, "name": "Ann", "locale": "sv",
+        "country": "se", "birthDate": "1990-02-03",
+        // What nobody may set is ignored.
+        "userId": "x", "tags": ["vip"], "parentalControl": {"enabled": true}, "verified": true,
+    });
+    let answer = house.partner("PUT", AUTH, &body);
+    let first = viewer(&answer);
+    let json = answer.json();
+    assert!(first.token.starts_with("pgu_") && first.id.len() == 22);
+    let rest = |json: &Value| {
+        let names = ["name", "openId", "registered", "newUser"];
+        names.map(|name| json[name].clone())
+    };
+    assert_eq!(json.as_object().unwrap().len(), 7);
+    let expected = json!(["Ann", "ann@example.com", true, true]);
+    assert_eq!(json!(rest(&json)), expected);
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let answer = login(&house, "ANN@example.com", PASSWORD);
+    let second = viewer(&answer);
+    assert_eq!(answer.json()["newUser"], false);
+    assert_eq!(first.id, second.id);
+    assert!(first.token != second.token && first.session != second.session);
+    let record = house.user(
+        &second.token,
+        "GET",
+        &format!("/api/user/v1/users/{}", first.id),
+        &Value::Null,
+    );
+    assert_eq!(
+        record.json(),
+        json!({
+            "userId": first.id, "email": "ann@example.com", "name": "Ann", "country": "SE",
+            "locale": "sv", "birthDate": "1990-02-03", "createdTimestamp": 1_767_268_800,
+            "tags": [], "parentalControl": {"enabled": false, "limit": 18},
+        })
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_sign_up_is_named() {
+    let house = House::start();
+    house.sign_up("ann@example.com");
+    let sign_up = |body: &Value| {
+        let answer = house.partner("PUT", AUTH, body);
+        // Clients of such services read the message at top level.
+        assert_eq!(answer.json()["message"], answer.json()["error"]["message"]);
+        (answer.status, answer.code(), answer.field())
+    };
+    let bad = |field: &str| (400, "INVALID_REQUEST".to_owned(), field.to_owned());
+    let refused = |status, code: &str| (status, code.to_owned(), String::new());
+    assert_eq!(sign_up(&json!({"accessKey": PASSWORD})), bad("identity"));
+    for identity in [
+        json!(["a@example.com"]),
+        json!({}),
+        json!("a"),
+        json!("а@example.com\u{430}"),
+    ] {
+        assert_eq!(
+            sign_up(&json!({"identity": identity, "accessKey": PASSWORD})),
+            bad("identity")
+        );
+    }
+    let with =
+        |password: Value| sign_up(&json!({"identity": "bob@example.com", "accessKey": password}));
+    assert_eq!(with(json!(12_345_678)), bad("accessKey"));
+    assert_eq!(with(json!("seven77")), refused(400, "PASSWORD_TOO_SHORT"));
+    assert_eq!(
+        with(json!("password1")),
+        refused(400, "PASSWORD_TOO_COMMON")
+    );
+    assert_eq!(
+        with(json!("Bob@Example.com")),
+        refused(400, "PASSWORD_TOO_COMMON")
+    );
+    let (status, code, _) = with(json!("x".repeat(257)));
+    assert_eq!((status, code.as_str()), (400, "PASSWORD_TOO_LONG"));
+    let again = sign_up(&json!({"identity": "ann@example.com", "accessKey": PASSWORD}));
+    assert_eq!(again, refused(409, "EMAIL_IN_USE"));
+    let birth =
+        json!({"identity": "bob@example.com", "accessKey": PASSWORD, "birthDate": "2030-01-01"});
+    assert_eq!(sign_up(&birth), bad("birthDate"));
+    // 256 characters, one of them of two, are taken and told apart to the last.
+    let long = format!("{}ä", "x".repeat(255));
+    let body = json!({"identity": "bob@example.com", "accessKey": long});
+    assert_eq!(house.partner("PUT", AUTH, &body).status, 200);
+    assert_eq!(
+        login(&house, "bob@example.com", &"x".repeat(255)).status,
+        401
+    );
+    assert_eq!(
+        login(
+            &house,
+            "bob@example.com",
+            &format!("{}a\u{308}", "x".repeat(255))
+        )
+        .status,
+        200
+    );
+}
+
+#[test]
+fn an_unknown_user_and_a_wrong_password_look_the_same() {
+    let house = House::with(&[
+        ("limits.login_wrong_per_account", "1000"),
+        ("limits.login_wrong_per_address", "1000"),
+    ]);
+    house.sign_up("ann@example.com");
+    let timed = |email: &str| {
+        let began = Instant::now();
+        let answer = login(&house, email, "wrong wrong");
+        (began.elapsed(), answer)
+    };
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..15 {
+        for (at, email) in ["ann@example.com", "nobody@example.com"].iter().enumerate() {
+            let (time, answer) = timed(email);
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (401, "INVALID_CREDENTIALS")
+            );
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+            times[at].push(time);
+        }
+    }
+    let [known, unknown] = times.map(|mut times| {
+        times.sort();
+        times[times.len() / 2].as_secs_f64()
+    });
+    // On a busy machine no closer; a hash that is left out would make it ten times.
+    assert!((0.5..2.0).contains(&(known / unknown)), "{known} {unknown}");
+    let (a, b) = (timed("ann@example.com").1, timed("nobody@example.com").1);
+    assert_eq!(a.body, b.body);
+    let empty = login(&house, "ann@example.com", "");
+    assert_eq!((empty.status, empty.body), (401, a.body));
+}
+
+#[test]
+fn ten_wrong_passwords_are_answered_however_many_come_at_once() {
+    let house = House::start();
+    house.sign_up("ann@example.com");
+    for email in ["ann@example.com", "nobody@example.com"] {
+        let statuses: Vec<(u16, Option<String>)> = thread::scope(|scope| {
+            let guesses: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        (0..5)
+                            .map(|_| {
+                                let answer = login(&house, email, "wrong wrong");
+                                let wait = answer.header("retry-after").map(str::to_owned);
+                                (answer.status, wait)
+                            })
+                            .collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            guesses
+                .into_iter()
+                .flat_map(|guess| guess.join().unwrap())
+                .collect()
+        });
+        assert_eq!(
+            statuses.iter().filter(|(status, _)| *status == 401).count(),
+            10
+        );
+        assert!(
+            statuses
+                .iter()
+                .all(|answer| *answer == (401, None) || *answer == (429, Some("60".into())))
+        );
+    }
+    let refused = login(&house, "ann@example.com", PASSWORD);
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "TOO_MANY_ATTEMPTS")
+    );
+    assert_eq!(
+        refused.json()["error"]["details"],
+        json!({"retryAfter": 60})
+    );
+    house.wait(60);
+    assert_eq!(login(&house, "ann@example.com", PASSWORD).status, 200);
+}
+
+#[test]
+fn one_address_signs_up_a_hundred_times_in_ten_minutes() {
+    let house = House::with(&[("limits.sign_up_per_address", "3")]);
+    let sign_up = |n: u32| {
+        let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});
+        house.partner("PUT", AUTH, &body)
+    };
+    assert!((0..3).all(|n| sign_up(n).status == 200));
+    let refused = sign_up(3);
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "TOO_MANY_ATTEMPTS")
+    );
+    assert_eq!(refused.header("retry-after"), Some("600"));
+    house.wait(600);
+    assert_eq!(sign_up(3).status, 200);
+}
+
+#[test]
+fn partners_have_users_of_their_own() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let other = house
+        .operator("POST", "partners", &json!({"name": "Other"}))
+        .json();
+    let other = other["accessToken"].as_str().unwrap();
+    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
+    let elsewhere = house.partner_with(other, "POST", AUTH, &body);
+    assert_eq!(elsewhere.status, 401);
+    let twin = viewer(&house.partner_with(other, "PUT", AUTH, &body));
+    assert_ne!(twin.id, ann.id);
+    // A token of one partner is worthless with another.
+    let record = format!("/api/user/v1/users/{}", twin.id);
+    let foreign = house.user(&twin.token, "GET", &record, &Value::Null);
+    assert_eq!(
+        (foreign.status, foreign.code().as_str()),
+        (401, "USER_TOKEN_INVALID")
+    );
+    assert!(
+        foreign
+            .header("www-authenticate")
+            .unwrap()
+            .contains("invalid_token")
+    );
+}
+
+#[test]
+fn a_token_ends_with_its_session_on_the_very_next_request() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let record = format!("/api/user/v1/users/{}", ann.id);
+    let reads = |token: &str| house.user(token, "GET", &record, &Value::Null).status;
+    assert_eq!(reads(&ann.token), 200);
+    let out = house.user(
+        &ann.token,
+        "POST",
+        "/api/login/v2/auth/logout",
+        &Value::Null,
+    );
+    assert_eq!((out.status, out.json()), (200, json!({})));
+    assert_eq!(reads(&ann.token), 401);
+    let again = viewer(&login(&house, "ann@example.com", PASSWORD));
+    house.wait(30 * 86_400 - 1);
+    assert_eq!(reads(&again.token), 200);
+    house.wait(1);
+    assert_eq!(reads(&again.token), 401);
+}

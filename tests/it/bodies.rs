@@ -1,0 +1,262 @@
+//! Bodies: size, coding, JSON, and what a refused one does to its connection.
+
+use std::io::Write;
+use std::time::Duration;
+
+use super::lab::Lab;
+use super::wire::{Wire, ask, request};
+
+fn user_headers(lab: &Lab) -> [(&'static str, String); 2] {
+    let tokens = &lab.gate.tokens;
+    [
+        ("Service-AccessToken", tokens.partner.reveal().to_owned()),
+        ("Authorization", format!("Bearer {}", tokens.user.reveal())),
+    ]
+}
+
+fn head(lab: &Lab, method: &str, target: &str, more: &str) -> Vec<u8> {
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: t\r\n{more}");
+    for (name, value) in user_headers(lab) {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    text.into_bytes()
+}
+
+const RESET: &str = "/api/login/v2/password/send-reset-password";
+const EVENTS: &str = "/api/tracker/v1/telemetry-events";
+
+fn put_clock(lab: &Lab, body: &str) -> u16 {
+    let (name, value) = lab.admin();
+    ask(
+        lab.ops,
+        request("PUT", "/admin/v1/clock", &[(name, &value)], body),
+    )
+    .status
+}
+
+#[test]
+fn json_is_read_whatever_the_content_type_says() {
+    let lab = Lab::start();
+    let (name, value) = lab.admin();
+    for kind in [
+        "application/x-www-form-urlencoded",
+        "text/plain",
+        "nonsense",
+    ] {
+        let headers = [(name, &*value), ("Content-Type", kind)];
+        let answer = ask(
+            lab.ops,
+            request("PUT", "/admin/v1/clock", &headers, "{\"offset\":60}"),
+        );
+        assert_eq!(answer.status, 200, "{kind}");
+        assert_eq!(answer.json()["offset"], 60);
+    }
+}
+
+#[test]
+fn json_that_could_be_read_in_two_ways_is_refused() {
+    let lab = Lab::start();
+    assert_eq!(
+        put_clock(&lab, "{\"offset\":1,\"unknown\":{\"a\":[]}}"),
+        200
+    );
+    let deep = format!(
+        "{{\"offset\":1,\"x\":{}{}}}",
+        "[".repeat(40),
+        "]".repeat(40)
+    );
+    for body in [
+        "{\"offset\":1,\"offset\":1}",
+        "{\"offset\":1,\"\\u006fffset\":2}",
+        "\u{feff}{\"offset\":1}",
+        "{\"offset\":1}x",
+        "{\"offset\":1}{}",
+        "{\"offset\":1.5}",
+        "{\"offset\":1e2}",
+        "{\"offset\":-0}",
+        "{\"offset\":NaN}",
+        "{\"offset\":1e999}",
+        "{\"offset\":18446744073709551616}",
+        "{\"offset\":\"1\"}",
+        "{\"offset\":[1]}",
+        "null",
+        "[]",
+        "1",
+        " ",
+        &deep,
+    ] {
+        assert_eq!(put_clock(&lab, body), 400, "{body}");
+    }
+    assert_eq!(put_clock(&lab, ""), 400);
+}
+
+#[test]
+fn the_member_at_fault_is_named() {
+    let lab = Lab::start();
+    let partner = lab.gate.tokens.partner.reveal().to_owned();
+    for (body, field) in [
+        ("{}", "email"),
+        ("{\"email\":null}", "email"),
+        ("{\"email\":[\"a@b.example\"]}", "email"),
+        ("{\"email\":{\"a\":\"a@b.example\"}}", "email"),
+        ("{\"email\":\"no address\"}", "email"),
+        ("[]", "body"),
+    ] {
+        let headers = [("Service-AccessToken", &*partner)];
+        let answer = ask(lab.public, request("POST", RESET, &headers, body));
+        assert_eq!(
+            (answer.status, answer.field()),
+            (400, field.to_owned()),
+            "{body}"
+        );
+        let json = answer.json();
+        assert_eq!(
+            json["message"], json["error"]["message"],
+            "the login routes repeat it"
+        );
+    }
+}
+
+#[test]
+fn the_clock_is_moved_to_times_that_have_a_date() {
+    let lab = Lab::start();
+    for good in [
+        "{\"now\":0}",
+        "{\"now\":253402300799}",
+        "{\"offset\":-10000000000}",
+    ] {
+        assert_eq!(put_clock(&lab, good), 200, "{good}");
+    }
+    for bad in [
+        "{\"now\":-1}",
+        "{\"now\":253402300800}",
+        "{\"offset\":10000000001}",
+        "{\"offset\":-9223372036854775808}",
+    ] {
+        assert_eq!(put_clock(&lab, bad), 400, "{bad}");
+    }
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_before_and_while_it_comes() {
+    let lab = Lab::start();
+    // Told: refused at once, the connection stays readable for the client.
+    let mut wire = Wire::to(lab.public);
+    wire.send(head(&lab, "POST", RESET, "Content-Length: 16385\r\n"));
+    wire.send(vec![b' '; 16_385]);
+    let answer = wire.answer().unwrap();
+    assert_eq!(
+        (answer.status, answer.code()),
+        (413, "PAYLOAD_TOO_LARGE".to_owned())
+    );
+    // Not told: refused where it crosses the limit.
+    let mut wire = Wire::to(lab.public);
+    wire.send(head(&lab, "POST", RESET, "Transfer-Encoding: chunked\r\n"));
+    for _ in 0..100 {
+        wire.send(b"400\r\n");
+        wire.send([b' '; 0x400]);
+        wire.send(b"\r\n");
+    }
+    assert_eq!(wire.answer().unwrap().status, 413);
+    // Far over: the client is answered although it goes on sending.
+    let mut wire = Wire::to(lab.public);
+    wire.send(head(&lab, "POST", RESET, "Content-Length: 400000\r\n"));
+    wire.send(vec![b' '; 400_000]);
+    assert_eq!(wire.answer().unwrap().status, 413);
+    assert_eq!(
+        ask(
+            lab.public,
+            head(&lab, "POST", RESET, "Content-Length: 99999999999\r\n")
+        )
+        .status,
+        413
+    );
+}
+
+#[test]
+fn codings_are_refused_but_gzip_on_telemetry() {
+    let lab = Lab::start();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&vec![b' '; 4 * 1024 * 1024]).unwrap();
+    let bomb = gzip.finish().unwrap();
+    let send = |target: &str, coding: &str, body: &[u8]| {
+        let more = format!(
+            "Content-Encoding: {coding}\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        let mut bytes = head(&lab, "POST", target, &more);
+        bytes.extend_from_slice(body);
+        ask(lab.public, bytes).status
+    };
+    assert_eq!(send(RESET, "gzip", b"{}"), 415);
+    assert_eq!(send(RESET, "identity", b"{}"), 400);
+    assert_eq!(send(EVENTS, "br", b"[]"), 415);
+    assert_eq!(send(EVENTS, "gzip, gzip", b"[]"), 415);
+    assert_eq!(send(EVENTS, "gzip", b"[]"), 400);
+    assert_eq!(send(EVENTS, "gzip", &bomb), 413);
+}
+
+#[test]
+fn a_broken_chunk_is_400_and_the_end() {
+    let lab = Lab::start();
+    let long_extension = format!("1;{}\r\n \r\n0\r\n\r\n", "x".repeat(20_000));
+    let many_trailers = format!("1\r\n \r\n0\r\n{}\r\n", "T: x\r\n".repeat(150));
+    for chunks in [
+        "zz\r\n",
+        "-1\r\n",
+        "1\r\nxyz",
+        &long_extension,
+        &many_trailers,
+    ] {
+        let mut wire = Wire::to(lab.public);
+        let mut bytes = head(&lab, "POST", RESET, "Transfer-Encoding: chunked\r\n");
+        bytes.extend_from_slice(chunks.as_bytes());
+        wire.send(bytes);
+        let status = wire.answer().unwrap().status;
+        assert!(matches!(status, 400 | 431), "{status} for {:.20}", chunks);
+        assert!(wire.ends_within(Duration::from_secs(3)), "{:.20}", chunks);
+    }
+}
+
+#[test]
+fn an_ignored_body_does_not_disturb_the_next_request() {
+    let lab = Lab::start();
+    let (name, value) = lab.admin();
+    let mut wire = Wire::to(lab.ops);
+    for body in [
+        "{}",
+        "not json",
+        "",
+        "GET /livez HTTP/1.1\r\nHost: t\r\n\r\n",
+    ] {
+        wire.send(request(
+            "DELETE",
+            "/admin/v1/clock",
+            &[(name, &value)],
+            body,
+        ));
+        let answer = wire.answer().unwrap();
+        assert_eq!(
+            (answer.status, answer.json()["offset"].clone()),
+            (200, 0.into()),
+            "{body}"
+        );
+    }
+    // A refused request's body is read off the connection too.
+    wire.send(request("POST", "/livez", &[], "hidden"));
+    assert_eq!(wire.answer().unwrap().status, 405);
+    wire.send(request("GET", "/livez", &[], ""));
+    assert_eq!(wire.answer().unwrap().body, b"ok\n");
+}
+
+#[test]
+fn a_client_that_leaves_within_its_body_changes_nothing() {
+    let lab = Lab::start();
+    let (name, value) = lab.admin();
+    let mut wire = Wire::to(lab.ops);
+    wire.send(format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\":7"));
+    wire.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(wire.answer().is_none_or(|answer| answer.status == 400));
+    assert_eq!(lab.app.lab.as_ref().unwrap().offset(), 0);
+}

@@ -1,0 +1,628 @@
+//! The command line, as scripts meet it: the built binary, its output, its exit codes, with a server
+//! running and without one.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long a server may take to be ready or to end: a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
+    command
+        .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
+        .env("PLAYGATE_LOG_LEVEL", "warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A data directory and the commands that are given to it.
+struct Data {
+    folder: TempDir,
+}
+
+impl Data {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        binary()
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(self.path())
+            .output()
+            .unwrap()
+    }
+
+    /// The standard output of a command that succeeds.
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(arguments)).unwrap()
+    }
+
+    /// The exit code and the standard error of a command that fails.
+    fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.run(arguments);
+        let code = output.status.code().unwrap();
+        assert_ne!(code, 0, "{arguments:?}");
+        (code, err(&output))
+    }
+
+    fn serve(&self) -> Running {
+        let mut command = binary();
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(self.path());
+        Running::start(command)
+    }
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A process that goes on, and its first line.
+struct Running {
+    child: Child,
+    first: String,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::inherit()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        out.read_line(&mut first).unwrap();
+        Self { child, first, out }
+    }
+
+    /// Asks it to end, and gives its exit code.
+    fn end(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+        self.wait()
+    }
+
+    fn wait(&mut self) -> i32 {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < until, "it does not end");
+            nap();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a process has no event to wait for"
+)]
+fn nap() {
+    thread::sleep(Duration::from_millis(20));
+}
+
+const CATALOG: &str = include_str!("../../data/demo/catalog.toml");
+
+/// A guide of `open` with so many broadcasts of an hour, from tomorrow on.
+fn guide(broadcasts: i64) -> String {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let first = i64::try_from(now).unwrap() / 3_600 * 3_600 + 86_400;
+    let all: Vec<Value> = (0..broadcasts)
+        .map(|n| json!({"title": format!("No. {n}"), "start": first + n * 3_600, "stop": first + (n + 1) * 3_600}))
+        .collect();
+    json!({"open": all}).to_string()
+}
+
+/// Every administrative verb once; what it says must not depend on whether a server runs.
+fn administer(data: &Data) {
+    let acme = data.json(&["partner", "add", "Acme", "--json"]);
+    assert_eq!(acme["accessToken"].as_str().unwrap().len(), 36);
+    let partners = data.json(&["partner", "list", "--json"]);
+    assert_eq!(partners[0]["partnerId"], acme["partnerId"]);
+    let second = data.json(&["partner", "token", "add", "Acme", "--json"]);
+    assert_ne!(second["accessToken"], acme["accessToken"]);
+    let token = second["tokenId"].as_str().unwrap();
+    data.ok(&["partner", "token", "revoke", "Acme", token]);
+    let tokens = data.json(&["partner", "token", "list", "Acme", "--json"]);
+    assert_eq!(tokens.as_array().unwrap().len(), 1);
+    let (code, why) = data.fails(&["partner", "add", "Acme"]);
+    assert_eq!(code, 1, "{why}");
+
+    let olga = data.json(&["operator", "add", "olga", "--role", "content", "--json"]);
+    assert!(olga["token"].as_str().unwrap().starts_with("pgo_"));
+    assert_eq!(
+        data.json(&["operator", "list", "--json"])[0]["role"],
+        "content"
+    );
+    data.ok(&["operator", "revoke", "olga"]);
+    assert_eq!(data.fails(&["operator", "revoke", "olga"]).0, 3);
+
+    let catalog = data.file("catalog.toml", CATALOG);
+    let dry = data.json(&["catalog", "import", &catalog, "--dry-run", "--json"]);
+    assert_eq!(dry["added"], 12);
+    assert_eq!(
+        data.json(&["catalog", "import", &catalog, "--json"])["added"],
+        12
+    );
+    let again = data.json(&["catalog", "import", &catalog, "--json"]);
+    assert_eq!(
+        (&again["added"], &again["changed"], &again["removed"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
+    let exported = data.file("exported.toml", &data.ok(&["catalog", "export"]));
+    let same = data.json(&["catalog", "import", &exported, "--json"]);
+    assert_eq!(
+        (&same["added"], &same["changed"], &same["removed"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
+
+    import_guides(data);
+    work_on_user(data);
+    assert_eq!(data.json(&["store", "verify", "--json"])["sound"], true);
+    assert_eq!(data.json(&["store", "rebuild", "--json"])["sound"], true);
+    data.ok(&["telemetry", "export"]);
+    assert!(data.json(&["telemetry", "report", "--json"])["rows"].is_array());
+    data.ok(&["partner", "remove", "Acme"]);
+    assert_eq!(data.json(&["user", "list", "--json"]), json!([]));
+    assert_eq!(data.fails(&["partner", "remove", "Acme"]).0, 3);
+}
+
+fn import_guides(data: &Data) {
+    let long = data.file("long.json", &guide(48));
+    let figures = |report: &Value| {
+        ["programmes", "added", "changed", "removed", "unchanged"]
+            .map(|name| report[name].as_i64().unwrap())
+    };
+    let dry = data.json(&["epg", "import", &long, "--dry-run", "--json"]);
+    assert_eq!(figures(&dry), [48, 48, 0, 0, 0]);
+    let first = data.json(&["epg", "import", &long, "--json"]);
+    assert_eq!(figures(&first), [48, 48, 0, 0, 0]);
+    assert!(first["skipped"].is_object() && first["channels"].is_i64());
+    let second = data.json(&["epg", "import", &long, "--json"]);
+    assert_eq!(figures(&second), [48, 0, 0, 0, 48]);
+
+    // Far fewer than before: held, and taken when somebody says so.
+    let short = data.file("short.json", &guide(4));
+    let output = data.run(&["epg", "import", &short, "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{}", err(&output));
+    assert!(err(&output).contains("--accept"), "{}", err(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["programmes"], 4);
+    data.ok(&["epg", "import", &short, "--accept"]);
+
+    let broken = data.file("broken.json", &guide(48)[..500]);
+    assert_eq!(data.fails(&["epg", "import", &broken]).0, 1);
+    assert_eq!(data.fails(&["epg", "import", "no-such-file.xml"]).0, 3);
+}
+
+fn work_on_user(data: &Data) {
+    let password = data.file("password", "a long pass phrase\n");
+    let ann = data.json(&[
+        "user",
+        "add",
+        "Ann@Example.com",
+        "--password-file",
+        &password,
+        "--name",
+        "Ann",
+        "--json",
+    ]);
+    let id = ann["userId"].as_str().unwrap();
+    let user = "ann@example.com";
+    assert_eq!(
+        data.json(&["user", "show", user, "--json"])["userId"],
+        ann["userId"]
+    );
+    assert_eq!(
+        data.json(&["user", "show", user, "--partner", "Acme", "--json"])["name"],
+        "Ann"
+    );
+    let changed = data.json(&["user", "change", id, "--tags", "vip, press", "--json"]);
+    assert_eq!(changed["tags"], json!(["press", "vip"]));
+    assert_eq!(data.json(&["user", "list", "--json"])[0]["email"], user);
+
+    let why = || data.json(&["user", "why", user, "film-premium", "--json"])["granted"].clone();
+    assert_eq!(why(), false);
+    data.ok(&["user", "grant", user, "premium"]);
+    assert_eq!(why(), true);
+    assert!(
+        data.ok(&["user", "why", user, "film-premium"])
+            .ends_with("granted\n")
+    );
+    data.ok(&["user", "revoke", user, "premium"]);
+    assert_eq!(why(), false);
+    assert_eq!(data.fails(&["user", "grant", user, "no-such-offer"]).0, 3);
+
+    data.ok(&["user", "sessions", user, "--json"]);
+    data.ok(&["user", "logout", user]);
+    data.ok(&["user", "pin", user]);
+    let mails = data.json(&["mail", "list", "--json"]);
+    let newest = &mails[0];
+    assert_eq!(
+        (&newest["to"], &newest["kind"]),
+        (&json!(user), &json!("pin"))
+    );
+    for member in ["id", "subject", "status", "createdAt"] {
+        assert!(!newest[member].is_null(), "{member} in {newest}");
+    }
+    let mail = data.json(&["mail", "show", newest["id"].as_str().unwrap(), "--json"]);
+    assert!(mail["text"].is_string() && mail["html"].is_string());
+
+    assert_eq!(data.fails(&["user", "show", "nobody@example.com"]).0, 3);
+    assert_eq!(data.fails(&["user", "add", "no address"]).0, 2);
+    data.ok(&["user", "remove", user]);
+    assert_eq!(data.fails(&["user", "show", id]).0, 3);
+}
+
+#[test]
+fn commands_work_without_a_server() {
+    administer(&Data::new());
+}
+
+#[test]
+fn commands_work_with_a_server() {
+    let data = Data::new();
+    let server = data.serve();
+    administer(&data);
+    // One process has the store; another would not have been let in.
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn a_server_needs_no_configuration_and_stops_when_asked() {
+    let data = Data::new();
+    let mut command = binary();
+    command
+        .arg("serve")
+        .env("PLAYGATE_LISTEN", "127.0.0.1:0")
+        .current_dir(data.folder.path());
+    let server = Running::start(command);
+    let address = server
+        .first
+        .trim()
+        .strip_prefix("listening on http://")
+        .unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream
+        .write_all(b"GET /api/catalog/v1/assets HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    let store = data.folder.path().join("playgate-data");
+    assert!(store.join("admin.sock").exists());
+    assert_eq!(server.end(), 0);
+    assert!(!store.join("admin.sock").exists());
+}
+
+#[test]
+fn what_was_done_before_a_kill_is_there_after_it() {
+    let data = Data::new();
+    let mut server = data.serve();
+    let made = data.json(&["partner", "add", "Acme", "--json"]);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    // The socket that it left behind misleads nobody.
+    assert_eq!(
+        data.json(&["partner", "list", "--json"])[0]["partnerId"],
+        made["partnerId"]
+    );
+    let server = data.serve();
+    assert_eq!(
+        data.json(&["partner", "list", "--json"])[0]["partnerId"],
+        made["partnerId"]
+    );
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn a_second_server_on_the_same_data_is_refused() {
+    let data = Data::new();
+    let server = data.serve();
+    let second = data.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.status.code(), Some(5));
+    assert!(
+        err(&second).contains("another process uses this data directory"),
+        "{}",
+        err(&second)
+    );
+    assert!(second.stdout.is_empty());
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn a_busy_port_is_named_with_the_key_that_moves_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let data = Data::new();
+    let (code, why) = data.fails(&["serve", "--listen", "127.0.0.1:0", "--ops-listen", &address]);
+    assert_eq!(code, 1);
+    assert!(
+        why.contains(&address) && why.contains("PLAYGATE_OPS_LISTEN"),
+        "{why}"
+    );
+}
+
+#[test]
+fn mistakes_of_usage_and_configuration_are_code_2() {
+    let data = Data::new();
+    assert_eq!(data.fails(&["no-such-command"]).0, 2);
+    assert_eq!(
+        data.fails(&["operator", "add", "olga", "--role", "king"]).0,
+        2
+    );
+    let file = data.file("bad.toml", "listn = \"x\"\n[playback]\ndevices = -1\n");
+    for command in [
+        &["serve"][..],
+        &["config", "check"],
+        &["config", "show"],
+        &["partner", "list"],
+    ] {
+        let (code, why) = data.fails(&[command, &["--config", &file]].concat());
+        assert_eq!(code, 2, "{command:?}");
+        // Both at once, and the key that was meant.
+        assert!(why.contains("listn") && why.contains("`listen`"), "{why}");
+        assert!(why.contains("playback.devices"), "{why}");
+    }
+    let shown = data.json(&["config", "show", "--json"]);
+    let row = |key: &str| {
+        let rows = shown.as_array().unwrap();
+        rows.iter().find(|row| row["key"] == key).unwrap().clone()
+    };
+    assert_eq!(row("data_dir")["origin"], "flag --data-dir");
+    assert_eq!(row("ops.listen")["origin"], "variable PLAYGATE_OPS_LISTEN");
+    assert_eq!(row("listen")["origin"], "default");
+    data.ok(&["config", "check"]);
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_code_5() {
+    let data = Data::new();
+    data.ok(&["partner", "list"]);
+    fs::write(data.path().join("format"), "99\n").unwrap();
+    for command in [
+        &["serve", "--listen", "127.0.0.1:0"][..],
+        &["partner", "list"],
+    ] {
+        let (code, why) = data.fails(command);
+        assert_eq!(code, 5);
+        assert!(why.contains("format 99"), "{why}");
+    }
+}
+
+#[test]
+fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
+    let data = Data::new();
+    let bad = data.file(
+        "bad.toml",
+        "[[livestream]]\nid = \"a\"\nname = \"A\"\nzone = \"Mars/Olympus\"\n\n[[asset]]\nid = \"a\"\n",
+    );
+    let (code, why) = data.fails(&["catalog", "import", &bad]);
+    assert_eq!(code, 1);
+    assert!(why.contains("line 4") && why.contains("zone"), "{why}");
+    assert!(why.contains("line 6") || why.contains("line 7"), "{why}");
+    assert_eq!(data.ok(&["catalog", "export"]).trim(), "");
+
+    let keyless = CATALOG.replacen(
+        "key = \"9f2b6c1e84d3057a6be1f4c8d20a3755\"",
+        "key_file = \"k\"",
+        1,
+    );
+    let file = data.file("catalog.toml", &keyless);
+    let (code, why) = data.fails(&["catalog", "import", &file]);
+    assert!(code == 1 && why.contains("key file `k`"), "{why}");
+    data.file("k", "9f2b6c1e84d3057a6be1f4c8d20a3755\n");
+    data.ok(&["catalog", "import", &file]);
+}
+
+#[test]
+fn a_guide_comes_from_an_address_or_a_pipe() {
+    let data = Data::new();
+    data.ok(&["catalog", "import", &data.file("catalog.toml", CATALOG)]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let body = guide(30);
+    let sent = body.clone();
+    let web = thread::spawn(move || {
+        for (line, answer) in [
+            (
+                "GET /old?x HTTP/1.1",
+                "HTTP/1.1 302 Found\r\nLocation: /new\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            ),
+            (
+                "GET /new HTTP/1.1",
+                format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{sent}",
+                    sent.len()
+                ),
+            ),
+        ] {
+            let (stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(&stream).lines();
+            assert_eq!(lines.next().unwrap().unwrap(), line);
+            while !lines.next().unwrap().unwrap().is_empty() {}
+            (&stream).write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let report = data.json(&[
+        "epg",
+        "import",
+        &format!("http://{address}/old?x"),
+        "--json",
+    ]);
+    assert_eq!(report["added"], 30);
+    web.join().unwrap();
+    assert_eq!(data.fails(&["epg", "import", "https://example.com/x"]).0, 2);
+
+    let mut piped = binary()
+        .args(["epg", "import", "-", "--json", "--data-dir"])
+        .arg(data.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    piped
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(body.as_bytes())
+        .unwrap();
+    let output = piped.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["unchanged"], 30);
+}
+
+fn demo(arguments: &[&str], place: &Path) -> Running {
+    let mut command = binary();
+    command
+        .args(["demo", "--listen", "127.0.0.1:0"])
+        .args(arguments)
+        // Where temporary stores are made.
+        .env("TMPDIR", place);
+    Running::start(command)
+}
+
+#[test]
+fn the_demo_tells_its_members_in_one_line() {
+    let place = tempfile::tempdir().unwrap();
+    let demo = demo(&["--json"], place.path());
+    let told: Value = serde_json::from_str(&demo.first).unwrap();
+    for member in [
+        "baseUrl",
+        "opsUrl",
+        "operatorToken",
+        "partnerToken",
+        "identity",
+        "accessKey",
+        "pinCode",
+        "catchup",
+    ] {
+        assert!(told[member].is_string(), "{member} in {told}");
+    }
+    for member in ["open", "blackout"] {
+        assert!(
+            told["livestreams"][member].is_string(),
+            "{member} in {told}"
+        );
+    }
+    for member in ["open", "adult", "premium", "clear"] {
+        assert!(told["vod"][member].is_string(), "{member} in {told}");
+    }
+    assert!(told["offsetOpen"].as_i64().unwrap() < 0);
+    assert_eq!(demo.end(), 0);
+    // Its store is gone with it.
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_demo_can_be_started_again_on_its_data() {
+    let data = Data::new();
+    let path = data.path();
+    let place = ["--json", "--data-dir", path.to_str().unwrap()];
+    for _ in 0..2 {
+        let demo = demo(&place, data.folder.path());
+        assert!(demo.first.contains("partnerToken"), "{}", demo.first);
+        // The commands find the demo as they find a server.
+        assert_eq!(
+            data.json(&["user", "list", "--json"])[0]["email"],
+            "demo@example.com"
+        );
+        assert_eq!(demo.end(), 0);
+    }
+}
+
+/// The lines that the demo prints, pasted into a shell from top to bottom: every call answers with
+/// the status that stands behind it.
+#[test]
+fn the_demos_lines_walk_the_whole_interface() {
+    let place = tempfile::tempdir().unwrap();
+    let mut demo = demo(&[], place.path());
+    let mut script = demo.first.clone();
+    while !script.ends_with("# Ctrl-C ends the demo.\n") {
+        assert_ne!(demo.out.read_line(&mut script).unwrap(), 0, "{script}");
+    }
+    let mut shell = Command::new("bash")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(script.as_bytes())
+        .unwrap();
+    let output = shell.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let expected: Vec<&str> = script
+        .lines()
+        .filter_map(|line| line.rsplit_once("    # ").map(|(_, status)| status))
+        .collect();
+    let got: Vec<&str> = said
+        .split(" -> ")
+        .skip(1)
+        .filter_map(|rest| rest.get(..3))
+        .collect();
+    assert_eq!(
+        got,
+        expected,
+        "{said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(expected.len() > 40 && expected.contains(&"552"));
+    for code in [
+        "PIN_CODE_REQUIRED",
+        "NOT_ENTITLED",
+        "NO_LIVE_RIGHTS",
+        "SESSION_ENDED",
+        "USER_TOKEN_INVALID",
+    ] {
+        assert!(said.contains(code), "{code} in {said}");
+    }
+    assert_eq!(demo.end(), 0);
+}
+
+#[test]
+fn completions_and_the_manual_come_from_the_same_definitions() {
+    let data = Data::new();
+    assert!(data.ok(&["completions", "bash"]).contains("playgate"));
+    assert!(data.ok(&["man"]).contains(".TH playgate"));
+}

@@ -1,0 +1,270 @@
+//! Framing: what two readers of a connection could read differently is refused, and a request
+//! hidden behind another is never answered.
+
+use std::time::Duration;
+
+use super::lab::Lab;
+use super::wire::{Wire, ask, request};
+
+const SOON: Duration = Duration::from_secs(3);
+
+/// The head of a request that moves the clock, as an administrator, without its framing.
+fn clock(lab: &Lab) -> String {
+    let (name, value) = lab.admin();
+    format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\n")
+}
+
+/// One answer with the status, then the end.
+fn one_answer_then_end(lab: &Lab, bytes: &str, allowed: &[u16]) {
+    let mut wire = Wire::to(lab.ops);
+    wire.send(bytes);
+    let answer = wire
+        .answer()
+        .unwrap_or_else(|| panic!("no answer to {bytes:?}"));
+    assert!(
+        allowed.contains(&answer.status),
+        "{} for {bytes:?}",
+        answer.status
+    );
+    assert!(wire.ends_within(SOON), "open after {bytes:?}");
+}
+
+#[test]
+fn a_hidden_request_is_never_answered() {
+    let lab = Lab::start();
+    let hidden = "GET /livez HTTP/1.1\r\nHost: t\r\n\r\n";
+    let body = "{\"offset\":5}";
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for framing in [
+        format!(
+            "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n",
+            body.len()
+        ),
+        format!(
+            "Transfer-Encoding: chunked\r\nContent-Length: {}\r\n",
+            body.len()
+        ),
+    ] {
+        let bytes = format!("{}{framing}\r\n{chunked}{hidden}", clock(&lab));
+        one_answer_then_end(&lab, &bytes, &[200, 400]);
+    }
+}
+
+#[test]
+fn lengths_that_could_be_read_in_two_ways_are_refused() {
+    let lab = Lab::start();
+    for lengths in [
+        "Content-Length: 3\r\nContent-Length: 4\r\n",
+        "Content-Length: 3, 3\r\n",
+        "Content-Length: +3\r\n",
+        "Content-Length: -1\r\n",
+        "Content-Length: 0x3\r\n",
+        "Content-Length: 18446744073709551616\r\n",
+        "Content-Length: \r\n",
+        "Content-Length: 3 3\r\n",
+    ] {
+        let bytes = format!("{}{lengths}\r\nabc", clock(&lab));
+        one_answer_then_end(&lab, &bytes, &[400]);
+    }
+    let twice = format!(
+        "{}Content-Length: 12\r\nContent-Length: 12\r\n\r\n{{\"offset\":1}}",
+        clock(&lab)
+    );
+    assert!(matches!(ask(lab.ops, twice).status, 200 | 400));
+}
+
+#[test]
+fn transfer_codings_are_chunked_or_refused() {
+    let lab = Lab::start();
+    let chunked = "0\r\n\r\n";
+    for (coding, status) in [
+        ("xchunked", 400),
+        ("chunked, identity", 400),
+        ("identity", 400),
+        ("gzip, chunked", 501),
+        ("gzip\r\nTransfer-Encoding: chunked", 501),
+    ] {
+        let bytes = format!(
+            "{}Transfer-Encoding: {coding}\r\n\r\n{chunked}",
+            clock(&lab)
+        );
+        one_answer_then_end(&lab, &bytes, &[status]);
+    }
+    let spaced = format!(
+        "{}Transfer-Encoding : chunked\r\n\r\n{chunked}",
+        clock(&lab)
+    );
+    one_answer_then_end(&lab, &spaced, &[400]);
+    let old = "PUT /admin/v1/clock HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    one_answer_then_end(&lab, old, &[400]);
+}
+
+#[test]
+fn broken_heads_are_refused() {
+    let lab = Lab::start();
+    let with = |line: &str| format!("GET /livez HTTP/1.1\r\nHost: t\r\n{line}\r\n\r\n");
+    for bytes in [
+        with("X: a\r\n b"),
+        with("X: a\0b"),
+        with("X: a\rb"),
+        with("X: a\x7fb"),
+        with("X Y: a"),
+        "GET /livez HTTP/1.1\r\n\r\n".to_owned(),
+        "GET /livez HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_owned(),
+        "GET /livez HTTP/1.1\r\nHost:\r\n\r\n".to_owned(),
+        "GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n".to_owned(),
+        "GET /livez HTTP/1.1\r\nHost: a/b\r\n\r\n".to_owned(),
+        "GET  /livez HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "GET /livez\tx HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "GET /li vez HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "GET /livez HTTP/3.0\r\nHost: a\r\n\r\n".to_owned(),
+    ] {
+        one_answer_then_end(&lab, &bytes, &[400]);
+    }
+    // Other protocols on the plain port: a TLS hello, HTTP/2 without asking.
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let mut wire = Wire::to(lab.ops);
+        wire.send(bytes);
+        assert!(wire.answer().is_none_or(|answer| answer.status == 400));
+        assert!(wire.ends_within(SOON));
+    }
+}
+
+#[test]
+fn bare_line_feeds_are_read_alike_in_all_lines() {
+    let lab = Lab::start();
+    for bytes in [
+        "GET /livez HTTP/1.1\nHost: t\n\n",
+        "GET /livez HTTP/1.1\r\nHost: t\nX: y\r\n\r\n",
+        "GET /livez HTTP/1.1\nHost: t\r\nX: y\n\r\n",
+    ] {
+        assert_eq!(ask(lab.ops, bytes).status, 200, "{bytes:?}");
+    }
+}
+
+#[test]
+fn an_http_1_0_client_is_served() {
+    let lab = Lab::start();
+    let mut wire = Wire::to(lab.ops);
+    wire.send("GET /livez HTTP/1.0\r\n\r\n");
+    assert_eq!(wire.answer().unwrap().status, 200);
+    assert!(wire.ends_within(SOON));
+}
+
+#[test]
+fn too_much_head_is_refused() {
+    let lab = Lab::start();
+    let many = |n: usize| "X: y\r\n".repeat(n);
+    let head = |rest: &str| format!("GET /livez HTTP/1.1\r\nHost: t\r\n{rest}\r\n");
+    assert_eq!(ask(lab.ops, head(&many(63))).status, 200);
+    for n in [64, 99, 101, 500] {
+        one_answer_then_end(&lab, &head(&many(n)), &[431]);
+    }
+    let long = |n: usize| head(&format!("X: {}\r\n", "y".repeat(n)));
+    assert_eq!(ask(lab.ops, long(16_000)).status, 200);
+    for n in [16 * 1024 + 1, 40_000, 400_000] {
+        one_answer_then_end(&lab, &long(n), &[431]);
+    }
+    let target = |n: usize| format!("GET /livez?{} HTTP/1.1\r\nHost: t\r\n\r\n", "y".repeat(n));
+    assert_eq!(ask(lab.ops, target(8 * 1024 - 7)).status, 200);
+    for n in [8 * 1024 - 6, 20_000] {
+        one_answer_then_end(&lab, &target(n), &[414]);
+    }
+}
+
+#[test]
+fn odd_methods_are_not_implemented_and_echo_nothing() {
+    let lab = Lab::start();
+    let long = "M".repeat(1024);
+    for method in ["get", "Get", "FOO", "TRACE", &long] {
+        let bytes = request(method, "/livez", &[("X-Secret", "needle")], "");
+        let answer = ask(lab.ops, bytes);
+        assert_eq!(answer.status, 501, "{method}");
+        assert!(!String::from_utf8(answer.body).unwrap().contains("needle"));
+    }
+    one_answer_then_end(
+        &lab,
+        "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n\r\n",
+        &[405, 501],
+    );
+}
+
+#[test]
+fn other_spellings_of_a_path_reach_nothing() {
+    let lab = Lab::start();
+    for target in [
+        "/livez#x",
+        "/livez?#x",
+        "/livéz",
+        "/livez?ä",
+        "/livez%00",
+        "/x/%2e%2e/livez",
+        "/x/../livez",
+        "/./livez",
+        "//livez",
+        "/%2flivez",
+        "/livez%",
+        "/livez%zz",
+        "/livez/",
+        "/LIVEZ",
+        "/livez;x",
+        "*",
+    ] {
+        let answer = ask(lab.ops, request("GET", target, &[], ""));
+        assert!(
+            matches!(answer.status, 400 | 404),
+            "{} for {target}",
+            answer.status
+        );
+        assert!(answer.header("x-request-id").is_some(), "{target}");
+    }
+    // A percent escape of an ordinary letter is another path here, not another name of this one.
+    assert_eq!(
+        ask(lab.ops, request("GET", "/live%7a", &[], "")).status,
+        404
+    );
+}
+
+#[test]
+fn expectations_are_met_or_refused() {
+    let lab = Lab::start();
+    let (name, value) = lab.admin();
+    let expect = |what: &str| {
+        format!(
+            "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nExpect: {what}\r\nContent-Length: 12\r\n\r\n"
+        )
+    };
+    let mut wire = Wire::to(lab.ops);
+    wire.send(expect("100-continue"));
+    let mut interim = [0; 25];
+    std::io::Read::read_exact(&mut wire.stream, &mut interim).unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    wire.send("{\"offset\":1}");
+    assert_eq!(wire.answer().unwrap().status, 200);
+    assert_eq!(ask(lab.ops, expect("magic")).status, 417);
+    // A refusal comes without asking for the body first.
+    let refused = expect("100-continue").replace("Bearer pgo_", "Bearer pgo-");
+    assert_eq!(ask(lab.ops, refused).status, 401);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let lab = Lab::start();
+    let mut wire = Wire::to(lab.ops);
+    let mut all = String::new();
+    for number in 0..1_000 {
+        let id = format!("n-{number}");
+        all.push_str(&request("GET", "/livez", &[("X-Request-Id", &id)], ""));
+    }
+    let mut writer = wire.stream.try_clone().unwrap();
+    let sending =
+        std::thread::spawn(move || std::io::Write::write_all(&mut writer, all.as_bytes()));
+    for number in 0..1_000 {
+        let answer = wire.answer().unwrap();
+        assert_eq!(answer.header("x-request-id"), Some(&*format!("n-{number}")));
+    }
+    sending.join().unwrap().unwrap();
+}

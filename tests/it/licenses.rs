@@ -1,0 +1,217 @@
+//! Licenses, certificates and the files of the origin over HTTP.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::thread;
+
+use serde_json::json;
+
+use super::stage::{FILM_KEY, Player, Stage, never_issued, player};
+use super::wire::{Answer, ask, request};
+
+fn outcome(answer: &Answer) -> String {
+    match answer.status {
+        200..=299 => answer.status.to_string(),
+        status => format!("{status} {}", answer.code()),
+    }
+}
+
+fn kids(ids: &[&str]) -> String {
+    json!({"kids": ids, "type": "temporary"}).to_string()
+}
+
+#[test]
+fn every_refusal_of_a_license() {
+    let stage = Stage::set();
+    let film = stage.play(&stage.ann, "film", "tv");
+    let good = kids(&[FILM_KEY.0]);
+    let of = |player: &Player, body: &str| outcome(&stage.license(player, "clearkey", body));
+    assert_eq!(of(&film, &good), "200");
+    let change = |change: fn(&mut Player)| {
+        let mut other = film.clone();
+        change(&mut other);
+        of(&other, &good)
+    };
+    assert_eq!(change(|p| p.session = "x".into()), "404 SESSION_NOT_FOUND");
+    assert_eq!(change(|p| p.session.clear()), "400 INVALID_REQUEST");
+    assert_eq!(
+        change(|p| p.entitlement = never_issued()),
+        "403 ENTITLEMENT_INVALID"
+    );
+    assert_eq!(change(|p| p.viewer.token.clear()), "401 USER_TOKEN_INVALID");
+    let bobs = stage.play(&stage.viewer("bob"), "film", "tv");
+    let mut stolen = film.clone();
+    stolen.entitlement.clone_from(&bobs.entitlement);
+    assert_eq!(of(&stolen, &good), "403 ENTITLEMENT_INVALID");
+    stolen.viewer = bobs.viewer.clone();
+    assert_eq!(of(&stolen, &good), "403 ENTITLEMENT_INVALID");
+    // One key of another asset refuses the whole request.
+    let foreign = kids(&[FILM_KEY.0, "EREiIjMzRERVVWZmd3eIiA"]);
+    assert_eq!(of(&film, &foreign), "403 KEY_NOT_ALLOWED");
+    for bad in ["", "{}", "[]", "challenge"] {
+        assert_eq!(of(&film, bad), "400 INVALID_REQUEST", "{bad}");
+    }
+    let other = stage.license(&film, "widevine", "challenge");
+    assert_eq!(outcome(&other), "403 DRM_MISMATCH");
+    let large = stage.license(&film, "clearkey", &"x".repeat(64 * 1024 + 1));
+    assert_eq!(large.status, 413);
+    assert_eq!(stage.stop(&film).status, 204);
+    assert_eq!(of(&film, &good), "410 SESSION_ENDED");
+}
+
+/// A session with Widevine.
+fn widevine(stage: &Stage) -> Player {
+    let token = stage.token(&stage.ann, "film");
+    let started = stage.preflight(&stage.ann, "film", &token, &[("DRM", "widevine")]);
+    player(&stage.ann, "tv", &started)
+}
+
+#[test]
+fn a_system_without_server_or_certificate_says_what_to_configure() {
+    let stage = Stage::set();
+    let answer = stage.license(&widevine(&stage), "widevine", "challenge");
+    assert_eq!(outcome(&answer), "502 LICENSE_SERVER_FAILED");
+    let message = answer.json()["error"]["message"].to_string();
+    assert!(message.contains("license.widevine.url"), "{message}");
+    let target = "/api/playback/v1/fairplay/certificate";
+    let certificate = stage.ask(&stage.ann, "GET", target, &[], "");
+    assert_eq!(outcome(&certificate), "404 CERTIFICATE_NOT_CONFIGURED");
+}
+
+#[test]
+fn a_configured_server_is_asked_and_its_failures_are_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/l", listener.local_addr().unwrap());
+    let certificate = tempfile::NamedTempFile::new().unwrap();
+    certificate.as_file().write_all(b"certificate").unwrap();
+    let stage = Stage::with(&[
+        ("license.widevine.url", &url),
+        ("license.widevine.timeout", "1s"),
+        ("license.widevine.custom_data_header", "X-Custom"),
+        (
+            "license.fairplay.certificate",
+            certificate.path().to_str().unwrap(),
+        ),
+    ]);
+    let player = widevine(&stage);
+    let server = thread::spawn(move || {
+        let answers = [
+            "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 7\r\n\r\nlicense",
+            "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n",
+        ];
+        let mut asked = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut buffer = [0; 4_096];
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n\x08\x04") {
+                let read = stream.read(&mut buffer).unwrap();
+                request.extend_from_slice(&buffer[..read]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            asked.push(String::from_utf8(request).unwrap());
+        }
+        // Then it falls silent, with the port open.
+        (listener, asked)
+    });
+    // Widevine's request for a certificate passes like any other.
+    let ask_once = || stage.license(&player, "widevine", "\x08\x04");
+    let license = ask_once();
+    assert_eq!(license.body, b"license");
+    assert_eq!(license.header("content-type"), Some("a/b"));
+    assert_eq!(outcome(&ask_once()), "502 LICENSE_SERVER_FAILED");
+    assert_eq!(outcome(&ask_once()), "502 LICENSE_SERVER_FAILED");
+    let (_listener, asked) = server.join().unwrap();
+    let secrets = [
+        stage.house.partner.as_str(),
+        stage.ann.token.as_str(),
+        player.entitlement.as_str(),
+    ];
+    for request in &asked {
+        assert!(request.starts_with("POST /l HTTP/1.1\r\n"));
+        assert!(request.to_ascii_lowercase().contains("\r\nx-custom: "));
+        assert!(secrets.iter().all(|secret| !request.contains(secret)));
+    }
+    assert_eq!(outcome(&ask_once()), "504 LICENSE_SERVER_TIMEOUT");
+    let target = "/api/playback/v1/fairplay/certificate";
+    let certificate = stage.ask(&stage.ann, "GET", target, &[], "");
+    assert_eq!(certificate.body, b"certificate");
+}
+
+#[test]
+fn the_origin_serves_files_in_parts_and_under_conditions() {
+    let stage = Stage::set();
+    let player = stage.play(&stage.ann, "film", "tv");
+    let manifest = stage.fetch(&player.playlist, &[]);
+    assert_eq!(manifest.status, 200);
+    assert_eq!(
+        manifest.header("content-type"),
+        Some("application/dash+xml")
+    );
+    // Relative addresses inherit the token.
+    let segment = player.playlist.replace("manifest.mpd", "video/1.m4s");
+    let whole = stage.fetch(&segment, &[]);
+    assert_eq!(whole.body, b"0123456789");
+    assert_eq!(whole.header("content-type"), Some("video/mp4"));
+    assert_eq!(whole.header("accept-ranges"), Some("bytes"));
+    for (range, body, content_range) in [
+        ("bytes=2-4", &b"234"[..], "bytes 2-4/10"),
+        ("bytes=7-", b"789", "bytes 7-9/10"),
+        ("bytes=-2", b"89", "bytes 8-9/10"),
+    ] {
+        let part = stage.fetch(&segment, &[("Range", range)]);
+        assert_eq!((part.status, part.body.as_slice()), (206, body));
+        assert_eq!(part.header("content-range"), Some(content_range));
+    }
+    let beyond = stage.fetch(&segment, &[("Range", "bytes=10-")]);
+    assert_eq!(beyond.status, 416);
+    assert_eq!(beyond.header("content-range"), Some("bytes */10"));
+    let tag = whole.header("etag").unwrap();
+    let same = stage.fetch(&segment, &[("If-None-Match", tag)]);
+    assert_eq!(same.status, 304);
+    let other = [("Range", "bytes=0-0"), ("If-Range", "\"other\"")];
+    assert_eq!(stage.fetch(&segment, &other).status, 200);
+}
+
+#[test]
+fn nothing_outside_of_the_signed_directory_is_served() {
+    let stage = Stage::set();
+    let player = stage.play(&stage.ann, "film", "tv");
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("key"), "k").unwrap();
+    symlink(outside.path(), stage.media().join("film/link")).unwrap();
+    let base = player.playlist.strip_suffix("manifest.mpd").unwrap();
+    let base = base.strip_prefix("https://tv.example").unwrap();
+    let get = |target: &str| ask(stage.house.public, request("GET", target, &[], ""));
+    for below in [
+        "../other/secret.mp4",
+        "%2e%2e/other/secret.mp4",
+        "..%2fother/secret.mp4",
+        "%2e%2e%2fother%2fsecret.mp4",
+        "..%5cother%5csecret.mp4",
+        "video/../../other/secret.mp4",
+        "video//1.m4s",
+        "%2fetc%2fpasswd",
+        "/etc/passwd",
+        "video/1.m4s%00.mpd",
+        "link/key",
+        "video",
+        "nothing.mp4",
+        ".hidden",
+    ] {
+        let answer = get(&format!("{base}{below}"));
+        assert!(matches!(answer.status, 400 | 403 | 404), "{below}");
+    }
+    let token = base.split('/').nth(3).unwrap();
+    let foreign = get(&format!("/origin/v1/{token}/other/secret.mp4"));
+    assert_eq!(outcome(&foreign), "403 PLAYLIST_TOKEN_INVALID");
+    let missing = get(&format!("{base}nothing.mp4"));
+    assert_eq!(outcome(&missing), "404 FILE_NOT_FOUND");
+    let forged = get("/origin/v1/AAAA/film/manifest.mpd");
+    assert_eq!(outcome(&forged), "403 PLAYLIST_TOKEN_INVALID");
+    stage.house.wait(86_400);
+    let late = stage.fetch(&player.playlist, &[]);
+    assert_eq!(outcome(&late), "403 PLAYLIST_TOKEN_INVALID");
+}

@@ -1,0 +1,32 @@
+//! The integration tests: a server on a port of its own, driven over sockets. One module per
+//! resource; `lab` starts the server, `wire` speaks to it.
+
+#![allow(missing_docs, reason = "tests name what they show")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test that cannot go on fails the test"
+)]
+
+mod accounts;
+mod bodies;
+mod catalog;
+mod cli;
+mod connections;
+mod coverage;
+mod framing;
+mod front;
+mod guides;
+mod house;
+mod kill;
+mod lab;
+mod licenses;
+mod playback;
+mod reset;
+mod schedule;
+mod stage;
+mod telemetry;
+mod tidy;
+mod user;
+mod wire;

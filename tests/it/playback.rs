@@ -1,0 +1,500 @@
+//! Entitlement, preflight, heartbeat, devices and sessions over HTTP.
+
+use serde_json::{Value, json};
+
+use super::lab::NOON;
+use super::stage::{FILM_KEY, Stage, never_issued, player};
+use super::wire::Answer;
+
+/// Status and code of an error, status alone otherwise.
+fn outcome(answer: &Answer) -> String {
+    match answer.status {
+        200..=299 => answer.status.to_string(),
+        status => format!("{status} {}", answer.code()),
+    }
+}
+
+#[test]
+fn the_way_from_entitlement_to_the_end_of_play() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    let answer = stage.entitle(ann, "film", "");
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let body = answer.json();
+    assert_eq!(body["expires"], NOON.0 + 86_400);
+    assert_eq!(body.get("program"), None);
+    let token = body["token"].as_str().unwrap();
+
+    let started = stage.preflight(ann, "film", token, &[]);
+    let body = started.json();
+    let player = player(ann, "tv", &started);
+    assert!(player.playlist.starts_with("https://tv.example/origin/v1/"));
+    assert!(player.playlist.ends_with("/film/manifest.mpd"));
+    assert_eq!(
+        body["license"],
+        "https://tv.example/api/playback/v1/clearkey/license"
+    );
+    assert_eq!(
+        body["heartbeat"],
+        "https://tv.example/api/playback/v1/heartbeat"
+    );
+    assert_eq!(body["heartbeatInterval"], 10);
+    assert_eq!(
+        body["headers"],
+        json!({
+            "Service-Play-EntitlementId": token,
+            "Service-Play-Session": player.session,
+        })
+    );
+    assert_eq!(body.get("certificate"), None);
+
+    assert_eq!(stage.fetch(&player.playlist, &[]).body, b"<MPD>film</MPD>");
+    let asked = json!({"kids": [FILM_KEY.0], "type": "temporary"}).to_string();
+    let license = stage.license(&player, "clearkey", &asked);
+    assert_eq!(
+        license.json(),
+        json!({
+            "keys": [{"kty": "oct", "kid": FILM_KEY.0, "k": FILM_KEY.1}],
+            "type": "temporary",
+        })
+    );
+    stage.house.wait(10);
+    let beat = stage.beat(&player, &[]);
+    assert_eq!(
+        beat.json(),
+        json!({"interval": 10, "serverTime": NOON.0 + 10})
+    );
+    assert_eq!(stage.stop(&player).status, 204);
+    let gone = stage.beat(&player, &[]);
+    assert_eq!(outcome(&gone), "410 SESSION_ENDED");
+    assert_eq!(outcome(&stage.stop(&player)), "410 SESSION_ENDED");
+}
+
+#[test]
+fn every_denial_of_entitlement() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    for (asset, expected) in [
+        ("film", "200"),
+        ("news", "200"),
+        ("noon", "200"),
+        ("morning", "200"),
+        ("nothing", "404 ASSET_NOT_FOUND"),
+        ("swedish", "403 GEO_BLOCKED"),
+        ("premium", "403 NOT_ENTITLED"),
+        ("old", "403 NOT_AVAILABLE"),
+        ("rated", "403 NOT_AVAILABLE"),
+    ] {
+        assert_eq!(outcome(&stage.entitle(ann, asset, "")), expected, "{asset}");
+    }
+    let live = stage.entitle(ann, "news", "").json();
+    let program = json!({"broadcastId": "noon", "stop": NOON.0 + 3_600});
+    assert_eq!(live["program"], program);
+    // Time-shift, and what is no offset.
+    let shifted = |offset: &str| {
+        let target = format!("/api/entitlement/v2/asset/news?offset={offset}");
+        stage.ask(ann, "POST", &target, &[], "")
+    };
+    assert_eq!(shifted("-60").json()["program"]["broadcastId"], "morning");
+    assert_eq!(outcome(&shifted("1")), "400 INVALID_REQUEST");
+    assert_eq!(outcome(&shifted("-86401")), "400 INVALID_REQUEST");
+    for body in ["[]", "null", "{", r#"{"pinCode":"1","pinCode":"2"}"#] {
+        let answer = stage.entitle(ann, "film", body);
+        assert_eq!(outcome(&answer), "400 INVALID_REQUEST", "{body}");
+    }
+    stage.house.wait(7_200);
+    assert_eq!(
+        outcome(&stage.entitle(ann, "news", "")),
+        "403 NO_LIVE_RIGHTS"
+    );
+    assert_eq!(
+        outcome(&stage.entitle(ann, "dark", "")),
+        "403 NO_LIVE_RIGHTS"
+    );
+    stage.change(ann, &json!({"country": "SE"}));
+    assert_eq!(outcome(&stage.entitle(ann, "swedish", "")), "200");
+}
+
+#[test]
+fn a_pin_unlocks_one_program_in_one_session() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    stage.protect(ann);
+    // Not needed: ignored and not counted, whatever it is.
+    for body in [r#"{"pinCode":"0000"}"#, r#"{"pinCode":"x"}"#] {
+        assert_eq!(outcome(&stage.entitle(ann, "film", body)), "200");
+    }
+    let needed = stage.entitle(ann, "adult", "{}");
+    assert_eq!(outcome(&needed), "403 PIN_CODE_REQUIRED");
+    assert_eq!(needed.header("www-authenticate"), None);
+    let malformed = stage.entitle(ann, "adult", r#"{"pinCode":"12"}"#);
+    assert_eq!(outcome(&malformed), "400 INVALID_REQUEST");
+    let wrong = stage.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
+    assert_eq!(outcome(&wrong), "403 PIN_CODE_WRONG");
+    assert_eq!(wrong.json()["error"]["details"], json!({"attemptsLeft": 4}));
+    let right = stage.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
+    let token = right.json()["token"].as_str().unwrap().to_owned();
+
+    let first = player(ann, "tv", &stage.preflight(ann, "adult", &token, &[]));
+    stage.house.wait(31);
+    assert_eq!(outcome(&stage.beat(&first, &[])), "200");
+    // In this session the same program needs no second PIN; in another one it does.
+    let again = |session: &str| {
+        let headers = [("Service-Play-Session", session)];
+        let target = "/api/entitlement/v2/asset/adult";
+        outcome(&stage.ask(ann, "POST", target, &headers, ""))
+    };
+    assert_eq!(again(&first.session), "200");
+    assert_eq!(again("nonsense"), "403 PIN_CODE_REQUIRED");
+    let second = player(ann, "tv", &stage.preflight(ann, "adult", &token, &[]));
+    assert_eq!(again(&second.session), "403 PIN_CODE_REQUIRED");
+    stage.house.wait(30);
+    assert_eq!(outcome(&stage.beat(&second, &[])), "403 PIN_CODE_REQUIRED");
+    for left in (1..=3).rev().chain([0]) {
+        let wrong = stage.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
+        assert_eq!(wrong.json()["error"]["details"]["attemptsLeft"], left);
+    }
+    let locked = stage.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
+    assert_eq!(outcome(&locked), "429 PIN_CODE_LOCKED");
+    assert!(locked.header("retry-after").is_some());
+}
+
+#[test]
+fn live_runs_into_a_program_that_needs_a_pin_and_into_one_without_rights() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    stage.protect(ann);
+    let player = stage.play(ann, "news", "tv");
+    stage.house.wait(3_600);
+    stage
+        .house
+        .app
+        .playback
+        .refresh(stage.house.app.clock.now());
+    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
+    stage.house.wait(30);
+    let needed = stage.beat(&player, &[]);
+    assert_eq!(outcome(&needed), "403 PIN_CODE_REQUIRED");
+    let headers = [("Service-Play-Session", player.session.as_str())];
+    let target = "/api/entitlement/v2/asset/news";
+    let pin = r#"{"pinCode":"2468"}"#;
+    let unlocked = stage.ask(ann, "POST", target, &headers, pin);
+    assert_eq!(unlocked.json()["program"]["broadcastId"], "rated");
+    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
+
+    stage.house.wait(3_580);
+    stage
+        .house
+        .app
+        .playback
+        .refresh(stage.house.app.clock.now());
+    let origin = [("Origin", "https://player.example")];
+    let dark = stage.beat(&player, &[]);
+    assert_eq!(outcome(&dark), "552 NO_LIVE_RIGHTS");
+    assert_eq!(dark.header("retry-after"), None);
+    assert_eq!(dark.header("cache-control"), Some("no-store"));
+    // The session stays open; a time-shifted player is judged by what it shows.
+    let back = (NOON.0 + 1_000).to_string();
+    let shifted = stage.beat(&player, &[("Timestamp", &back)]);
+    assert_eq!(outcome(&shifted), "200");
+    let millis = format!("{}000.5", NOON.0 + 1_000);
+    let shifted = stage.beat(&player, &[("Timestamp", &millis)]);
+    assert_eq!(outcome(&shifted), "200");
+    let cors = stage.ask(ann, "POST", "/api/playback/v1/heartbeat", &origin, "");
+    assert!(cors.header("access-control-allow-origin").is_some());
+    // Never 552 for a license.
+    let kid = json!({"kids": ["ERIiMzNEREVVZmZ3d4iI"], "type": "temporary"});
+    assert_eq!(
+        outcome(&stage.license(&player, "clearkey", &kid.to_string())),
+        "400 INVALID_REQUEST"
+    );
+    assert_eq!(outcome(&stage.beat(&player, &[])), "552 NO_LIVE_RIGHTS");
+    let kid = json!({"kids": ["EREiIjMzRERVVWZmd3eIiA"], "type": "temporary"});
+    assert_eq!(
+        outcome(&stage.license(&player, "clearkey", &kid.to_string())),
+        "403 NO_LIVE_RIGHTS"
+    );
+}
+
+#[test]
+fn every_refusal_of_preflight() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    let token = stage.token(ann, "film");
+    let of = |changed: &[(&str, &str)]| stage.preflight(ann, "film", &token, changed);
+    let long = "x".repeat(257);
+    for name in [
+        "DRM",
+        "Protocol",
+        "EntitlementId",
+        "DevicePlatform",
+        "DeviceType",
+        "DeviceModel",
+        "DeviceId",
+    ] {
+        let answer = of(&[(name, "")]);
+        assert_eq!(outcome(&answer), "400 INVALID_REQUEST");
+        assert_eq!(answer.field(), format!("Service-Play-{name}"));
+        if name.starts_with("Device") {
+            assert_eq!(outcome(&of(&[(name, &long)])), "400 INVALID_REQUEST");
+        }
+    }
+    let unknown = never_issued();
+    for (changed, expected) in [
+        (("DRM", "enigma"), "400 INVALID_REQUEST"),
+        (("Protocol", "rtsp"), "400 INVALID_REQUEST"),
+        (("DRM", "fairplay"), "400 DRM_PROTOCOL_MISMATCH"),
+        (("DRM", "none"), "400 DRM_PROTOCOL_MISMATCH"),
+        (
+            ("EntitlementId", unknown.as_str()),
+            "403 ENTITLEMENT_INVALID",
+        ),
+        (("EntitlementId", "a.b.c"), "403 ENTITLEMENT_INVALID"),
+        (
+            ("EntitlementId", ann.token.as_str()),
+            "403 ENTITLEMENT_INVALID",
+        ),
+    ] {
+        assert_eq!(outcome(&of(&[changed])), expected, "{changed:?}");
+    }
+    let sstr = [("DRM", "PlayReady"), ("Protocol", "sstr")];
+    assert_eq!(outcome(&of(&sstr)), "404 PROTOCOL_NOT_AVAILABLE");
+    let bob = stage.viewer("bob");
+    let stolen = stage.preflight(&bob, "film", &token, &[]);
+    assert_eq!(outcome(&stolen), "403 ENTITLEMENT_INVALID");
+    let other = stage.preflight(ann, "clear", &token, &[]);
+    assert_eq!(outcome(&other), "403 ENTITLEMENT_INVALID");
+    assert_eq!(outcome(&of(&[])), "200");
+    // The old path of deployed clients.
+    let phone = of(&[("DeviceId", "phone")]);
+    assert_eq!(outcome(&phone), "403 ENTITLEMENT_INVALID");
+    stage.house.wait(86_400);
+    assert_eq!(outcome(&of(&[])), "403 ENTITLEMENT_INVALID");
+}
+
+#[test]
+fn what_is_clear_needs_no_license() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    let token = stage.token(ann, "clear");
+    let hls = [("DRM", "None"), ("Protocol", "HLS")];
+    let body = stage.preflight(ann, "clear", &token, &hls).json();
+    assert_eq!(body["playlist"], "https://cdn.example/clear.m3u8");
+    assert_eq!(body.get("license"), None);
+    let token = stage.token(ann, "news");
+    let fairplay = [("DRM", "fairplay"), ("Protocol", "hls")];
+    let body = stage.preflight(ann, "news", &token, &fairplay).json();
+    let session = body["headers"]["Service-Play-Session"].as_str().unwrap();
+    assert_eq!(
+        body["playlist"],
+        format!("https://cdn.example/news.m3u8?s={session}")
+    );
+}
+
+#[test]
+fn a_right_that_is_taken_away_ends_its_tokens() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    let grant = format!("users/{}/grants/premium", ann.id);
+    let given = stage.house.operator("PUT", &grant, &json!({}));
+    assert!(given.status < 300);
+    let token = stage.token(ann, "premium");
+    let revoked = stage.house.operator("DELETE", &grant, &Value::Null);
+    assert!(revoked.status < 300);
+    let answer = stage.preflight(ann, "premium", &token, &[]);
+    assert_eq!(outcome(&answer), "403 ENTITLEMENT_INVALID");
+}
+
+#[test]
+fn streams_are_limited_and_those_in_the_way_can_be_ended() {
+    let stage = Stage::with(&[("playback.streams_total", "2")]);
+    let ann = &stage.ann;
+    let tv = stage.play(ann, "film", "tv");
+    stage.house.wait(1);
+    stage.play(ann, "clear", "phone");
+    let start = |device: &str| {
+        let token = stage.token(ann, "news");
+        stage.preflight(ann, "news", &token, &[("DeviceId", device)])
+    };
+    let full = start("tablet");
+    assert_eq!(outcome(&full), "409 STREAM_LIMIT_REACHED");
+    let sessions = full.json()["error"]["details"]["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 2);
+    assert_eq!(
+        sessions[0],
+        json!({"sessionId": tv.session, "deviceModel": "Model", "since": NOON.0})
+    );
+    let own = format!("/api/user/v1/users/{}/sessions", ann.id);
+    let one = format!("{own}/{}", tv.session);
+    let shown = stage.ask(ann, "GET", &one, &[], "").json();
+    assert_eq!(shown["kind"], "playback");
+    assert_eq!(shown["assetId"], "film");
+    let list = stage.ask(ann, "GET", &own, &[], "").json();
+    let kinds: Vec<_> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| &s["kind"])
+        .collect();
+    assert_eq!(kinds, ["login", "playback", "playback"]);
+    let bob = stage.viewer("bob");
+    let foreign = format!("/api/user/v1/users/{}/sessions/{}", bob.id, tv.session);
+    let foreign = stage.ask(&bob, "DELETE", &foreign, &[], "");
+    assert_eq!(outcome(&foreign), "404 SESSION_NOT_FOUND");
+    assert_eq!(stage.ask(ann, "DELETE", &one, &[], "").status, 204);
+    let ended = stage.beat(&tv, &[]);
+    assert_eq!(outcome(&ended), "410 SESSION_ENDED");
+    let message = ended.json()["error"]["message"].clone();
+    assert_eq!(message, "the session was revoked");
+    assert_eq!(outcome(&start("tablet")), "200");
+
+    let displacing = Stage::with(&[
+        ("playback.streams_total", "1"),
+        ("playback.when_full", "displace"),
+    ]);
+    let first = displacing.play(&displacing.ann, "film", "tv");
+    displacing.play(&displacing.ann, "film", "phone");
+    let gone = displacing.beat(&first, &[]);
+    assert_eq!(outcome(&gone), "410 SESSION_ENDED");
+}
+
+#[test]
+fn devices_are_limited_listed_and_cleared() {
+    let stage = Stage::with(&[("playback.devices", "2")]);
+    let ann = &stage.ann;
+    for device in ["tv", "phone 1"] {
+        let player = stage.play(ann, "film", device);
+        assert_eq!(stage.stop(&player).status, 204);
+    }
+    let third = |device: &str| {
+        let token = stage.token(ann, "film");
+        outcome(&stage.preflight(ann, "film", &token, &[("DeviceId", device)]))
+    };
+    assert_eq!(third("tablet"), "403 DEVICE_LIMIT_REACHED");
+    let devices = format!("/api/user/v1/users/{}/devices", ann.id);
+    let list = stage.ask(ann, "GET", &devices, &[], "").json();
+    assert_eq!(list.as_array().unwrap().len(), 2);
+    let one = format!("{devices}/phone%201");
+    let shown = stage.ask(ann, "GET", &one, &[], "").json();
+    assert_eq!(
+        shown,
+        json!({
+            "deviceId": "phone 1", "devicePlatform": "linux", "deviceType": "tv",
+            "deviceModel": "Model", "since": NOON.0, "lastStart": NOON.0,
+        })
+    );
+    assert_eq!(stage.ask(ann, "DELETE", &one, &[], "").status, 204);
+    let again = stage.ask(ann, "DELETE", &one, &[], "");
+    assert_eq!(outcome(&again), "404 DEVICE_NOT_FOUND");
+    assert_eq!(third("tablet"), "200");
+    assert_eq!(stage.ask(ann, "DELETE", &devices, &[], "").status, 204);
+    let list = stage.ask(ann, "GET", &devices, &[], "");
+    assert_eq!(list.json(), json!([]));
+    // Another user's list is nobody's business.
+    let bob = stage.viewer("bob");
+    let foreign = stage.ask(&bob, "GET", &devices, &[], "");
+    assert_eq!(outcome(&foreign), "404 USER_NOT_FOUND");
+    stage.change(ann, &json!({"tags": ["no-device-limit"]}));
+    for device in ["a", "b", "c"] {
+        stage.stop(&stage.play(ann, "film", device));
+    }
+}
+
+#[test]
+fn every_refusal_of_the_heartbeat() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    let player = stage.play(ann, "film", "tv");
+    for name in [
+        "DRM",
+        "Protocol",
+        "EntitlementId",
+        "DevicePlatform",
+        "DeviceType",
+        "DeviceModel",
+        "DeviceId",
+        "Session",
+        "Timestamp",
+        "Bitrate",
+        "ResolutionWidth",
+        "ResolutionHeight",
+    ] {
+        let answer = stage.beat(&player, &[(name, "")]);
+        assert_eq!(outcome(&answer), "400 INVALID_REQUEST");
+        assert_eq!(answer.field(), format!("Service-Play-{name}"));
+    }
+    let other = stage.token(ann, "clear");
+    let unknown = never_issued();
+    let nobody = playgate::types::SessionId::from_bytes([0; 16]).to_string();
+    for (changed, expected) in [
+        (("Timestamp", "noon"), "400 INVALID_REQUEST"),
+        (("Session", nobody.as_str()), "404 SESSION_NOT_FOUND"),
+        (("Session", "nonsense"), "404 SESSION_NOT_FOUND"),
+        (
+            ("EntitlementId", unknown.as_str()),
+            "403 ENTITLEMENT_EXPIRED",
+        ),
+        (("EntitlementId", other.as_str()), "403 SESSION_MISMATCH"),
+        (("DeviceId", "phone"), "403 SESSION_MISMATCH"),
+        // Odd values are recorded, not refused.
+        (("Bitrate", "-1"), "200"),
+        (("ResolutionWidth", "99999999999"), "200"),
+        (("Timestamp", "-5.25"), "200"),
+    ] {
+        stage.house.wait(1);
+        let answer = stage.beat(&player, &[changed]);
+        assert_eq!(outcome(&answer), expected, "{changed:?}");
+    }
+    let bob = stage.viewer("bob");
+    let bobs = stage.play(&bob, "film", "tv");
+    let mut stolen = player.clone();
+    stolen.viewer = bob.clone();
+    stolen.entitlement.clone_from(&bobs.entitlement);
+    assert_eq!(outcome(&stage.beat(&stolen, &[])), "403 SESSION_MISMATCH");
+    assert_eq!(outcome(&stage.stop(&stolen)), "403 SESSION_MISMATCH");
+
+    stage.house.wait(20);
+    let answers: Vec<String> = (0..12)
+        .map(|_| outcome(&stage.beat(&player, &[])))
+        .collect();
+    assert!(answers[..10].iter().all(|answer| answer == "200"));
+    assert_eq!(answers[11], "429 RATE_LIMITED");
+    let logout = "/api/login/v2/auth/logout";
+    assert!(stage.ask(ann, "POST", logout, &[], "").status < 300);
+    let out = stage.beat(&player, &[]);
+    assert_eq!(outcome(&out), "401 USER_TOKEN_INVALID");
+}
+
+#[test]
+fn a_session_lives_by_its_beats() {
+    let stage = Stage::with(&[("playback.streams_total", "1")]);
+    let ann = &stage.ann;
+    let player = stage.play(ann, "film", "tv");
+    stage.house.wait(40);
+    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
+    stage.house.wait(40);
+    let other = stage.play(ann, "film", "phone");
+    assert_eq!(outcome(&stage.beat(&player, &[])), "410 SESSION_ENDED");
+    assert_eq!(stage.stop(&other).status, 204);
+    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
+    stage.house.wait(335);
+    assert_eq!(outcome(&stage.beat(&player, &[])), "410 SESSION_ENDED");
+}
+
+#[test]
+fn operators_see_and_end_what_plays() {
+    let stage = Stage::set();
+    let player = stage.play(&stage.ann, "film", "tv");
+    let house = &stage.house;
+    let list = house.operator("GET", "sessions", &Value::Null);
+    let list = list.json();
+    assert_eq!(list[0]["sessionId"], player.session.as_str());
+    assert_eq!(list[0]["userId"], stage.ann.id.as_str());
+    let one = format!("sessions/{}", player.session);
+    assert_eq!(house.operator("DELETE", &one, &Value::Null).status, 204);
+    assert_eq!(outcome(&stage.beat(&player, &[])), "410 SESSION_ENDED");
+    let again = house.operator("DELETE", &one, &Value::Null);
+    assert_eq!(outcome(&again), "410 SESSION_ENDED");
+    let devices = format!("users/{}/devices", stage.ann.id);
+    assert_eq!(house.operator("DELETE", &devices, &Value::Null).status, 204);
+}

@@ -1,0 +1,209 @@
+//! Password reset: what partners and attackers see of it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::house::{House, PASSWORD};
+use super::wire::{Answer, ask, request};
+
+const SEND: &str = "/api/login/v2/password/send-reset-password";
+const RESET: &str = "/api/login/v2/password/reset";
+const NEW: &str = "goats gruff and gruffer";
+
+fn send(house: &House, email: &str) -> Answer {
+    house.partner("POST", SEND, &json!({"email": email}))
+}
+
+fn reset(house: &House, token: &str, password: &str) -> Answer {
+    house.partner(
+        "POST",
+        RESET,
+        &json!({"token": token, "password": password}),
+    )
+}
+
+fn logs_in(house: &House, email: &str, password: &str) -> u16 {
+    let body = json!({"identity": email, "accessKey": password});
+    house
+        .partner("POST", "/api/login/v2/auth/email", &body)
+        .status
+}
+
+fn mails(house: &House) -> Vec<Value> {
+    let list = house.operator("GET", "mail", &Value::Null).json();
+    list.as_array().unwrap().clone()
+}
+
+/// The token of the newest reset mail.
+fn mailed(house: &House) -> String {
+    let mails = mails(house);
+    let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
+    let id = newest["id"].as_str().unwrap();
+    let mail = house
+        .operator("GET", &format!("mail/{id}"), &Value::Null)
+        .json();
+    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_reset_by_mail_ends_every_session() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let body = json!({"email": "ANN@example.com", "locale": "de"});
+    let second_path = "/api/login/v2/password/send-reset-email";
+    let sent = house.partner("POST", second_path, &body);
+    assert_eq!((sent.status, sent.json()), (200, json!({})));
+    let mail = &mails(&house)[0];
+    let expected = json!({
+        "id": mail["id"], "to": "ann@example.com", "subject": "Neues Passwort wählen",
+        "kind": "reset", "status": "sink", "createdAt": 1_767_268_800,
+    });
+    assert_eq!(*mail, expected);
+    let id = mail["id"].as_str().unwrap();
+    let letter = house
+        .operator("GET", &format!("mail/{id}"), &Value::Null)
+        .json();
+    for part in ["text", "html"] {
+        let part = letter[part].as_str().unwrap();
+        assert!(
+            part.contains("https://tv.example/reset?token=pgr_"),
+            "{part}"
+        );
+    }
+    let done = reset(&house, &mailed(&house), NEW);
+    assert_eq!((done.status, done.json()), (200, json!({})));
+    let record = format!("/api/user/v1/users/{}", ann.id);
+    assert_eq!(
+        house.user(&ann.token, "GET", &record, &Value::Null).status,
+        401
+    );
+    assert_eq!(logs_in(&house, "ann@example.com", PASSWORD), 401);
+    assert_eq!(logs_in(&house, "ann@example.com", NEW), 200);
+    assert_eq!(mails(&house)[0]["kind"], "password-changed");
+}
+
+#[test]
+fn who_has_an_account_does_not_show() {
+    let house = House::start();
+    house.sign_up("ann@example.com");
+    let timed = |email: &str| {
+        let began = Instant::now();
+        (send(&house, email), began.elapsed())
+    };
+    let (known, unknown) = (timed("ann@example.com"), timed("nobody@example.com"));
+    assert_eq!(
+        (known.0.status, &known.0.body),
+        (unknown.0.status, &unknown.0.body)
+    );
+    // Neither is answered sooner than a fixed time after it came.
+    assert!(known.1.min(unknown.1) >= Duration::from_millis(25));
+    assert_eq!(mails(&house).len(), 1);
+    for bad in [
+        json!({}),
+        json!({"email": ["ann@example.com", "eve@example.com"]}),
+        json!({"email": "ann"}),
+    ] {
+        let answer = house.partner("POST", SEND, &bad);
+        assert_eq!((answer.status, answer.field().as_str()), (400, "email"));
+    }
+    // A language that cannot be read is no reason.
+    let odd = json!({"email": "ann@example.com", "locale": 5});
+    assert_eq!(house.partner("POST", SEND, &odd).status, 200);
+    assert_eq!(mails(&house).len(), 2);
+}
+
+#[test]
+fn no_header_gets_into_the_link() {
+    let house = House::start();
+    house.sign_up("ann@example.com");
+    let body = json!({"email": "ann@example.com"}).to_string();
+    let headers = [
+        ("Service-AccessToken", house.partner.as_str()),
+        ("X-Forwarded-Host", "evil.example"),
+        ("X-Forwarded-For", "198.51.100.1"),
+        ("Forwarded", "host=evil.example;proto=http"),
+        ("X-Original-URL", "https://evil.example/"),
+        ("Origin", "https://evil.example"),
+    ];
+    let poisoned =
+        request("POST", SEND, &headers, &body).replace("Host: test", "Host: evil.example");
+    assert_eq!(ask(house.public, poisoned).status, 200);
+    let id = mails(&house)[0]["id"].as_str().unwrap().to_owned();
+    let letter = house
+        .operator("GET", &format!("mail/{id}"), &Value::Null)
+        .json()
+        .to_string();
+    assert!(letter.contains("https://tv.example/reset") && !letter.contains("evil"));
+}
+
+#[test]
+fn unknown_used_expired_and_foreign_tokens_are_one() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    send(&house, "ann@example.com");
+    let older = mailed(&house);
+    send(&house, "ann@example.com");
+    let newer = mailed(&house);
+    assert_ne!(older, newer);
+    let other = house
+        .operator("POST", "partners", &json!({"name": "Other"}))
+        .json();
+    let other = other["accessToken"].as_str().unwrap();
+    let foreign = house.partner_with(
+        other,
+        "POST",
+        RESET,
+        &json!({"token": newer, "password": NEW}),
+    );
+    let weak = reset(&house, &newer, "password");
+    assert_eq!(
+        (weak.status, weak.code().as_str()),
+        (400, "PASSWORD_TOO_COMMON")
+    );
+    let mut refused = vec![
+        foreign,
+        reset(&house, &older, NEW),
+        reset(&house, &ann.token, NEW),
+    ];
+    refused
+        .extend(["", "x", &newer[1..], &"x".repeat(8_000)].map(|token| reset(&house, token, NEW)));
+    house.wait(1_799);
+    assert_eq!(reset(&house, &newer, NEW).status, 200);
+    refused.push(reset(&house, &newer, NEW));
+    send(&house, "ann@example.com");
+    house.wait(1_800);
+    refused.push(reset(&house, &mailed(&house), NEW));
+    let first = refused[0].json();
+    assert_eq!(first["error"]["code"], "RESET_TOKEN_INVALID");
+    assert!(
+        refused
+            .iter()
+            .all(|answer| answer.status == 400 && answer.json() == first)
+    );
+}
+
+#[test]
+fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
+    let house = House::start();
+    house.sign_up("ann@example.com");
+    assert!((0..10).all(|_| send(&house, "ann@example.com").status == 200));
+    assert_eq!(mails(&house).len(), 3);
+    assert_eq!(logs_in(&house, "ann@example.com", PASSWORD), 200);
+    let token = mailed(&house);
+    let done: Vec<u16> = thread::scope(|scope| {
+        let tries: Vec<_> = (0..10)
+            .map(|n| {
+                scope.spawn({
+                    let (house, token) = (&house, &token);
+                    move || reset(house, token, &format!("{NEW} {n}")).status
+                })
+            })
+            .collect();
+        tries.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(done.iter().filter(|status| **status == 200).count(), 1);
+    assert_eq!(done.iter().filter(|status| **status == 400).count(), 9);
+}

@@ -1,0 +1,571 @@
+//! The schedule's routes, S1 to S6, their export, and the import of guides.
+
+use std::io::Write as _;
+
+use playgate::types::UnixSeconds;
+use serde_json::{Value, json};
+
+use super::lab::{Lab, NOON};
+use super::wire::{Answer, Wire, request};
+
+const CATALOG: &str = r#"
+[[livestream]]
+id = "news"
+name = "News & Co"
+zone = "Europe/Stockholm"
+catchup_days = 7
+extended_rights = { pause = true }
+playlist = { hls = "https://cdn.example/news.m3u8" }
+
+[[livestream]]
+id = "film"
+live_rights = false
+
+[[livestream]]
+id = "empty"
+"#;
+
+/// Livestream, id, title, start and stop in minutes from noon.
+const ROWS: [(&str, &str, &str, i64, i64); 6] = [
+    ("news", "a", "A", -120, -30),
+    ("news", "b", "B <b>", -30, 30),
+    ("news", "c", "C", 30, 60),
+    ("news", "d", "D", 120, 180),
+    ("news", "e", "E", 17 * 60 - 1, 18 * 60),
+    ("film", "f", "F", -120, 60),
+];
+
+fn at(minutes: i64) -> i64 {
+    NOON.0 + minutes * 60
+}
+
+/// A guide as S5 would answer it.
+fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
+    let mut guide = json!({});
+    for (livestream, id, title, start, stop) in rows {
+        let object = guide.as_object_mut().unwrap();
+        let list = object.entry(*livestream).or_insert_with(|| json!([]));
+        list.as_array_mut().unwrap().push(json!({
+            "id": id, "title": title, "start": at(*start), "stop": at(*stop),
+        }));
+    }
+    guide.to_string()
+}
+
+pub fn post(lab: &Lab, target: &str, body: &[u8]) -> Answer {
+    let (name, value) = lab.admin();
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: test\r\n{name}: {value}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut wire = Wire::to(lab.ops);
+    wire.send(head).send(body);
+    wire.answer().expect("an answer")
+}
+
+pub fn get(lab: &Lab, target: &str) -> Answer {
+    ask_with(lab, "GET", target, &[])
+}
+
+fn ask_with(lab: &Lab, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
+    let token = lab.gate.tokens.partner.reveal();
+    let mut headers = vec![("Service-AccessToken", token)];
+    headers.extend_from_slice(more);
+    let mut wire = Wire::to(lab.public);
+    wire.send(request(method, target, &headers, ""));
+    wire.answer_to(method).expect("an answer")
+}
+
+pub fn set_clock(lab: &Lab, now: i64) {
+    lab.app.lab.as_ref().unwrap().set_now(UnixSeconds(now));
+}
+
+fn stock(lab: &Lab) {
+    let answer = post(lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    let answer = post(lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    assert_eq!(answer.json()["added"], 6);
+}
+
+fn stocked() -> Lab {
+    let lab = Lab::start();
+    stock(&lab);
+    lab
+}
+
+fn live(query: &str) -> String {
+    format!("/api/schedule/v1/broadcasts/live?{query}")
+}
+
+/// Ids of the broadcasts of a live view: current, previous, next.
+fn ids(view: &Value) -> [&str; 3] {
+    ["current", "previous", "next"].map(|name| view[name]["id"].as_str().unwrap_or("-"))
+}
+
+#[test]
+fn s6_answers_are_golden() {
+    let lab = stocked();
+    let answer = get(&lab, &live("livestreams=news"));
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let broadcast = |id: &str, title: &str, start: i64, stop: i64| {
+        let (start, stop) = (at(start), at(stop));
+        let until = stop + 7 * 86_400;
+        format!(
+            "{{\"id\":\"{id}\",\"title\":\"{title}\",\"start\":{start},\"stop\":{stop},\
+             \"liveAvailable\":true,\"catchupInterval\":{{\"from\":{stop},\"to\":{until}}},\
+             \"extendedRights\":{{\"pause\":true,\"rewind\":false,\"fastForward\":false}}}}"
+        )
+    };
+    let expected = format!(
+        "{{\"news\":{{\"current\":{},\"next\":{},\"previous\":{}}}}}",
+        broadcast("b", "B <b>", -30, 30),
+        broadcast("c", "C", 30, 60),
+        broadcast("a", "A", -120, -30)
+    );
+    assert_eq!(String::from_utf8(answer.body).unwrap(), expected);
+
+    let all = get(&lab, &live("livestreams=film,unknown,news,empty,news")).json();
+    assert_eq!(all.as_object().unwrap().len(), 2);
+    assert_eq!(ids(&all["film"]), ["f", "-", "-"]);
+    assert_eq!(all["film"]["current"]["liveAvailable"], false);
+    assert!(all["film"]["current"].get("catchupInterval").is_none());
+    let offset = get(&lab, &live("livestreams=news&offset=-1801")).json();
+    assert_eq!(ids(&offset["news"]), ["a", "-", "b"]);
+    let offset = get(&lab, &live("livestreams=news%2Cfilm&offset=-1800")).json();
+    assert_eq!(ids(&offset["news"]), ["b", "a", "c"]);
+    // Nothing on is nothing said; nothing known is an error.
+    assert_eq!(get(&lab, &live("livestreams=empty")).json(), json!({}));
+    let unknown = get(&lab, &live("livestreams=x,y"));
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (404, "LIVESTREAM_NOT_FOUND")
+    );
+}
+
+#[test]
+fn what_is_asked_wrongly_is_named() {
+    let lab = stocked();
+    let many = (0..201)
+        .map(|n| n.to_string())
+        .collect::<Vec<_>>()
+        .join(",");
+    let day = "/api/schedule/v1/broadcasts/day";
+    for (target, field) in [
+        (live("livestreams=news&offset=1"), "offset"),
+        (live("livestreams=news&offset=-86401"), "offset"),
+        (live("livestreams=news&offset=soon"), "offset"),
+        (live("livestreams=news&offset="), "offset"),
+        (live("offset=0"), "livestreams"),
+        (live("livestreams="), "livestreams"),
+        (live("livestreams=news,,film"), "livestreams"),
+        (live(&format!("livestreams={many}")), "livestreams"),
+        (format!("{day}/2026-02-30?livestreams=news"), "date"),
+        (format!("{day}/20260101?livestreams=news"), "date"),
+        (format!("{day}/2026-01-01"), "livestreams"),
+        ("/api/schedule/v1/broadcasts".to_owned(), "broadcasts"),
+        (
+            "/api/schedule/v1/broadcasts?broadcasts=a,".to_owned(),
+            "broadcasts",
+        ),
+        (
+            "/api/schedule/v1/livestreams/news/live?offset=5".to_owned(),
+            "offset",
+        ),
+        (
+            "/api/schedule/v1/livestreams/news/day/2026-13-01".to_owned(),
+            "date",
+        ),
+    ] {
+        let answer = get(&lab, &target);
+        assert_eq!(
+            (
+                answer.status,
+                answer.code().as_str(),
+                answer.field().as_str()
+            ),
+            (400, "INVALID_REQUEST", field),
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn s1_and_s2_answer_in_full_and_name_their_successors() {
+    let lab = Lab::with(|settings, _| {
+        settings.public_url = "https://tv.example".to_owned();
+        settings.sunset = Some("Fri, 01 Jan 2027 00:00:00 GMT".to_owned());
+    });
+    stock(&lab);
+    let s1 = |id: &str, query: &str| {
+        get(
+            &lab,
+            &format!("/api/schedule/v1/livestreams/{id}/live{query}"),
+        )
+    };
+    let s2 = |id: &str, day: &str| {
+        get(
+            &lab,
+            &format!("/api/schedule/v1/livestreams/{id}/day/{day}"),
+        )
+    };
+    let s6 = get(&lab, &live("livestreams=news&offset=-1801"));
+    let old = s1("news", "?offset=-1801");
+    assert_eq!((old.status, old.json()), (200, s6.json()["news"].clone()));
+    let link = |answer: &Answer| answer.header("link").unwrap().to_owned();
+    let base = "https://tv.example/api/schedule/v1/broadcasts";
+    assert_eq!(
+        link(&old),
+        format!("<{base}/live?livestreams=news&offset=-1801>; rel=\"successor-version\"")
+    );
+    assert!(old.header("deprecation").unwrap().starts_with('@'));
+    assert_eq!(old.header("sunset"), Some("Fri, 01 Jan 2027 00:00:00 GMT"));
+    assert!(s6.header("deprecation").is_none() && s6.header("link").is_none());
+
+    let day = s2("news", "2026-01-01");
+    assert_eq!(day.status, 200);
+    assert_eq!(
+        link(&day),
+        format!("<{base}/day/2026-01-01?livestreams=news>; rel=\"successor-version\"")
+    );
+    let s5 = format!("{}/day/2026-01-01?livestreams=news", &base[18..]);
+    assert_eq!(day.json(), get(&lab, &s5).json()["news"]);
+    assert_eq!(s2("empty", "2026-01-01").body, b"[]");
+
+    set_clock(&lab, at(60));
+    for (answer, code) in [
+        (s1("news", ""), "NO_CURRENT_BROADCAST"),
+        (s1("empty", ""), "NO_CURRENT_BROADCAST"),
+        (s1("unknown", ""), "LIVESTREAM_NOT_FOUND"),
+        (s2("unknown", "2026-01-01"), "LIVESTREAM_NOT_FOUND"),
+    ] {
+        assert_eq!((answer.status, answer.code().as_str()), (404, code));
+        assert!(answer.header("deprecation").is_some());
+    }
+}
+
+#[test]
+fn s5_cuts_days_by_the_livestreams_zone() {
+    let lab = stocked();
+    let day = |date: &str, ids: &str| {
+        get(
+            &lab,
+            &format!("/api/schedule/v1/broadcasts/day/{date}?livestreams={ids}"),
+        )
+    };
+    let titles = |value: &Value| -> Vec<String> {
+        let list = value.as_array().unwrap().iter();
+        list.map(|b| b["title"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let answer = day("2026-01-01", "news,unknown,empty,film").json();
+    // E starts at 05:59 of the next morning in Stockholm, or 04:59 by UTC.
+    assert_eq!(titles(&answer["news"]), ["A", "B <b>", "C", "D", "E"]);
+    assert_eq!(titles(&answer["film"]), ["F"]);
+    assert_eq!(answer["empty"], json!([]));
+    assert!(answer.get("unknown").is_none());
+    assert_eq!(day("2026-01-02", "news").json(), json!({"news": []}));
+    assert_eq!(day("2025-12-31", "news").json(), json!({"news": []}));
+    let unknown = day("2026-01-01", "x");
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (404, "LIVESTREAM_NOT_FOUND")
+    );
+}
+
+#[test]
+fn s3_and_s4_answer_by_id() {
+    let lab = stocked();
+    let one = get(&lab, "/api/schedule/v1/broadcasts/b");
+    assert_eq!(
+        (one.status, one.json()["title"].clone()),
+        (200, json!("B <b>"))
+    );
+    assert!(one.json().get("streamId").is_none());
+    let unknown = get(&lab, "/api/schedule/v1/broadcasts/x");
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (404, "BROADCAST_NOT_FOUND")
+    );
+    let several = get(&lab, "/api/schedule/v1/broadcasts?broadcasts=f,x,b,f").json();
+    assert_eq!(several.as_object().unwrap().len(), 2);
+    let b = &several["b"];
+    assert_eq!(
+        (
+            b["streamId"].clone(),
+            b["streamStart"].clone(),
+            b["streamStop"].clone()
+        ),
+        (json!("news"), json!(at(-30)), json!(at(30)))
+    );
+    assert_eq!(several["f"]["streamId"], "film");
+    let none = get(&lab, "/api/schedule/v1/broadcasts?broadcasts=x");
+    assert_eq!((none.status, none.json()), (200, json!({})));
+}
+
+#[test]
+fn answers_are_kept_no_longer_than_they_hold() {
+    let lab = stocked();
+    let age = |target: &str| {
+        get(&lab, target)
+            .header("cache-control")
+            .unwrap()
+            .to_owned()
+    };
+    let now = |minutes: i64, seconds: i64| set_clock(&lab, at(minutes) + seconds);
+    assert_eq!(age(&live("livestreams=news")), "private, max-age=10");
+    now(30, -3);
+    assert_eq!(age(&live("livestreams=news")), "private, max-age=3");
+    assert_eq!(age(&live("livestreams=film,news")), "private, max-age=3");
+    assert_eq!(age(&live("livestreams=film")), "private, max-age=10");
+    assert_eq!(
+        age("/api/schedule/v1/livestreams/news/live"),
+        "private, max-age=3"
+    );
+    // The same point of the programme, an hour later.
+    now(90, -3);
+    assert_eq!(
+        age(&live("livestreams=news&offset=-3600")),
+        "private, max-age=3"
+    );
+    // A gap ends, too.
+    now(120, -2);
+    assert_eq!(get(&lab, &live("livestreams=news")).json(), json!({}));
+    assert_eq!(age(&live("livestreams=news")), "private, max-age=2");
+    let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news";
+    assert_eq!(age(day), "private, max-age=10");
+    let before = get(&lab, &live("livestreams=film"))
+        .header("etag")
+        .unwrap()
+        .to_owned();
+    now(-1, 0);
+    let after = get(&lab, &live("livestreams=film"));
+    assert_ne!(after.header("etag").unwrap(), before, "another answer");
+    assert_eq!(ids(&after.json()["film"]), ["f", "-", "-"]);
+}
+
+#[test]
+fn answers_are_conditional_packed_and_headed() {
+    let lab = stocked();
+    let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news";
+    let single = "/api/schedule/v1/broadcasts/b";
+    let several = "/api/schedule/v1/broadcasts?broadcasts=a,b,c,d,e,f";
+    let s6 = live("livestreams=news");
+    for target in [day, single, several, &s6] {
+        let plain = get(&lab, target);
+        let tag = plain.header("etag").unwrap();
+        assert!(tag.starts_with('"'), "strong: {tag}");
+        let same = ask_with(&lab, "GET", target, &[("If-None-Match", tag)]);
+        assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
+        let other = ask_with(&lab, "GET", target, &[("If-None-Match", "\"0\"")]);
+        assert_eq!((other.status, &other.body), (200, &plain.body));
+        let head = ask_with(&lab, "HEAD", target, &[]);
+        let length = plain.body.len().to_string();
+        assert_eq!(
+            (
+                head.status,
+                head.header("content-length"),
+                head.header("etag")
+            ),
+            (200, Some(&*length), Some(tag))
+        );
+    }
+    let plain = get(&lab, several);
+    let packed = ask_with(&lab, "GET", several, &[("Accept-Encoding", "gzip")]);
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert_ne!(packed.header("etag"), plain.header("etag"));
+    let mut unpacked = Vec::new();
+    let mut decoder = flate2::read::GzDecoder::new(&*packed.body);
+    std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
+    assert_eq!(unpacked, plain.body);
+    // Another schedule, another tag.
+    let mut changed = ROWS;
+    changed[0].2 = "Another";
+    let report = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes()).json();
+    assert_eq!(
+        (&report["changed"], &report["unchanged"]),
+        (&json!(1), &json!(5))
+    );
+    assert_ne!(get(&lab, several).header("etag"), plain.header("etag"));
+}
+
+#[test]
+fn the_export_can_be_imported_again() {
+    let lab = stocked();
+    let answer = get(&lab, "/api/schedule/v1/xmltv");
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, Some("application/xml; charset=utf-8"))
+    );
+    let text = String::from_utf8(answer.body.clone()).unwrap();
+    assert!(text.contains("<display-name>News &amp; Co</display-name>"));
+    assert!(text.contains("<title>B &lt;b&gt;</title>"));
+    assert!(text.contains("start=\"20260101113000 +0000\" stop=\"20260101123000 +0000\""));
+    let again = post(&lab, "/admin/v1/epg/import", &answer.body);
+    let report = again.json();
+    assert_eq!((again.status, &report["unchanged"]), (200, &json!(6)));
+    assert_eq!(
+        (&report["channels"], &report["changed"]),
+        (&json!(3), &json!(0))
+    );
+    let list = get(&lab, "/api/schedule/v1/m3u");
+    assert_eq!(
+        String::from_utf8(list.body).unwrap(),
+        "#EXTM3U\n#EXTINF:-1 tvg-id=\"news\" tvg-name=\"News & Co\",News & Co\n\
+         https://cdn.example/news.m3u8\n"
+    );
+    // Programs that cannot send headers bring the token in the query.
+    let token = lab.gate.tokens.partner.reveal();
+    let target = format!("/api/schedule/v1/xmltv?accessToken={token}");
+    let bare = super::wire::ask(lab.public, request("GET", &target, &[], ""));
+    assert_eq!((bare.status, bare.body), (200, answer.body));
+}
+
+#[test]
+fn an_import_is_reported_held_and_tried() {
+    let lab = stocked();
+    let import = |query: &str, rows: &[(&str, &str, &str, i64, i64)]| {
+        let target = format!("/admin/v1/epg/import{query}");
+        post(&lab, &target, guide(rows).as_bytes())
+    };
+    let before = get(&lab, "/api/schedule/v1/xmltv").body;
+    let same = import("", &ROWS).json();
+    for (member, number) in [
+        ("channels", 2),
+        ("programmes", 6),
+        ("added", 0),
+        ("changed", 0),
+        ("removed", 0),
+        ("unchanged", 6),
+    ] {
+        assert_eq!(same[member], number, "{member}: {same}");
+    }
+    assert_eq!(same["skipped"], json!({}));
+    let poor = [("news", "a", "All", -120, 18 * 60)];
+    let held = import("", &poor);
+    assert_eq!((held.status, held.code().as_str()), (409, "IMPORT_HELD"));
+    let details = held.json()["error"]["details"].clone();
+    assert_eq!(
+        (&details["held"], &details["removed"]),
+        (&json!(true), &json!(4))
+    );
+    assert_eq!(details["doubts"].as_array().unwrap().len(), 1);
+    let dry = import("?dryRun=true&accept=true", &poor);
+    assert_eq!(
+        (dry.status, dry.json()["dryRun"].clone()),
+        (200, json!(true))
+    );
+    assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before);
+    let other = [
+        ROWS[0],
+        ("sport", "s", "S", 0, 60),
+        ("film", "e", "E", 0, 60),
+    ];
+    let report = import("?dryRun=true", &other).json();
+    assert_eq!(report["unmapped"], json!(["sport"]));
+    assert_eq!(report["skipped"], json!({"idTaken": 1, "unmapped": 1}));
+    let made = import("?createLivestreams=true&accept=true", &other).json();
+    assert_eq!(
+        (&made["created"], &made["unmapped"]),
+        (&json!(["sport"]), &json!([]))
+    );
+    assert_eq!(made["newChannels"], json!(["sport"]));
+    let on = get(&lab, &live("livestreams=sport")).json();
+    assert_eq!(ids(&on["sport"]), ["s", "-", "-"]);
+    let accepted = import("?accept=true", &poor);
+    assert_eq!(
+        (accepted.status, accepted.json()["held"].clone()),
+        (200, json!(false))
+    );
+    assert_eq!(
+        ids(&get(&lab, &live("livestreams=news")).json()["news"]),
+        ["a", "-", "-"]
+    );
+    let unknown = import("?source=nobody", &ROWS);
+    assert_eq!((unknown.status, unknown.field().as_str()), (400, "source"));
+}
+
+#[test]
+fn a_broken_guide_changes_nothing() {
+    let lab = stocked();
+    let before = get(&lab, "/api/schedule/v1/xmltv").body;
+    let whole = before.clone();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&whole).unwrap();
+    let packed = encoder.finish().unwrap();
+    let json = guide(&ROWS);
+    let cases: [(&str, &[u8], u16, &str); 8] = [
+        (
+            "a cut gzip",
+            &packed[..packed.len() / 2],
+            400,
+            "IMPORT_INVALID",
+        ),
+        (
+            "a cut tail",
+            &packed[..packed.len() - 2],
+            400,
+            "IMPORT_INVALID",
+        ),
+        (
+            "a cut document",
+            &whole[..whole.len() / 2],
+            400,
+            "IMPORT_INVALID",
+        ),
+        (
+            "cut JSON",
+            &json.as_bytes()[..json.len() - 3],
+            400,
+            "IMPORT_INVALID",
+        ),
+        ("an empty file", b"", 400, "IMPORT_INVALID"),
+        ("an empty guide", b"<tv></tv>", 409, "IMPORT_HELD"),
+        ("garbage", b"\x00\xff garbage", 400, "IMPORT_INVALID"),
+        (
+            "another document",
+            b"<html><body/></html>",
+            400,
+            "IMPORT_INVALID",
+        ),
+    ];
+    for (name, body, status, code) in cases {
+        for query in ["", "?accept=true"] {
+            if status == 409 && !query.is_empty() {
+                continue;
+            }
+            let answer = post(&lab, &format!("/admin/v1/epg/import{query}"), body);
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (status, code),
+                "{name}"
+            );
+            if status == 400 {
+                let problems = answer.json()["error"]["details"]["problems"].clone();
+                assert!(
+                    !problems[0]["message"].as_str().unwrap().is_empty(),
+                    "{name}"
+                );
+            }
+            assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before, "{name}");
+        }
+    }
+    // An upload whose client goes away is no shorter guide.
+    let (name, value) = lab.admin();
+    let head = format!(
+        "POST /admin/v1/epg/import?accept=true HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\n\
+         Content-Length: {}\r\n\r\n",
+        whole.len() + 1
+    );
+    let mut wire = Wire::to(lab.ops);
+    wire.send(head).send(&whole);
+    wire.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    if let Some(answer) = wire.answer() {
+        assert_eq!(answer.status, 400);
+    }
+    assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before);
+    for report in lab.app.store.verify().unwrap() {
+        assert!(report.is_sound(), "{report:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Telemetry: what is taken, known, refused; the export, the figures, the health of the store.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, NOON};
+use crate::wire::{Answer, ask, request};
+
+const TARGET: &str = "/api/tracker/v1/telemetry-events";
+
+fn post(lab: &Lab, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
+    let body = body.as_ref();
+    let partner = lab.gate.tokens.partner.reveal();
+    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let mut bytes = format!(
+        "POST {TARGET} HTTP/1.1\r\nHost: t\r\nService-AccessToken: {partner}\r\n\
+         Authorization: {bearer}\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        bytes.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let mut bytes = format!("{bytes}\r\n").into_bytes();
+    bytes.extend_from_slice(body);
+    ask(lab.public, bytes)
+}
+
+fn event(sequence: i64) -> Value {
+    json!({
+        "timestamp": NOON.0 - 5,
+        "source": "APP_ACTION",
+        "component": "player/core",
+        "action": "playback_buffering",
+        "seqId": sequence,
+        "context": {
+            "playback_buffering_type": "initial",
+            "duration": 640,
+            "asset_id": "news",
+            "device_id": "tv-1",
+        },
+        "extra": {"player_version": "1.0"},
+    })
+}
+
+fn taken(accepted: u32, duplicates: u32) -> Value {
+    json!({"accepted": accepted, "duplicates": duplicates, "rejected": []})
+}
+
+/// An answer of the operations listener.
+fn operator(lab: &Lab, method: &str, target: &str) -> Answer {
+    let (name, value) = lab.admin();
+    ask(lab.ops, request(method, target, &[(name, &value)], ""))
+}
+
+fn exported(lab: &Lab, query: &str) -> Vec<Value> {
+    let answer = operator(lab, "GET", &format!("/admin/v1/telemetry/events{query}"));
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
+    let text = String::from_utf8(answer.body).unwrap();
+    let line = |line: &str| serde_json::from_str(line).unwrap();
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn events_are_taken_once_and_exported_as_sent() {
+    let lab = Lab::start();
+    let batch = json!([event(1), event(2)]).to_string();
+    let answer = post(&lab, &[], &batch);
+    assert_eq!((answer.status, answer.json()), (202, taken(2, 0)));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let again = post(&lab, &[("Content-Type", "text/plain")], &batch);
+    assert_eq!((again.status, again.json()), (202, taken(0, 2)));
+    let lines = exported(&lab, "");
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[1]["event"], event(2));
+    assert_eq!(lines[1]["receivedTimestamp"], NOON.0);
+    assert_eq!(lines[1]["clockSkew"], -5);
+    let user = lines[0]["userId"].as_str().unwrap();
+    assert_eq!(exported(&lab, &format!("?user={user}")).len(), 2);
+    assert!(exported(&lab, &format!("?from={}", NOON.0 + 1)).is_empty());
+    assert!(exported(&lab, &format!("?to={}", NOON.0)).is_empty());
+    let bad = operator(&lab, "GET", "/admin/v1/telemetry/events?from=yesterday");
+    assert_eq!((bad.status, bad.field()), (400, "from".to_owned()));
+}
+
+#[test]
+fn one_bad_event_is_told_and_the_others_are_kept() {
+    let lab = Lab::start();
+    let batch = json!([event(1), {"action": "a"}, event(2), 7]).to_string();
+    let answer = post(&lab, &[], batch);
+    assert_eq!(answer.status, 202);
+    assert_eq!(
+        answer.json(),
+        json!({
+            "accepted": 2,
+            "duplicates": 0,
+            "rejected": [
+                {"index": 1, "code": "INVALID_EVENT", "message": "timestamp: is missing"},
+                {"index": 3, "code": "INVALID_EVENT", "message": "must be an object"},
+            ],
+        })
+    );
+}
+
+#[test]
+fn what_is_no_array_is_400_and_too_much_is_413_and_nothing_is_kept() {
+    let lab = Lab::start();
+    for body in ["", "{}", "null", "[1,]", "[] x", "\u{feff}[]"] {
+        let answer = post(&lab, &[], body);
+        assert_eq!(
+            (answer.status, answer.field()),
+            (400, "body".to_owned()),
+            "{body}"
+        );
+    }
+    let many: Vec<Value> = (0..501).map(event).collect();
+    let answer = post(&lab, &[], Value::from(many).to_string());
+    assert_eq!(answer.status, 413);
+    assert_eq!(answer.code(), "PAYLOAD_TOO_LARGE");
+    let mut large = json!([event(1)]).to_string();
+    large.push_str(&" ".repeat(1024 * 1024 + 1 - large.len()));
+    assert_eq!(post(&lab, &[], &large).status, 413);
+    assert!(exported(&lab, "").is_empty());
+    // One byte less is a batch as any other.
+    large.pop();
+    assert_eq!(post(&lab, &[], &large).json(), taken(1, 0));
+}
+
+#[test]
+fn a_packed_batch_is_taken() {
+    let lab = Lab::start();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let batch = json!([event(1)]).to_string();
+    gzip.write_all(batch.as_bytes()).unwrap();
+    let packed = gzip.finish().unwrap();
+    let answer = post(&lab, &[("Content-Encoding", "gzip")], packed);
+    assert_eq!(answer.json(), taken(1, 0));
+    assert_eq!(post(&lab, &[], batch).json(), taken(0, 1));
+}
+
+#[test]
+fn an_export_of_many_chunks_is_whole() {
+    let lab = Lab::start();
+    let filling = "x".repeat(1_000);
+    for batch in 0..4 {
+        let events: Vec<Value> = (0..400)
+            .map(|at| {
+                let mut event = event(batch * 400 + at);
+                event["extra"] = json!({ "filling": filling });
+                event
+            })
+            .collect();
+        let answer = post(&lab, &[], Value::from(events).to_string());
+        assert_eq!(answer.json(), taken(400, 0));
+    }
+    let lines = exported(&lab, "");
+    let sequences: Vec<_> = lines
+        .iter()
+        .map(|line| line["event"]["seqId"].as_i64().unwrap())
+        .collect();
+    assert_eq!(sequences, (0..1_600).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_figures_are_by_minute_and_asset() {
+    let lab = Lab::start();
+    post(&lab, &[], json!([event(1)]).to_string());
+    let answer = operator(&lab, "GET", "/admin/v1/telemetry/report");
+    let minute = (NOON.0 - 5).div_euclid(60) * 60;
+    assert_eq!(
+        answer.json(),
+        json!({
+            "rows": [{
+                "minute": minute,
+                "assetId": "news",
+                "starts": 1,
+                "startupMillis": 640.0,
+                "rebufferingRatio": 0.0,
+                "meanBitrate": null,
+                "errors": 0,
+                "streams": 1,
+            }],
+            "cut": false,
+        })
+    );
+    let late = format!("/admin/v1/telemetry/report?from={}", NOON.0 + 60);
+    assert_eq!(operator(&lab, "GET", &late).status, 400);
+    let agent = format!("Bearer {}", lab.gate.tokens.agent.reveal());
+    let target = "/admin/v1/telemetry/events";
+    let refused = ask(
+        lab.ops,
+        request("GET", target, &[("Authorization", &agent)], ""),
+    );
+    assert_eq!(refused.status, 403);
+}
+
+#[test]
+fn the_store_is_examined_and_mended_by_operators() {
+    let lab = Lab::start();
+    post(&lab, &[], json!([event(1)]).to_string());
+    for verb in ["verify", "rebuild"] {
+        let answer = operator(&lab, "POST", &format!("/admin/v1/store/{verb}"));
+        let body = answer.json();
+        assert_eq!(
+            (answer.status, &body["sound"]),
+            (200, &json!(true)),
+            "{body}"
+        );
+        let tables = body["tables"].as_array().unwrap();
+        let hours = tables
+            .iter()
+            .find(|table| table["table"] == "telemetry_hours");
+        let expected = json!({
+            "table": "telemetry_hours",
+            "records": 1,
+            "damaged": 0,
+            "missing": 0,
+            "stale": 0,
+        });
+        assert_eq!(hours, Some(&expected));
+    }
+}

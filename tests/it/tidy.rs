@@ -1,0 +1,283 @@
+//! Reads `src/` and enforces what one package cannot: which module may know which, which crate is
+//! named where, and the shape of a file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each module of the root may name of `crate::`. The arrows of the architecture page.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("types", &[]),
+    ("ports", &["types"]),
+    ("store", &["types"]),
+    ("domain", &["store", "ports", "types"]),
+    ("catalog_file", &["domain", "types"]),
+    ("config", &["domain", "ports", "types"]),
+    ("observe", &["config", "ports", "types"]),
+    (
+        "jobs",
+        &["app", "config", "domain", "observe", "ports", "types"],
+    ),
+    (
+        "http",
+        &[
+            "app",
+            "catalog_file",
+            "config",
+            "domain",
+            "observe",
+            "ports",
+            "types",
+        ],
+    ),
+    (
+        "app",
+        &[
+            "config", "domain", "http", "jobs", "observe", "ports", "store", "types",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "app",
+            "catalog_file",
+            "config",
+            "domain",
+            "http",
+            "jobs",
+            "observe",
+            "ports",
+            "store",
+            "types",
+        ],
+    ),
+    (
+        "testing",
+        &[
+            "app", "config", "domain", "http", "jobs", "observe", "ports", "store", "types",
+        ],
+    ),
+];
+
+/// Crates that a module of the root must not name.
+const FOREIGN: &[(&str, &[&str])] = &[
+    (
+        "types",
+        &["hyper", "http", "serde_json", "tokio", "sled", "clap"],
+    ),
+    (
+        "domain",
+        &["hyper", "http", "serde_json", "tokio", "sled", "clap"],
+    ),
+    ("store", &["hyper", "http", "serde_json", "tokio", "clap"]),
+    ("http", &["sled", "bincode", "clap"]),
+    ("config", &["hyper", "sled", "clap"]),
+];
+
+/// The only file that may name sled.
+const ENGINE: &str = "store/engine.rs";
+
+/// Lines of a file beside its unit tests: rarely over 400, and never far. A file over this owns
+/// more than one thing.
+const LINES_MAX: usize = 460;
+
+/// One source file without its comments and unit tests.
+struct Source {
+    /// The path below `src`.
+    path: String,
+    text: String,
+    code: String,
+}
+
+impl Source {
+    /// The module of the root that the file belongs to.
+    fn module(&self) -> &str {
+        let first = self.path.split('/').next().unwrap();
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.ends_with("tests.rs") || self.path.contains("/tests/")
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    collect(&root, &mut paths);
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path).unwrap();
+            let path = path.strip_prefix(&root).unwrap();
+            Source {
+                path: path.to_str().unwrap().to_owned(),
+                code: code(&text),
+                text,
+            }
+        })
+        .collect()
+}
+
+fn collect(directory: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, paths);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            paths.push(path);
+        }
+    }
+}
+
+/// The text without whole-line comments, and without the unit tests at its end.
+fn code(text: &str) -> String {
+    let text = match text.find("#[cfg(test)]\nmod tests {") {
+        Some(at) => &text[..at],
+        None => text,
+    };
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The modules of the root that the code names through `crate::`, in paths and in braces.
+fn modules_named(code: &str) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        // `$crate::` of a macro counts as well; `mycrate::` does not.
+        if code[..at].chars().next_back().is_some_and(is_name) {
+            continue;
+        }
+        let rest = &code[at + "crate::".len()..];
+        if let Some(list) = rest.strip_prefix('{') {
+            named.extend(heads_of_list(list));
+        } else {
+            named.insert(rest.chars().take_while(|c| is_name(*c)).collect());
+        }
+    }
+    named
+}
+
+/// The first names of the elements of a `{…}` list, whose opening brace has been read.
+fn heads_of_list(list: &str) -> Vec<String> {
+    let mut heads = vec![String::new()];
+    let mut depth = 0_usize;
+    let mut in_head = true;
+    for c in list.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                heads.push(String::new());
+                in_head = true;
+            }
+            c if depth == 0 && in_head && is_name(c) => heads.last_mut().unwrap().push(c),
+            c if c.is_whitespace() => {}
+            _ => in_head = false,
+        }
+    }
+    heads.retain(|head| !head.is_empty());
+    heads
+}
+
+/// Whether the code names a crate: the word as the head of a path, or in a bare `use`.
+fn names_crate(code: &str, name: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = &code[at + name.len()..];
+        !before.is_some_and(|c| is_name(c) || c == ':' || c == '.')
+            && (after.starts_with("::")
+                || (after.starts_with(';') && code[..at].trim_end().ends_with("use")))
+    })
+}
+
+#[test]
+fn modules_keep_to_the_arrows() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        let module = source.module();
+        if matches!(module, "lib" | "main") {
+            continue;
+        }
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == module) else {
+            wrong.push(format!("{}: no arrows for this module", source.path));
+            continue;
+        };
+        for named in modules_named(&source.code) {
+            if named != module && !allowed.contains(&named.as_str()) {
+                wrong.push(format!("{} names crate::{named}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn crates_are_named_where_they_belong() {
+    let mut wrong = Vec::new();
+    for source in &sources() {
+        if source.path != ENGINE && names_crate(&source.code, "sled") {
+            wrong.push(format!("{} names sled", source.path));
+        }
+        if source.is_test() {
+            continue;
+        }
+        for (module, crates) in FOREIGN {
+            if source.module() != *module {
+                continue;
+            }
+            for name in *crates {
+                let engine = source.path == ENGINE && *name == "sled";
+                if !engine && names_crate(&source.code, name) {
+                    wrong.push(format!("{} names {name}", source.path));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_say_what_they_own_and_stay_short() {
+    let mut wrong = Vec::new();
+    for source in &sources() {
+        if !source.is_test() && !source.text.starts_with("//!") {
+            wrong.push(format!("{} does not open with `//!`", source.path));
+        }
+        let lines = match source.text.find("#[cfg(test)]\nmod tests {") {
+            Some(at) => source.text[..at].lines().count(),
+            None => source.text.lines().count(),
+        };
+        if lines > LINES_MAX && !source.is_test() {
+            wrong.push(format!("{} has {lines} lines", source.path));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_reader_of_sources_sees_what_it_must() {
+    let code = code(
+        "//! crate::wrong\nuse crate::store::Store;\nuse crate::{a::B, c::{D, e::F},\n    g};\n\
+         fn f() { crate::types::x() }\n#[cfg(test)]\nmod tests { use crate::late; }",
+    );
+    let named: Vec<_> = modules_named(&code).into_iter().collect();
+    assert_eq!(named, ["a", "c", "g", "store", "types"]);
+    assert!(names_crate("use tokio::sync;", "tokio"));
+    assert!(names_crate("use sled;", "sled"));
+    assert!(names_crate("let x = http::Method::GET;", "http"));
+    assert!(!names_crate("use crate::http::Reply;", "http"));
+    assert!(!names_crate(
+        "let http = 1; my_tokio::x(); use self::tokio::y;",
+        "tokio"
+    ));
+    assert!(!names_crate("\"tokio\"", "tokio"));
+}

@@ -1,0 +1,456 @@
+//! The user's own record, password, PIN and sessions; operators' work on users.
+
+use serde_json::{Value, json};
+
+use super::house::{House, PASSWORD, Viewer};
+use super::wire::Answer;
+
+impl House {
+    /// A request below the user's own record.
+    fn own(&self, viewer: &Viewer, method: &str, below: &str, body: &Value) -> Answer {
+        let target = format!("/api/user/v1/users/{}{below}", viewer.id);
+        self.user(&viewer.token, method, &target, body)
+    }
+
+    fn log_in(&self, email: &str, password: &str) -> Answer {
+        let body = json!({"identity": email, "accessKey": password});
+        self.partner("POST", "/api/login/v2/auth/email", &body)
+    }
+
+    /// The PIN of the newest mail that brings one.
+    fn mailed_pin(&self) -> String {
+        let mails = self.operator("GET", "mail", &Value::Null).json();
+        let mails = mails.as_array().unwrap();
+        let newest = mails.iter().find(|mail| mail["kind"] == "pin").unwrap();
+        let id = newest["id"].as_str().unwrap();
+        let mail = self
+            .operator("GET", &format!("mail/{id}"), &Value::Null)
+            .json();
+        let text = mail["text"].as_str().unwrap().to_owned();
+        let digits = |word: &&str| word.bytes().all(|b| b.is_ascii_digit());
+        text.split_whitespace().find(digits).unwrap().to_owned()
+    }
+}
+
+#[test]
+fn a_change_is_a_merge_of_what_the_user_may_change() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let change = json!({
+        "name": "Anna", "locale": "pt_BR", "birthDate": "1990-02-03",
+        "email": "eve@example.com", "country": "US", "tags": ["vip"], "userId": "x", "disabled": false,
+    });
+    let changed = house.own(&ann, "PUT", "", &change);
+    assert_eq!(changed.status, 200);
+    let expected = json!({
+        "userId": ann.id, "email": "ann@example.com", "name": "Anna", "locale": "pt-BR",
+        "birthDate": "1990-02-03", "createdTimestamp": 1_767_268_800, "tags": [],
+        "parentalControl": {"enabled": false, "limit": 18},
+    });
+    assert_eq!(changed.json(), expected);
+    assert_eq!(house.own(&ann, "PUT", "", &json!({})).json(), expected);
+    assert_eq!(house.own(&ann, "GET", "", &Value::Null).json(), expected);
+    for (member, value) in [
+        ("birthDate", json!("2024-02-30")),
+        ("name", json!(5)),
+        ("parentalControl.limit", json!(100)),
+    ] {
+        let body = match member.split_once('.') {
+            Some((outer, inner)) => json!({outer: {inner: value}}),
+            None => json!({member: value}),
+        };
+        let answer = house.own(&ann, "PUT", "", &body);
+        assert_eq!((answer.status, answer.field().as_str()), (400, member));
+    }
+}
+
+#[test]
+fn another_users_id_is_unknown_on_every_route() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let bob = house.sign_up("bob@example.com");
+    let as_bob = Viewer {
+        token: bob.token.clone(),
+        ..ann.clone()
+    };
+    let password = json!({"password": PASSWORD, "currentPassword": PASSWORD, "newPassword": "a b c d e f", "newPinCode": "1234"});
+    for (method, below) in [
+        ("GET", ""),
+        ("PUT", ""),
+        ("DELETE", ""),
+        ("PUT", "/password"),
+        ("PUT", "/pin"),
+        ("POST", "/pin/reset"),
+        ("GET", "/sessions"),
+        ("DELETE", "/sessions"),
+        ("GET", "/export"),
+        ("DELETE", &format!("/sessions/{}", ann.session)),
+    ] {
+        let answer = house.own(&as_bob, method, below, &password);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (404, "USER_NOT_FOUND"),
+            "{method} {below}"
+        );
+    }
+    let foreign = house.own(
+        &bob,
+        "DELETE",
+        &format!("/sessions/{}", ann.session),
+        &Value::Null,
+    );
+    assert_eq!(
+        (foreign.status, foreign.code().as_str()),
+        (404, "SESSION_NOT_FOUND")
+    );
+    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 200);
+}
+
+#[test]
+fn a_new_password_ends_the_other_sessions() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let phone = super::house::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let change = |current: &str, new: &str| {
+        let body = json!({"currentPassword": current, "newPassword": new});
+        house.own(&ann, "PUT", "/password", &body)
+    };
+    let wrong = change("wrong wrong", "goats gruff and gruffer");
+    // Not 401: clients would log the viewer out.
+    assert_eq!(
+        (wrong.status, wrong.code().as_str()),
+        (403, "PASSWORD_WRONG")
+    );
+    assert_eq!(change(PASSWORD, "12345678").code(), "PASSWORD_TOO_COMMON");
+    assert_eq!(change(PASSWORD, "goats gruff and gruffer").status, 200);
+    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 200);
+    assert_eq!(house.own(&phone, "GET", "", &Value::Null).status, 401);
+    assert_eq!(house.log_in("ann@example.com", PASSWORD).status, 401);
+    assert_eq!(
+        house
+            .log_in("ann@example.com", "goats gruff and gruffer")
+            .status,
+        200
+    );
+}
+
+#[test]
+fn the_pin_guards_what_children_would_change() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let on = house.own(
+        &ann,
+        "PUT",
+        "",
+        &json!({"parentalControl": {"enabled": true, "limit": 15}}),
+    );
+    assert_eq!(
+        on.json()["parentalControl"],
+        json!({"enabled": true, "limit": 15})
+    );
+    let pin = house.mailed_pin();
+    let wrong = if pin == "0000" { "1111" } else { "0000" };
+    let off = |pin: Option<&str>| {
+        let mut body = json!({"parentalControl": {"enabled": false}});
+        if let Some(pin) = pin {
+            body["pinCode"] = pin.into();
+        }
+        house.own(&ann, "PUT", "", &body)
+    };
+    assert_eq!(
+        (off(None).status, off(None).code().as_str()),
+        (403, "PIN_CODE_REQUIRED")
+    );
+    let refused = off(Some(wrong));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (403, "PIN_CODE_WRONG")
+    );
+    assert_eq!(
+        refused.json()["error"]["details"],
+        json!({"attemptsLeft": 4})
+    );
+    // What needs no PIN counts none.
+    assert_eq!(
+        house
+            .own(&ann, "PUT", "", &json!({"name": "A", "pinCode": wrong}))
+            .status,
+        200
+    );
+    let change = json!({"pinCode": pin, "newPinCode": "246810"});
+    assert_eq!(house.own(&ann, "PUT", "/pin", &change).status, 200);
+    for left in (0..4).rev() {
+        assert_eq!(
+            off(Some(wrong)).json()["error"]["details"]["attemptsLeft"],
+            left
+        );
+    }
+    let locked = off(Some("246810"));
+    assert_eq!(
+        (locked.status, locked.code().as_str()),
+        (429, "PIN_CODE_LOCKED")
+    );
+    assert_eq!(locked.header("retry-after"), Some("900"));
+    house.wait(900);
+    assert_eq!(off(Some("246810")).status, 200);
+    let reset = house.own(&ann, "POST", "/pin/reset", &Value::Null);
+    assert_eq!((reset.status, reset.json()), (200, json!({})));
+    let body = json!({"pinCode": house.mailed_pin(), "newPinCode": "1234"});
+    assert_eq!(house.own(&ann, "PUT", "/pin", &body).status, 200);
+}
+
+#[test]
+fn the_first_pin_takes_the_password() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let set = |body: Value| {
+        let answer = house.own(&ann, "PUT", "/pin", &body);
+        (
+            answer.status,
+            answer.json()["error"]["code"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    };
+    assert_eq!(
+        set(json!({"newPinCode": "1234"})),
+        (400, "INVALID_REQUEST".into())
+    );
+    assert_eq!(
+        set(json!({"newPinCode": "12", "password": PASSWORD})),
+        (400, "INVALID_REQUEST".into())
+    );
+    assert_eq!(
+        set(json!({"newPinCode": "1234", "password": "wrong wrong"})),
+        (403, "PASSWORD_WRONG".into())
+    );
+    assert_eq!(
+        set(json!({"newPinCode": "1234", "password": PASSWORD})),
+        (200, String::new())
+    );
+    assert_eq!(
+        set(json!({"newPinCode": "5678", "password": PASSWORD})),
+        (403, "PIN_CODE_REQUIRED".into())
+    );
+}
+
+#[test]
+fn sessions_are_listed_and_ended() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    house.wait(5);
+    let phone = super::house::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let listed = house.own(&ann, "GET", "/sessions", &Value::Null).json();
+    let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 30 * 86_400, "current": current});
+    let began = 1_767_268_800;
+    assert_eq!(
+        listed,
+        json!([line(&ann, began, true), line(&phone, began + 5, false)])
+    );
+    let one = format!("/sessions/{}", phone.session);
+    assert_eq!(
+        house.own(&ann, "GET", &one, &Value::Null).json(),
+        line(&phone, began + 5, false)
+    );
+    assert_eq!(house.own(&ann, "DELETE", &one, &Value::Null).status, 204);
+    assert_eq!(house.own(&phone, "GET", "", &Value::Null).status, 401);
+    assert_eq!(
+        house.own(&ann, "DELETE", &one, &Value::Null).code(),
+        "SESSION_NOT_FOUND"
+    );
+    assert_eq!(
+        house.own(&ann, "DELETE", "/sessions", &Value::Null).status,
+        204
+    );
+    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 401);
+}
+
+#[test]
+fn an_account_is_exported_and_erased() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    house.own(&ann, "POST", "/pin/reset", &Value::Null);
+    let export = house.own(&ann, "GET", "/export", &Value::Null);
+    let json = export.json();
+    assert_eq!(json["user"]["email"], "ann@example.com");
+    assert_eq!(json["sessions"][0]["sessionId"], ann.session);
+    assert_eq!(json["mails"][0]["kind"], "pin");
+    // Whoever has the viewer's device must not find the PIN here.
+    assert!(!String::from_utf8_lossy(&export.body).contains(&house.mailed_pin()));
+    let refused = house.own(&ann, "DELETE", "", &json!({"password": "wrong wrong"}));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (403, "PASSWORD_WRONG")
+    );
+    assert_eq!(
+        house
+            .own(&ann, "DELETE", "", &json!({"password": PASSWORD}))
+            .status,
+        204
+    );
+    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(house.log_in("ann@example.com", PASSWORD).status, 401);
+    assert_eq!(
+        house.operator("GET", "mail", &Value::Null).json(),
+        json!([])
+    );
+    assert_ne!(house.sign_up("ann@example.com").id, ann.id);
+}
+
+#[test]
+fn operators_work_on_users() {
+    let house = House::start();
+    let body = json!({"email": "ann@example.com", "password": PASSWORD, "name": "Ann"});
+    let added = house.operator("POST", "users", &body);
+    assert_eq!(added.status, 200);
+    let id = added.json()["userId"].as_str().unwrap().to_owned();
+    assert_eq!(
+        house.operator("POST", "users", &body).code(),
+        "EMAIL_IN_USE"
+    );
+    let shown = house
+        .operator("GET", "users/ann@example.com", &Value::Null)
+        .json();
+    assert_eq!(shown["userId"], id.as_str());
+    let change = json!({"tags": ["vip"], "country": "DE", "parentalControl": {"enabled": true}});
+    let changed = house
+        .operator("PUT", &format!("users/{id}"), &change)
+        .json();
+    assert_eq!(
+        (&changed["tags"], &changed["country"], &changed["hasPin"]),
+        (&json!(["vip"]), &json!("DE"), &json!(true))
+    );
+    assert_eq!(
+        house
+            .operator(
+                "PUT",
+                &format!("users/{id}/pin"),
+                &json!({"pinCode": "4711"})
+            )
+            .status,
+        200
+    );
+    let ann = super::house::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let sessions = house
+        .operator("GET", &format!("users/{id}/sessions"), &Value::Null)
+        .json();
+    assert_eq!(sessions[0]["sessionId"], ann.session);
+    let guarded = json!({"birthDate": "1990-01-01", "pinCode": "4711"});
+    assert_eq!(house.own(&ann, "PUT", "", &guarded).status, 200);
+    assert_eq!(
+        house
+            .operator("POST", &format!("users/{id}/logout"), &Value::Null)
+            .status,
+        200
+    );
+    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(
+        house
+            .operator("PUT", &format!("users/{id}"), &json!({"disabled": true}))
+            .json()["disabled"],
+        true
+    );
+    assert_eq!(house.log_in("ann@example.com", PASSWORD).status, 401);
+    let list = house
+        .operator("GET", "users?partner=Acme", &Value::Null)
+        .json();
+    assert_eq!(list.as_array().unwrap().len(), 1);
+    assert_eq!(
+        house
+            .operator("DELETE", &format!("users/{id}"), &Value::Null)
+            .status,
+        204
+    );
+    assert_eq!(
+        house
+            .operator("GET", &format!("users/{id}"), &Value::Null)
+            .code(),
+        "USER_NOT_FOUND"
+    );
+}
+
+#[test]
+fn operators_work_on_partners_and_operators() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let added = house
+        .operator("POST", "partners/Acme/tokens", &Value::Null)
+        .json();
+    let token = added["accessToken"].as_str().unwrap();
+    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
+    let log_in = |token: &str| house.partner_with(token, "POST", "/api/login/v2/auth/email", &body);
+    assert_eq!(log_in(token).status, 200);
+    let revoke = format!(
+        "partners/Acme/tokens/{}",
+        added["tokenId"].as_str().unwrap()
+    );
+    assert_eq!(house.operator("DELETE", &revoke, &Value::Null).status, 204);
+    assert_eq!(log_in(token).code(), "PARTNER_TOKEN_INVALID");
+    assert_eq!(
+        house.operator("DELETE", &revoke, &Value::Null).code(),
+        "TOKEN_NOT_FOUND"
+    );
+    let tokens = house
+        .operator("GET", "partners/Acme/tokens", &Value::Null)
+        .json();
+    assert_eq!(tokens.as_array().unwrap().len(), 1);
+    let partners = house.operator("GET", "partners", &Value::Null).json();
+    assert_eq!(
+        (&partners[0]["name"], &partners[0]["users"]),
+        (&json!("Acme"), &json!(1))
+    );
+    assert_eq!(
+        house
+            .operator("POST", "partners", &json!({"name": "Acme"}))
+            .code(),
+        "NAME_IN_USE"
+    );
+    assert_eq!(
+        house
+            .operator("DELETE", "partners/Acme", &Value::Null)
+            .status,
+        204
+    );
+    assert_eq!(
+        house.own(&ann, "GET", "", &Value::Null).code(),
+        "PARTNER_TOKEN_INVALID"
+    );
+    assert_eq!(
+        house
+            .operator("GET", &format!("users/{}", ann.id), &Value::Null)
+            .code(),
+        "USER_NOT_FOUND"
+    );
+
+    let agent = house
+        .operator("POST", "operators", &json!({"name": "Al", "role": "agent"}))
+        .json();
+    assert!(agent["token"].as_str().unwrap().starts_with("pgo_"));
+    let operators = house.operator("GET", "operators", &Value::Null).json();
+    assert_eq!(operators.as_array().unwrap().len(), 2);
+    assert_eq!(
+        house
+            .operator("DELETE", "operators/Al", &Value::Null)
+            .status,
+        204
+    );
+    assert_eq!(
+        house
+            .operator("DELETE", "operators/Al", &Value::Null)
+            .code(),
+        "OPERATOR_NOT_FOUND"
+    );
+    let test = house
+        .operator("POST", "mail/test", &json!({"to": "eva@example.com"}))
+        .json();
+    let mail = house.operator(
+        "GET",
+        &format!("mail/{}", test["id"].as_str().unwrap()),
+        &Value::Null,
+    );
+    assert_eq!(
+        (&mail.json()["kind"], &mail.json()["status"]),
+        (&json!("test"), &json!("sink"))
+    );
+}

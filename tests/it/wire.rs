@@ -1,0 +1,184 @@
+//! A client that sends exactly the bytes it is given and reads answers one by one.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How long an answer may take; far above what any takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Wire {
+    pub stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    pub fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().unwrap().to_owned()
+    }
+
+    pub fn field(&self) -> String {
+        let json = self.json();
+        json["error"]["details"]["field"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+impl Wire {
+    pub fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream,
+            unread: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        // The server may have closed already; what it answered is what counts.
+        let _ = self.stream.write_all(bytes.as_ref());
+        self
+    }
+
+    /// More bytes; false at the end of the connection.
+    fn fill(&mut self) -> bool {
+        let mut chunk = [0; 16 * 1024];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => false,
+            Ok(n) => {
+                self.unread.extend_from_slice(&chunk[..n]);
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    /// The next answer; `None` if the connection ends first.
+    pub fn answer(&mut self) -> Option<Answer> {
+        self.answer_to("GET")
+    }
+
+    /// The next answer, to a request of this method: HEAD has no body.
+    pub fn answer_to(&mut self, method: &str) -> Option<Answer> {
+        let head = loop {
+            if let Some(at) = self.unread.windows(4).position(|w| w == b"\r\n\r\n") {
+                let head: Vec<u8> = self.unread.drain(..at + 4).collect();
+                let text = String::from_utf8(head).unwrap();
+                if text.starts_with("HTTP/1.1 100") {
+                    continue;
+                }
+                break text;
+            }
+            if !self.fill() {
+                return None;
+            }
+        };
+        let mut lines = head.split("\r\n");
+        let status = lines.next().unwrap()[9..12].parse().unwrap();
+        let headers: Vec<(String, String)> = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let mut answer = Answer {
+            status,
+            headers,
+            body: Vec::new(),
+        };
+        let empty = method == "HEAD" || matches!(status, 204 | 304);
+        if !empty && answer.header("transfer-encoding") == Some("chunked") {
+            answer.body = self.chunks();
+            return Some(answer);
+        }
+        let length: usize = match answer.header("content-length") {
+            _ if empty => 0,
+            Some(text) => text.parse().unwrap(),
+            None => panic!("an answer without a length: {head}"),
+        };
+        answer.body = self.bytes(length);
+        Some(answer)
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        while self.unread.len() < length {
+            assert!(self.fill(), "the body breaks off");
+        }
+        self.unread.drain(..length).collect()
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(at) = self.unread.windows(2).position(|w| w == b"\r\n") {
+                let line = self.bytes(at + 2);
+                return String::from_utf8(line).unwrap().trim_end().to_owned();
+            }
+            assert!(self.fill(), "the body breaks off");
+        }
+    }
+
+    fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let length = usize::from_str_radix(&self.line(), 16).unwrap();
+            body.extend(self.bytes(length));
+            assert_eq!(self.line(), "");
+            if length == 0 {
+                return body;
+            }
+        }
+    }
+
+    /// Whether the server ends the connection within the time, without a further answer.
+    pub fn ends_within(&mut self, time: Duration) -> bool {
+        let began = Instant::now();
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let mut chunk = [0; 1024];
+        let ended = match self.stream.read(&mut chunk) {
+            Ok(n) => n == 0 && self.unread.is_empty(),
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        ended && began.elapsed() <= time
+    }
+}
+
+/// One request on a connection of its own.
+pub fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Answer {
+    Wire::to(address).send(bytes).answer().expect("an answer")
+}
+
+/// A request with the usual headers.
+pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !body.is_empty() {
+        text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    text.push_str(body);
+    text
+}
