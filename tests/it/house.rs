@@ -2,6 +2,7 @@
 //! still, a partner and operators. For the tests of a resource.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use playgate::app::{App, Parts, Ports};
@@ -53,6 +54,11 @@ impl House {
 
     /// Starts the service with other settings: key and value as flags give them.
     pub fn with(settings: &[(&'static str, &str)]) -> Self {
+        Self::over(|_| Store::in_memory(domain::schema()), settings)
+    }
+
+    /// Starts the service over a store that is made for its data directory.
+    pub fn over(store: impl FnOnce(&Path) -> Store, settings: &[(&'static str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut inputs = Inputs {
             demo: true,
@@ -74,10 +80,10 @@ impl House {
         let lab = Arc::new(LabClock::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let ports = Ports {
             clock: Arc::clone(&lab) as Arc<dyn Clock>,
-            lab: Some(lab),
+            lab: loaded.config.lab.clock.then_some(lab),
             entropy: Arc::new(SeededEntropy::new(1)),
         };
-        let store = Store::in_memory(domain::schema());
+        let store = store(directory.path());
         let parts = Parts {
             config: loaded.config,
             store,

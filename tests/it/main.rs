@@ -13,6 +13,7 @@ mod accounts;
 mod bodies;
 mod catalog;
 mod cli;
+mod codes;
 mod connections;
 mod coverage;
 mod framing;

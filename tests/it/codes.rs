@@ -1,0 +1,228 @@
+//! Every error code is produced by a test over HTTP; and those that the tests of a resource do not
+//! come by.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
+use playgate::domain;
+use playgate::http::code::ErrorCode;
+use playgate::store::{Options, Store};
+use serde_json::{Value, json};
+
+use super::house::House;
+use super::lab::{Lab, USER};
+use super::stage::Stage;
+use super::wire::{Answer, ask, request};
+
+/// Codes that no test produces, and why.
+const WITHOUT: [(ErrorCode, &str); 2] = [
+    (
+        ErrorCode::UpstreamFailed,
+        "the only other server that a request waits for is the license server, with its own code",
+    ),
+    (
+        ErrorCode::NotReady,
+        "whoever may not be served yet is told by /readyz; no route refuses with it",
+    ),
+];
+
+/// The words in capitals of the tests' code, comments apart.
+fn named() -> HashSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let mut words = HashSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let code = text.lines().filter(|line| !line.trim().starts_with("//"));
+        for line in code {
+            let parts = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            words.extend(parts.map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[test]
+fn every_code_is_produced_by_a_test() {
+    let named = named();
+    for code in ErrorCode::ALL {
+        let excused = WITHOUT.iter().find(|(known, _)| known == code);
+        match (named.contains(code.as_str()), excused) {
+            (false, None) => panic!("no test produces {}", code.as_str()),
+            (true, Some(_)) => panic!("a test produces {}: take it off", code.as_str()),
+            _ => {}
+        }
+    }
+}
+
+/// Status and code of a refusal.
+fn refusal(answer: &Answer) -> (u16, String) {
+    (answer.status, answer.code())
+}
+
+#[test]
+fn what_the_front_refuses_has_its_code() {
+    let lab = Lab::start();
+    let (name, value) = lab.admin();
+    let admin = (name, value.as_str());
+    let clock = "/admin/v1/clock";
+    let many = [("X", "y"); 64];
+    let long = format!("/livez?{}", "y".repeat(8 * 1024));
+    let cases: [(&str, &str, &[(&str, &str)], &str, (u16, &str)); 8] = [
+        ("GET", "/nothing", &[], "", (404, "PATH_NOT_FOUND")),
+        ("PATCH", clock, &[], "", (405, "METHOD_NOT_ALLOWED")),
+        ("BREW", clock, &[], "", (501, "METHOD_NOT_IMPLEMENTED")),
+        ("GET", &long, &[], "", (414, "URI_TOO_LONG")),
+        ("GET", clock, &many, "", (431, "HEADERS_TOO_LARGE")),
+        (
+            "PUT",
+            clock,
+            &[admin, ("Expect", "magic")],
+            "{}",
+            (417, "EXPECTATION_FAILED"),
+        ),
+        (
+            "PUT",
+            clock,
+            &[admin, ("Content-Encoding", "br")],
+            "{}",
+            (415, "UNSUPPORTED_CODING"),
+        ),
+        (
+            "PUT",
+            clock,
+            &[admin, ("Transfer-Encoding", "gzip, chunked")],
+            "",
+            (501, "TRANSFER_CODING_NOT_IMPLEMENTED"),
+        ),
+    ];
+    for (method, target, headers, body, (status, code)) in cases {
+        let answer = ask(lab.ops, request(method, target, headers, body));
+        assert_eq!(refusal(&answer), (status, code.to_owned()), "{method}");
+    }
+}
+
+#[test]
+fn what_operators_ask_for_in_vain_has_its_code() {
+    let house = House::with(&[("lab.clock", "false")]);
+    for (method, target, status, code) in [
+        ("DELETE", "partners/nobody", 404, "PARTNER_NOT_FOUND"),
+        ("GET", "partners/nobody/tokens", 404, "PARTNER_NOT_FOUND"),
+        ("GET", "mail/x", 404, "MAIL_NOT_FOUND"),
+        ("GET", "mail/AAAAAAAAAAAAAAAAAAAAAA", 404, "MAIL_NOT_FOUND"),
+        ("DELETE", "clock", 403, "LAB_CLOCK_OFF"),
+    ] {
+        let answer = house.operator(method, target, &Value::Null);
+        assert_eq!(refusal(&answer), (status, code.to_owned()), "{target}");
+    }
+    let moved = house.operator("PUT", "clock", &json!({"offset": 60}));
+    assert_eq!(refusal(&moved), (403, "LAB_CLOCK_OFF".to_owned()));
+    let read = house.operator("GET", "clock", &Value::Null).json();
+    assert_eq!(
+        (&read["movable"], &read["offset"]),
+        (&json!(false), &json!(0))
+    );
+}
+
+#[test]
+fn a_range_beyond_the_file_has_its_code() {
+    let stage = Stage::set();
+    let player = stage.play(&stage.ann, "film", "tv");
+    let beyond = stage.fetch(&player.playlist, &[("Range", "bytes=1000-")]);
+    assert_eq!(refusal(&beyond), (416, "RANGE_NOT_SATISFIABLE".to_owned()));
+}
+
+#[test]
+fn a_slow_lane_is_told_in_time_and_a_full_one_at_once() {
+    let lab = Lab::start();
+    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let headers = [
+        ("Service-AccessToken", lab.gate.tokens.partner.reveal()),
+        ("Authorization", &*bearer),
+    ];
+    let target = format!("/api/user/v1/users/{USER}/devices");
+    let devices = || ask(lab.public, request("GET", &target, &headers, ""));
+    // Every thread of the lane has something that does not end.
+    let mut held = Vec::new();
+    let mut jobs = Vec::new();
+    loop {
+        let (hold, release) = mpsc::channel::<()>();
+        let (begin, begun) = mpsc::channel();
+        let job = lab.app.cold.run(move |()| {
+            let _ = begin.send(());
+            let _ = release.recv();
+        });
+        jobs.push(job.unwrap());
+        held.push(hold);
+        if begun
+            .recv_timeout(std::time::Duration::from_millis(500))
+            .is_err()
+        {
+            break;
+        }
+    }
+    thread::scope(|scope| {
+        let slow = scope.spawn(devices);
+        // It has its place in the queue before the rest is filled.
+        while lab.app.cold.waiting() < 2 {
+            thread::yield_now();
+        }
+        while let Ok(job) = lab.app.cold.run(|()| ()) {
+            jobs.push(job);
+        }
+        let full = devices();
+        assert_eq!(refusal(&full), (503, "OVERLOADED".to_owned()));
+        assert!(full.header("retry-after").is_some());
+        let slow = slow.join().unwrap();
+        assert_eq!(refusal(&slow), (503, "DEADLINE_EXCEEDED".to_owned()));
+        assert!(slow.header("retry-after").is_some());
+    });
+    drop(held);
+    // What was held up is done; the lane serves again.
+    while lab.app.cold.waiting() > 0 {
+        thread::yield_now();
+    }
+    assert_eq!(devices().status, 200);
+}
+
+#[test]
+fn a_store_that_fails_is_told_and_reads_go_on() {
+    let open = |directory: &Path| {
+        let options = Options {
+            sync: false,
+            on_failure: Box::new(|_| {}),
+        };
+        Store::open(directory, domain::schema(), options).unwrap()
+    };
+    let mut place = None;
+    let house = House::over(
+        |directory| {
+            place = Some(directory.to_owned());
+            open(directory)
+        },
+        &[],
+    );
+    let ann = house.sign_up("ann@example.com");
+    // The open segment is written on; the next one has no place.
+    fs::remove_dir_all(place.unwrap().join("log")).unwrap();
+    let bearer = format!("Bearer {}", house.admin);
+    let write = |round: usize| {
+        let title = round.to_string().repeat(400);
+        let asset = |n| format!("[[asset]]\nid = \"a{n}\"\ntitle = \"{title}\"\n");
+        let catalog: String = (0..4_000).map(asset).collect();
+        let headers = [("Authorization", bearer.as_str())];
+        let target = "/admin/v1/catalog/import";
+        ask(house.ops, request("POST", target, &headers, &catalog))
+    };
+    let failed = (0..8).map(write).find(|answer| answer.status >= 400);
+    let failed = failed.unwrap();
+    assert_eq!(refusal(&failed), (503, "STORE_UNAVAILABLE".to_owned()));
+    assert!(failed.header("retry-after").is_some());
+    let target = format!("/api/user/v1/users/{}", ann.id);
+    let written = house.user(&ann.token, "PUT", &target, &json!({"name": "Anna"}));
+    assert_eq!(refusal(&written), (503, "STORE_UNAVAILABLE".to_owned()));
+    let read = house.user(&ann.token, "GET", &target, &Value::Null);
+    assert_eq!((read.status, &read.json()["name"]), (200, &json!("Ann")));
+}
