@@ -1,5 +1,6 @@
 //! The assembled service: ports, settings and services, put together once. No logic.
 
+mod figures;
 mod gate;
 mod ground;
 mod keys;
@@ -244,6 +245,7 @@ impl App {
             pins,
         }))?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
+        figures::register(&metrics, &config, &telemetry);
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),

@@ -114,12 +114,13 @@ enum Source {
     Gauge(Arc<Gauge>),
     Histogram(Arc<Histogram>),
     Read(Read),
+    ReadCounter(Read),
 }
 
 impl Source {
     const fn kind(&self) -> &'static str {
         match self {
-            Self::Counter(_) => "counter",
+            Self::Counter(_) | Self::ReadCounter(_) => "counter",
             Self::Gauge(_) | Self::Read(_) => "gauge",
             Self::Histogram(_) => "histogram",
         }
@@ -190,6 +191,17 @@ impl Registry {
         self.add(name, help, labels, Source::Read(Box::new(read)));
     }
 
+    /// A counter that its owner keeps, read when it is asked for; its name ends in `_total`.
+    pub fn counter_of(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: impl Fn() -> i64 + Send + Sync + 'static,
+    ) {
+        self.add(name, help, labels, Source::ReadCounter(Box::new(read)));
+    }
+
     /// A histogram of durations; its name ends in `_seconds`.
     pub fn histogram(
         &self,
@@ -223,7 +235,7 @@ impl Registry {
                 let value = match source {
                     Source::Counter(counter) => counter.get().to_string(),
                     Source::Gauge(gauge) => gauge.get().to_string(),
-                    Source::Read(read) => read().to_string(),
+                    Source::Read(read) | Source::ReadCounter(read) => read().to_string(),
                     Source::Histogram(histogram) => {
                         histogram.write(&mut out, name, labels);
                         continue;
@@ -256,6 +268,7 @@ mod tests {
         registry.counter("a_total", "A.", &[("route", "z")]);
         registry.gauge("b", "B.", &[]).set(-2);
         registry.gauge_of("c", "C.", &[], || 7);
+        registry.counter_of("e_total", "E.", &[], || 8);
         let histogram = registry.histogram("d_seconds", "D.", &[]);
         histogram.observe(Duration::from_micros(60));
         histogram.observe(Duration::from_secs(60));
@@ -266,6 +279,8 @@ mod tests {
             "a_total{route=\"z\"} 0",
             "b -2",
             "c 7",
+            "# TYPE e_total counter",
+            "e_total 8",
             "d_seconds_bucket{le=\"0.000050\"} 0",
             "d_seconds_bucket{le=\"0.000100\"} 1",
             "d_seconds_bucket{le=\"+Inf\"} 2",

@@ -19,6 +19,7 @@ mod framing;
 mod front;
 mod guides;
 mod house;
+mod kill;
 mod lab;
 mod licenses;
 mod playback;

@@ -1,0 +1,103 @@
+//! Metrics that are read from the services when they are asked for.
+
+use crate::config::Config;
+use crate::domain::telemetry::{Counts, Telemetry};
+use crate::observe::metrics::Registry;
+
+/// Makes the figures of a service known.
+pub(super) fn register(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
+    let environment = config.server.environment.as_str();
+    let version = env!("CARGO_PKG_VERSION");
+    let labels = &[("environment", environment), ("version", version)];
+    metrics.gauge_of("playgate_info", "What runs here.", labels, || 1);
+
+    let of = |read: fn(Counts) -> u64| {
+        let telemetry = telemetry.clone();
+        move || i64::try_from(read(telemetry.counts())).unwrap_or(i64::MAX)
+    };
+    let outcomes: [(&str, fn(Counts) -> u64); 2] = [
+        ("accepted", |counts| counts.accepted),
+        ("duplicate", |counts| counts.duplicates),
+    ];
+    for (outcome, read) in outcomes {
+        metrics.counter_of(
+            "playgate_telemetry_events_total",
+            "Events that players reported.",
+            &[("outcome", outcome)],
+            of(read),
+        );
+    }
+    metrics.counter_of(
+        "playgate_telemetry_bytes_total",
+        "Bytes of events that were written.",
+        &[],
+        of(|counts| counts.bytes),
+    );
+    metrics.gauge_of(
+        "playgate_telemetry_lost_estimate",
+        "Events that players numbered and that did not arrive.",
+        &[],
+        of(|counts| counts.lost),
+    );
+    metrics.gauge_of(
+        "playgate_telemetry_remembered",
+        "Events of the last seven days that are known again.",
+        &[],
+        of(|counts| counts.remembered),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Inputs, load};
+    use crate::domain;
+    use crate::domain::telemetry::{NewEvent, Sender, Settings};
+    use crate::store::Store;
+    use crate::types::{PartnerId, UnixSeconds, UserId};
+
+    #[test]
+    fn what_was_reported_is_in_the_metrics() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            directory: directory.path().to_owned(),
+            retention_days: 30,
+            sync: false,
+        };
+        let store = Store::in_memory(domain::schema());
+        let now = UnixSeconds(1_800_000_000);
+        let telemetry = Telemetry::open(store, settings, now, |error| panic!("{error}")).unwrap();
+        let event = NewEvent {
+            timestamp_millis: 0,
+            sequence: 1,
+            action: "a".to_owned(),
+            device: None,
+            json: b"{}".to_vec(),
+        };
+        let sender = Sender {
+            user: UserId::from_bytes([1; 16]),
+            partner: PartnerId::from_bytes([2; 16]),
+        };
+        let batch = vec![event.clone(), event];
+        telemetry.accept(sender, batch, now).unwrap();
+
+        let inputs = Inputs {
+            demo: true,
+            ..Inputs::default()
+        };
+        let Ok(loaded) = load(&inputs) else {
+            panic!("the defaults are a configuration");
+        };
+        let metrics = Registry::default();
+        register(&metrics, &loaded.config, &telemetry);
+        let text = metrics.render();
+        for line in [
+            "playgate_telemetry_events_total{outcome=\"accepted\"} 1",
+            "playgate_telemetry_events_total{outcome=\"duplicate\"} 1",
+            "playgate_telemetry_remembered 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert!(text.contains("playgate_info{environment=\"production\""));
+    }
+}
