@@ -1,6 +1,6 @@
 //! Configuration: one TOML file, overridden by the environment, overridden by flags.
 //!
-//! Each key is declared once, in [`sections`]: name, type, default, meaning. Loading, checking,
+//! Each key is declared once, in `sections`: name, type, default, meaning. Loading, checking,
 //! showing and the test of the packaged file all read that declaration. A configuration with
 //! mistakes is refused as a whole, with every mistake named. This is the only module that reads the
 //! environment; nothing here opens a socket, a store or a log.
