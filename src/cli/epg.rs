@@ -101,10 +101,18 @@ fn show(report: &Value, json: bool) -> Outcome {
         let lines = lines.map_or_else(String::new, |lines| format!(", lines {lines}"));
         output::note(&format!("skipped     {number} {kind}{lines}"));
     }
+    let applied = ["held", "dryRun"]
+        .iter()
+        .all(|member| report.get(member) != Some(&Value::Bool(true)));
+    let created = match applied {
+        true => "made in the catalogue",
+        false => "would be made in the catalogue",
+    };
     for (member, meaning) in [
         ("unmapped", "not in the catalogue"),
-        ("created", "made in the catalogue"),
+        ("created", created),
         ("newChannels", "seen for the first time"),
+        ("doubts", "in doubt"),
     ] {
         let ids = report.get(member).and_then(Value::as_array);
         if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {

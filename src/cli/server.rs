@@ -37,6 +37,7 @@ pub struct Server {
     running: Running,
     failures: mpsc::Receiver<String>,
     jobs: Jobs,
+    signals: Signals,
 }
 
 /// Starts the log of a server.
@@ -100,6 +101,8 @@ impl Server {
         let jobs =
             Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         app.playback.refresh(app.clock.now());
+        // Before anybody is told that the server is ready: who knows may end it at once.
+        let signals = Signals::listen()?;
         let mut listeners = public;
         listeners.extend([ops, admin]);
         Ok(Self {
@@ -109,6 +112,7 @@ impl Server {
             ops: ops_address,
             failures,
             jobs,
+            signals,
         })
     }
 
@@ -117,7 +121,6 @@ impl Server {
     /// # Errors
     /// That the store has failed: the process has to be started again.
     pub async fn run(mut self) -> Outcome {
-        let mut signals = Signals::listen()?;
         let status = format!("serving on {}", self.public);
         notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
         tracing::info!(
@@ -127,7 +130,7 @@ impl Server {
         );
         let watchdog = tokio::spawn(feed_watchdog(Arc::clone(&self.app)));
         let failure = tokio::select! {
-            name = signals.next() => {
+            name = self.signals.next() => {
                 tracing::info!(signal = name, "stopping");
                 None
             }

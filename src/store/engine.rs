@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use sled::Transactional as _;
 use sled::transaction::{ConflictableTransactionError, TransactionError, TransactionalTree};
@@ -58,13 +59,7 @@ pub(super) struct SledEngine {
 impl SledEngine {
     /// Opens the database in a directory of its own.
     pub(super) fn open(directory: &Path, schema: &Schema, sync: bool) -> Result<Self, StoreError> {
-        let db = sled::Config::new()
-            .path(directory)
-            .cache_capacity(CACHE_BYTES)
-            // The checkpoint flushes; a flusher of sled's own would only compete with the log.
-            .flush_every_ms(None)
-            .open()
-            .map_err(engine_error)?;
+        let db = open_database(directory)?;
         let mut trees = HashMap::new();
         for name in schema.trees() {
             trees.insert(name, db.open_tree(name).map_err(engine_error)?);
@@ -83,6 +78,33 @@ impl SledEngine {
         self.trees
             .get(name)
             .ok_or_else(|| StoreError::Engine(format!("no tree `{name}`")))
+    }
+}
+
+/// How long a database that was just closed in this process may keep its file locked.
+const RELEASE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Opens sled. Its own lock is released by threads of its own, some time after the last handle has
+/// gone; no other process can hold it, since the data directory's lock is ours.
+fn open_database(directory: &Path) -> Result<sled::Db, StoreError> {
+    let since = Instant::now();
+    loop {
+        let opened = sled::Config::new()
+            .path(directory)
+            .cache_capacity(CACHE_BYTES)
+            // The checkpoint flushes; a flusher of sled's own would only compete with the log.
+            .flush_every_ms(None)
+            .open();
+        match opened {
+            // The pinned version gives this error no kind of its own.
+            Err(sled::Error::Io(error))
+                if error.to_string().starts_with("could not acquire lock")
+                    && since.elapsed() < RELEASE_WITHIN =>
+            {
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+            other => return other.map_err(engine_error),
+        }
     }
 }
 

@@ -228,6 +228,11 @@ fn import_guides(data: &Data) {
     assert_eq!(report["programmes"], 4);
     data.ok(&["epg", "import", &short, "--accept"]);
 
+    // What is refused before it has been read is refused with the reason.
+    let large = data.file("large.xml", &format!("<tv>{}</tv>", " ".repeat(20 << 20)));
+    let (code, why) = data.fails(&["epg", "import", &large, "--source", "unknown"]);
+    assert!(code == 2 && why.contains("source"), "{why}");
+
     let broken = data.file("broken.json", &guide(48)[..500]);
     assert_eq!(data.fails(&["epg", "import", &broken]).0, 1);
     assert_eq!(data.fails(&["epg", "import", "no-such-file.xml"]).0, 3);

@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
 use super::Admin;
+use super::patient::Patient;
 use crate::app::{App, Parts, Ports, open_store};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{output, socket};
@@ -70,7 +71,7 @@ impl Admin {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream))
+        let (sender, connection) = http1::handshake(TokioIo::new(Patient(stream)))
             .await
             .map_err(|error| super::lost(&error))?;
         tokio::spawn(async {

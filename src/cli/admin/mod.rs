@@ -4,6 +4,7 @@
 //! itself and speaks to the same service in its own process. Commands cannot tell which.
 
 mod connect;
+mod patient;
 mod refusal;
 pub mod remote;
 pub mod upload;
