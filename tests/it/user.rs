@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::house::{House, PASSWORD, Viewer};
+use super::stage::Stage;
 use super::wire::Answer;
 
 impl House {
@@ -453,4 +454,50 @@ fn operators_work_on_partners_and_operators() {
         (&mail.json()["kind"], &mail.json()["status"]),
         (&json!("test"), &json!("sink"))
     );
+}
+
+#[test]
+fn an_export_holds_what_every_part_holds() {
+    let stage = Stage::set();
+    let (house, ann) = (&stage.house, &stage.ann);
+    let target = format!("users/{}/grants/premium", ann.id);
+    assert_eq!(house.operator("PUT", &target, &json!({})).status, 200);
+    let player = stage.play(ann, "film", "tv");
+    house.own(ann, "POST", "/pin/reset", &Value::Null);
+    let events: Vec<_> = (0..300)
+        .map(|at| {
+            json!({
+                "timestamp": 1_767_268_800, "action": "playback_position", "seqId": at,
+                "context": {"device_id": "tv"}, "extra": {"filling": "x".repeat(400)},
+            })
+        })
+        .collect();
+    let events = Value::from(events);
+    let bob = stage.viewer("bob");
+    let tracker = "/api/tracker/v1/telemetry-events";
+    for viewer in [ann, &bob] {
+        let sent = house.user(&viewer.token, "POST", tracker, &events);
+        assert_eq!(sent.status, 202);
+    }
+    let export = house.own(ann, "GET", "/export", &Value::Null);
+    assert_eq!(export.header("content-type"), Some("application/json"));
+    assert_eq!(export.header("cache-control"), Some("no-store"));
+    let json = export.json();
+    assert_eq!(json["user"]["userId"], ann.id);
+    assert_eq!(json["sessions"][0]["sessionId"], ann.session);
+    assert_eq!(json["mails"][0]["kind"], "pin");
+    assert_eq!(json["offers"][0]["offerId"], "premium");
+    assert_eq!(json["devices"][0]["deviceId"], "tv");
+    assert_eq!(json["playbackSessions"][0]["sessionId"], player.session);
+    assert_eq!(json["entitlements"][0]["assetId"], "film");
+    // More than one chunk of them, in order, and nobody else's.
+    let told = json["telemetry"].as_array().unwrap();
+    let sequences: Vec<_> = told.iter().map(|one| &one["event"]["seqId"]).collect();
+    let sent: Vec<_> = events.as_array().unwrap().iter().collect();
+    let expected: Vec<_> = sent.iter().map(|event| &event["seqId"]).collect();
+    assert_eq!(sequences, expected);
+    assert!(told.iter().all(|one| one["userId"] == *ann.id));
+    let new = stage.viewer("new");
+    let empty = house.own(&new, "GET", "/export", &Value::Null).json();
+    assert_eq!(empty["telemetry"], json!([]));
 }

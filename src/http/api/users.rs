@@ -2,14 +2,17 @@
 
 use crate::app::App;
 use crate::domain::accounts::{Login, UserChange};
+use crate::domain::telemetry::Selection;
 use crate::http::auth::UserAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::users::{
     ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, UpdateUserRequest,
 };
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::reply::Reply;
+use crate::http::reply::{Reply, media};
 use crate::http::run::{cold, hashing};
+use crate::http::wire::entitlement::OfferReply;
+use crate::http::wire::events::EventsBody;
 use crate::http::wire::users::{ExportReply, UserReply};
 
 /// GET the record.
@@ -129,7 +132,8 @@ pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply,
     Ok(Reply::empty_object())
 }
 
-/// GET all that is held about the user.
+/// GET all that is held about the user. Events come last, as the client takes them: a month of
+/// them is no body for memory.
 ///
 /// # Errors
 /// As the decisions list them.
@@ -138,5 +142,20 @@ pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, Ap
     let now = cx.now;
     let held = cold(app, move || accounts.export(&auth.user(), now)).await?;
     let played = cold(app, move || playback.export(&auth.user(), now)).await?;
-    Reply::json(&ExportReply::new(&held, auth.login(), played.into()))
+    let telemetry = app.telemetry.clone();
+    let selection = Selection {
+        user: Some(auth.user()),
+        ..Selection::default()
+    };
+    let events = cold(app, move || telemetry.events(selection)).await?;
+    let snapshot = app.catalog.snapshot();
+    let grants = app.grants.of(&auth.user());
+    let offers = grants
+        .iter()
+        .map(|grant| OfferReply::of_grant(grant, &snapshot, now))
+        .collect();
+    let export = ExportReply::new(&held, auth.login(), offers, played.into());
+    let object = serde_json::to_vec(&export).map_err(ApiError::internal)?;
+    let body = EventsBody::member(object, "telemetry", events).map_err(ApiError::internal)?;
+    Ok(Reply::stream(media::JSON, None, Box::pin(body)))
 }

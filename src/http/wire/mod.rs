@@ -3,6 +3,7 @@
 
 pub mod catalog;
 pub mod entitlement;
+pub mod events;
 pub mod guide;
 pub mod login;
 pub mod m3u;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::entitlement::OfferReply;
 use super::mail::MailLine;
 use super::playback::PlaybackExport;
 use crate::domain::accounts::{Export, LoginInfo, ParentalControl, User};
@@ -123,7 +124,7 @@ impl LoginLine {
     }
 }
 
-/// All that is held about a user.
+/// All that is held about a user, but the events of players: they follow as they are read.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportReply {
@@ -135,15 +136,22 @@ pub struct ExportReply {
     pub sessions: Vec<LoginLine>,
     /// The mails, without their words: they may carry a PIN.
     pub mails: Vec<MailLine>,
+    /// What the user was given, history included.
+    pub offers: Vec<OfferReply>,
     /// What is held about playback.
     #[serde(flatten)]
     pub playback: PlaybackExport,
 }
 
 impl ExportReply {
-    /// What accounts, mail and playback hold.
+    /// What accounts, mail, grants and playback hold.
     #[must_use]
-    pub fn new(export: &Export, asking: LoginId, playback: PlaybackExport) -> Self {
+    pub fn new(
+        export: &Export,
+        asking: LoginId,
+        offers: Vec<OfferReply>,
+        playback: PlaybackExport,
+    ) -> Self {
         Self {
             user: (&export.user).into(),
             password_set: export.password_set.0,
@@ -153,6 +161,7 @@ impl ExportReply {
                 .map(|login| LoginLine::new(login, Some(asking)))
                 .collect(),
             mails: export.mails.iter().map(MailLine::from).collect(),
+            offers,
             playback,
         }
     }
