@@ -32,6 +32,7 @@ pub(super) fn finish(
     let wish = Wish {
         heads,
         head: flow.head,
+        lane: Some(&app.cold),
     };
     let mut response = match answer.and_then(|reply| render(reply, wish)) {
         Ok(response) => response,

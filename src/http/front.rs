@@ -38,6 +38,9 @@ pub struct Front {
     pub messages: Messages,
     /// Request ids.
     pub ids: RequestIds,
+    /// Drawn at the start: tags that count what this process has done begin here, so that they
+    /// do not meet those of an earlier one.
+    pub era: u64,
     /// What is counted.
     pub metrics: HttpMetrics,
     /// Origins that may read our answers; `None` for any.
@@ -87,6 +90,7 @@ impl Front {
             names,
             messages,
             ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
+            era: u64::from_be_bytes(entropy.array()),
             metrics: HttpMetrics::new(registry),
             origins,
             geo_header,

@@ -12,9 +12,10 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use super::coding::{accepts_gzip, is_known, pack, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode};
 use super::headers::{HeaderNames, Heads};
+use super::lanes::Lane;
 use super::range::{Part, part};
-use super::reply::{Content, FileReply, Gzip, Prepared, Reply, media};
-use super::stream::{FileBody, ReplyBody};
+use super::reply::{Content, FileReply, Kept, Prepared, Reply, media};
+use super::stream::{FileBody, LaneBody, ReplyBody, ReplyStream};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARIES: HeaderValue = HeaderValue::from_static("Accept-Encoding, Accept-Language, Origin");
@@ -24,9 +25,11 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 /// Headers of an ordinary answer; room for them saves growing the map.
 const USUAL_HEADERS: usize = 12;
 
-/// Bodies worth compressing on the fly: below, the packed one is hardly smaller; above, packing
-/// would hold the thread for over a millisecond.
-const GZIP_RANGE: std::ops::RangeInclusive<usize> = 1_024..=64 * 1_024;
+/// The smallest body worth compressing: below, the packed one is hardly smaller.
+const GZIP_FROM: usize = 1_024;
+/// The largest body that is compressed at once: above, it would hold the thread for over a
+/// millisecond, and a lane does it.
+const GZIP_AT_ONCE: usize = 64 * 1_024;
 
 /// `private, max-age=n` for the ages that occur.
 static AGES: LazyLock<Vec<HeaderValue>> =
@@ -43,6 +46,8 @@ pub struct Wish<'a> {
     pub heads: &'a Heads<'a>,
     /// Whether it is a HEAD.
     pub head: bool,
+    /// Where large bodies are compressed, if anywhere.
+    pub lane: Option<&'a Lane<()>>,
 }
 
 /// Makes the response of a reply.
@@ -70,17 +75,21 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
             body.unwrap_or(ReplyBody::Empty)
         }
         Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
+        Content::Kept(kept, _, _) if is_held(kept, false, wish, &mut headers) => {
+            status = StatusCode::NOT_MODIFIED;
+            ReplyBody::Empty
+        }
+        Content::Kept(_, media, body) => {
+            headers.insert(CONTENT_TYPE, media);
+            streamed(body, wish)
+        }
         Content::Stream(media, length, body) => {
             headers.insert(CONTENT_TYPE, media);
             headers.insert(CACHE_CONTROL, NO_STORE);
             if let Some(length) = length {
                 headers.insert(CONTENT_LENGTH, length.into());
             }
-            if wish.head {
-                ReplyBody::Empty
-            } else {
-                ReplyBody::Stream(body, None)
-            }
+            streamed(body, wish)
         }
     };
     for (name, value) in reply.headers {
@@ -106,43 +115,63 @@ fn whole(bytes: Bytes, wish: Wish<'_>, headers: &mut HeaderMap) -> ReplyBody {
     }
 }
 
-/// `None` if the client has the body already.
-fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
-    let packed = packed(&prepared, wish.heads);
-    let tag = tag(prepared.tag, packed.is_some());
-    let age = usize::try_from(prepared.max_age).ok();
-    let caching = age
-        .and_then(|age| AGES.get(age).cloned())
-        .or_else(|| cache_control(prepared.max_age).ok());
-    headers.insert(CACHE_CONTROL, caching.unwrap_or(NO_STORE));
-    headers.insert(VARY, VARIES);
-    let known = is_known(wish.heads, &tag);
-    headers.insert(ETAG, tag);
-    if known {
-        return None;
-    }
-    headers.insert(CONTENT_TYPE, prepared.media);
-    let bytes = if let Some(packed) = packed {
-        headers.insert(CONTENT_ENCODING, GZIP);
-        packed
+fn streamed(body: ReplyStream, wish: Wish<'_>) -> ReplyBody {
+    if wish.head {
+        ReplyBody::Empty
     } else {
-        prepared.identity
-    };
-    Some(whole(bytes, wish, headers))
+        ReplyBody::Stream(body, None)
+    }
 }
 
-/// The compressed body, if the client takes it and there is one.
-fn packed(prepared: &Prepared, heads: &Heads<'_>) -> Option<Bytes> {
-    let accepted = heads.accept_encoding.ascii().is_some_and(accepts_gzip);
-    if !accepted {
+/// Says how long the body may be kept, and by which tag; whether the client has it already.
+fn is_held(kept: Kept, packed: bool, wish: Wish<'_>, headers: &mut HeaderMap) -> bool {
+    let age = usize::try_from(kept.max_age).ok();
+    let caching = age
+        .and_then(|age| AGES.get(age).cloned())
+        .or_else(|| cache_control(kept.max_age).ok());
+    headers.insert(CACHE_CONTROL, caching.unwrap_or(NO_STORE));
+    headers.insert(VARY, VARIES);
+    let tag = tag(kept.tag, packed);
+    let known = is_known(wish.heads, &tag);
+    headers.insert(ETAG, tag);
+    known
+}
+
+/// `None` if the client has the body already.
+fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
+    let Prepared {
+        media,
+        identity,
+        kept,
+    } = prepared;
+    let accepted = wish.heads.accept_encoding.ascii().is_some_and(accepts_gzip);
+    let pack = accepted && identity.len() >= GZIP_FROM;
+    if is_held(kept, pack, wish, headers) {
         return None;
     }
-    match &prepared.gzip {
-        Gzip::Never => None,
-        Gzip::Ready(packed) => Some(packed.clone()),
-        Gzip::Make if GZIP_RANGE.contains(&prepared.identity.len()) => pack(&prepared.identity),
-        Gzip::Make => None,
+    headers.insert(CONTENT_TYPE, media);
+    if pack {
+        if let Some(body) = packed(&identity, wish, headers) {
+            headers.insert(CONTENT_ENCODING, GZIP);
+            return Some(body);
+        }
+        headers.insert(ETAG, tag(kept.tag, false));
     }
+    Some(whole(identity, wish, headers))
+}
+
+/// The compressed body; `None` where there is no room to make it.
+fn packed(identity: &Bytes, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
+    if identity.len() <= GZIP_AT_ONCE {
+        return Some(whole(pack(identity)?, wish, headers));
+    }
+    if wish.head {
+        // The length is not known before the body has been made, and a HEAD is not worth that.
+        return Some(ReplyBody::Empty);
+    }
+    let identity = identity.clone();
+    let packing = wish.lane?.run(move |()| pack(&identity)).ok()?;
+    Some(ReplyBody::Stream(Box::pin(LaneBody::new(packing)), None))
 }
 
 fn file_body(
@@ -247,9 +276,10 @@ mod tests {
         Prepared {
             media: media::JSON,
             identity: Bytes::from(vec![b'x'; 2_000]),
-            gzip: Gzip::Make,
-            tag: 0xabc,
-            max_age: 7,
+            kept: Kept {
+                tag: 0xabc,
+                max_age: 7,
+            },
         }
     }
 
@@ -268,6 +298,7 @@ mod tests {
             Wish {
                 heads: &heads,
                 head,
+                lane: None,
             },
         )
         .unwrap()
@@ -299,6 +330,24 @@ mod tests {
     }
 
     #[test]
+    fn a_large_body_without_room_to_pack_it_is_sent_as_it_is() {
+        let names = HeaderNames::new("Service-").unwrap();
+        let mut map = HeaderMap::new();
+        map.insert("accept-encoding", GZIP);
+        let mut large = prepared();
+        large.identity = Bytes::from(vec![b'x'; GZIP_AT_ONCE + 1]);
+        let wish = Wish {
+            heads: &Heads::read(&map, &names),
+            head: false,
+            lane: None,
+        };
+        let answer = render(Reply::prepared(large), wish).unwrap();
+        assert_eq!(answer.headers()[ETAG], "\"0000000000000abc\"");
+        assert!(!answer.headers().contains_key(CONTENT_ENCODING));
+        assert!(matches!(answer.body(), ReplyBody::Full(_)));
+    }
+
+    #[test]
     fn a_head_has_the_length_and_no_body() {
         let head = ask(&[], true);
         assert_eq!(head.headers()[CONTENT_LENGTH], "2000");
@@ -327,6 +376,7 @@ mod tests {
                 Wish {
                     heads: &heads,
                     head,
+                    lane: None,
                 },
             );
             answer.map_err(|error| (error.code(), error.headers().to_vec()))

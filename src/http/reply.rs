@@ -35,33 +35,27 @@ pub mod media {
     pub const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 }
 
-/// How a prepared body is compressed for clients that take gzip.
-#[derive(Clone, Debug)]
-pub enum Gzip {
-    /// It is not.
-    Never,
-    /// On the fly, if it is neither tiny nor so large that it would hold up the thread.
-    Make,
-    /// It has been.
-    Ready(Bytes),
+/// How a body may be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// What the strong tag is made of: equal bytes, equal tag.
+    pub tag: u64,
+    /// Seconds for which it may be kept.
+    pub max_age: u32,
 }
 
-/// A body that clients may keep: sent with a strong tag and a `max-age`.
+/// A body that clients may keep, compressed for those that take gzip.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// Its media type.
     pub media: HeaderValue,
     /// The bytes.
     pub identity: Bytes,
-    /// The same compressed.
-    pub gzip: Gzip,
-    /// What the tag is made of: equal bytes, equal tag.
-    pub tag: u64,
-    /// Seconds for which it may be kept.
-    pub max_age: u32,
+    /// How it may be kept.
+    pub kept: Kept,
 }
 
-impl Prepared {
+impl Kept {
     /// A tag for bytes that bring none of their own.
     #[must_use]
     pub fn tag_of(bytes: &[u8]) -> u64 {
@@ -101,6 +95,7 @@ pub(super) enum Content {
     Bytes(HeaderValue, Bytes),
     Prepared(Prepared),
     File(FileReply),
+    Kept(Kept, HeaderValue, ReplyStream),
     /// The length is `None` where it is not known.
     Stream(HeaderValue, Option<u64>, ReplyStream),
 }
@@ -174,6 +169,13 @@ impl Reply {
         Self::new(StatusCode::OK, Content::Stream(media, length, body))
     }
 
+    /// 200 with a body that is made as it is sent and that clients may keep; 304, and nothing is
+    /// made, where they have it.
+    #[must_use]
+    pub fn kept_stream(kept: Kept, media: HeaderValue, body: ReplyStream) -> Self {
+        Self::new(StatusCode::OK, Content::Kept(kept, media, body))
+    }
+
     /// The same with another status.
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
@@ -196,11 +198,11 @@ mod tests {
     #[test]
     fn nothing_is_kept_beyond_its_next_change() {
         let now = UnixSeconds(1_000);
-        assert_eq!(Prepared::age(now, None, 10), 10);
-        assert_eq!(Prepared::age(now, Some(UnixSeconds(1_003)), 10), 3);
-        assert_eq!(Prepared::age(now, Some(UnixSeconds(9_999)), 10), 10);
-        assert_eq!(Prepared::age(now, Some(now), 10), 0);
-        assert_eq!(Prepared::age(now, Some(UnixSeconds(1)), 10), 0);
-        assert_eq!(Prepared::age(now, Some(UnixSeconds(i64::MAX)), 10), 10);
+        assert_eq!(Kept::age(now, None, 10), 10);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(1_003)), 10), 3);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(9_999)), 10), 10);
+        assert_eq!(Kept::age(now, Some(now), 10), 0);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(1)), 10), 0);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(i64::MAX)), 10), 10);
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
+use super::lanes::Awaited;
 use super::pulse::Pulse;
 
 /// Why a body breaks off; the client sees a closed connection.
@@ -151,6 +152,40 @@ impl Body for FileBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+/// A body that a lane makes in one piece.
+pub struct LaneBody(Option<Awaited<Option<Bytes>>>);
+
+impl LaneBody {
+    /// What the lane will have made.
+    #[must_use]
+    pub const fn new(making: Awaited<Option<Bytes>>) -> Self {
+        Self(Some(making))
+    }
+}
+
+impl Body for LaneBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let Some(making) = &mut this.0 else {
+            return Poll::Ready(None);
+        };
+        let made = ready!(Pin::new(making).poll(cx));
+        this.0 = None;
+        let made = made?.ok_or("the body could not be made")?;
+        Poll::Ready(Some(Ok(Frame::data(made))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
     }
 }
 

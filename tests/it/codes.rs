@@ -62,6 +62,15 @@ fn refusal(answer: &Answer) -> (u16, String) {
     (answer.status, answer.code())
 }
 
+/// Method, target, headers, body, and the refusal.
+type Case<'a> = (
+    &'a str,
+    &'a str,
+    &'a [(&'a str, &'a str)],
+    &'a str,
+    (u16, &'a str),
+);
+
 #[test]
 fn what_the_front_refuses_has_its_code() {
     let lab = Lab::start();
@@ -70,7 +79,7 @@ fn what_the_front_refuses_has_its_code() {
     let clock = "/admin/v1/clock";
     let many = [("X", "y"); 64];
     let long = format!("/livez?{}", "y".repeat(8 * 1024));
-    let cases: [(&str, &str, &[(&str, &str)], &str, (u16, &str)); 8] = [
+    let cases: [Case<'_>; 8] = [
         ("GET", "/nothing", &[], "", (404, "PATH_NOT_FOUND")),
         ("PATCH", clock, &[], "", (405, "METHOD_NOT_ALLOWED")),
         ("BREW", clock, &[], "", (501, "METHOD_NOT_IMPLEMENTED")),

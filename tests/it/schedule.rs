@@ -1,7 +1,10 @@
 //! The schedule's routes, S1 to S6, their export, and the import of guides.
 
 use std::io::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use playgate::jobs::Jobs;
 use playgate::types::UnixSeconds;
 use serde_json::{Value, json};
 
@@ -388,6 +391,92 @@ fn answers_are_conditional_packed_and_headed() {
         (&json!(1), &json!(5))
     );
     assert_ne!(get(&lab, several).header("etag"), plain.header("etag"));
+}
+
+#[test]
+fn exports_are_kept_until_something_changes() {
+    let lab = stocked();
+    let xmltv = "/api/schedule/v1/xmltv";
+    let m3u = "/api/schedule/v1/m3u";
+    let tag = |target: &str| get(&lab, target).header("etag").unwrap().to_owned();
+    let held = |target: &str, tag: &str| {
+        let answer = ask_with(&lab, "GET", target, &[("If-None-Match", tag)]);
+        assert_eq!(
+            answer.header("cache-control"),
+            Some("private, max-age=10"),
+            "{target}"
+        );
+        answer.status == 304
+    };
+    let tags = [xmltv, m3u].map(tag);
+    assert!(tags[0].starts_with('"') && tags[0] != tags[1]);
+    assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
+    // Another guide is no other list of livestreams.
+    let mut changed = ROWS;
+    changed[0].2 = "Another";
+    let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
+    assert_eq!(imported.status, 200);
+    assert!(!held(xmltv, &tags[0]) && held(m3u, &tags[1]));
+    let tags = [xmltv, m3u].map(tag);
+    assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
+    // A name is in both.
+    let catalog = CATALOG.replace("News & Co", "Other");
+    let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
+    assert_eq!(imported.status, 200);
+    assert!(!held(xmltv, &tags[0]) && !held(m3u, &tags[1]));
+}
+
+#[test]
+fn old_days_go_by_themselves() {
+    let lab = stocked();
+    let old = "/api/schedule/v1/broadcasts/a";
+    assert_eq!(get(&lab, old).status, 200);
+    set_clock(&lab, NOON.0 + 40 * 86_400);
+    let jobs = Jobs::start(&lab.app).unwrap();
+    let began = Instant::now();
+    while get(&lab, old).status == 200 {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it is still there"
+        );
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    assert_eq!(get(&lab, old).code(), "BROADCAST_NOT_FOUND");
+    assert!(jobs.stop(Duration::from_secs(10)));
+}
+
+#[test]
+fn a_large_body_is_packed_too() {
+    let lab = stocked();
+    let description = "A long story. ".repeat(40);
+    let programs: Vec<_> = (0..200)
+        .map(|number| {
+            json!({
+                "id": format!("n{number}"), "title": "T", "description": description,
+                "start": at(number), "stop": at(number + 1),
+            })
+        })
+        .collect();
+    let guide = json!({"news": programs}).to_string();
+    let imported = post(&lab, "/admin/v1/epg/import?accept=true", guide.as_bytes());
+    assert_eq!(imported.status, 200, "{}", imported.json());
+    let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news";
+    let plain = get(&lab, day);
+    assert!(plain.body.len() > 64 * 1024, "{}", plain.body.len());
+    let gzip = ("Accept-Encoding", "gzip");
+    let packed = ask_with(&lab, "GET", day, &[gzip]);
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert!(packed.body.len() < plain.body.len() / 4);
+    let mut unpacked = Vec::new();
+    let mut decoder = flate2::read::GzDecoder::new(&*packed.body);
+    std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
+    assert_eq!(unpacked, plain.body);
+    let tag = packed.header("etag").unwrap();
+    assert_ne!(plain.header("etag"), Some(tag));
+    let same = ask_with(&lab, "GET", day, &[gzip, ("If-None-Match", tag)]);
+    assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
+    let head = ask_with(&lab, "HEAD", day, &[gzip]);
+    assert_eq!((head.status, head.header("etag")), (200, Some(tag)));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ pub struct Schedule {
     pub(super) store: Store,
     pub(super) rights: CurrentRights,
     pub(super) snapshot: ArcSwap<Snapshot>,
+    /// How often the snapshot was replaced.
+    generation: AtomicU64,
     view: View,
     /// Held by whoever changes the schedule: one at a time.
     pub(super) shelf: Mutex<Shelf>,
@@ -71,6 +74,7 @@ impl Schedule {
             store,
             rights: source,
             snapshot: ArcSwap::from_pointee(snapshot),
+            generation: AtomicU64::new(0),
             view,
             shelf: Mutex::new(shelf),
         })
@@ -79,6 +83,13 @@ impl Schedule {
     /// The schedule as it is now. Taking it is cheap; holding it keeps it in memory.
     pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.snapshot.load()
+    }
+
+    /// Counts the changes of what is served since the schedule was opened. It changes after the
+    /// schedule, and after the catalogue, which the answers are prepared anew for.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// How tv days are cut and streams padded.
@@ -137,6 +148,7 @@ impl Schedule {
     /// Replaces what requests read. The caller holds the shelf.
     fn publish(&self, snapshot: Snapshot) {
         self.snapshot.store(Arc::new(snapshot));
+        self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Puts new answers of some livestreams, prepared in `slab`, in the place of their old ones. The

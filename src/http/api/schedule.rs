@@ -8,7 +8,7 @@ use crate::http::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayOneRequest, DayRequest, LiveOneRequest, LiveRequest,
 };
 use crate::http::error::ApiError;
-use crate::http::reply::{Gzip, Prepared, Reply, media};
+use crate::http::reply::{Kept, Prepared, Reply, media};
 use crate::http::wire::{m3u, xmltv};
 
 /// S6.
@@ -106,9 +106,15 @@ pub fn broadcasts(
 /// # Errors
 /// None; a store that fails breaks the body off.
 pub fn xmltv(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
+    // Counted before anything is read: a change meanwhile makes the tag too old, never too new.
+    let generation = app.schedule.generation();
     let livestreams = app.catalog.snapshot().livestreams().cloned().collect();
     let body = xmltv::Export::new(app.schedule.clone(), livestreams);
-    Ok(Reply::stream(media::XML, None, Box::pin(body)))
+    let kept = Kept {
+        tag: app.front.era.wrapping_add(generation),
+        max_age: app.config.schedule.max_age,
+    };
+    Ok(Reply::kept_stream(kept, media::XML, Box::pin(body)))
 }
 
 /// The livestreams as M3U.
@@ -117,7 +123,15 @@ pub fn xmltv(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiE
 /// None.
 pub fn m3u(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
     let list = m3u::list(app.catalog.snapshot().livestreams());
-    Ok(Reply::bytes(media::M3U, list))
+    let kept = Kept {
+        tag: Kept::tag_of(list.as_bytes()),
+        max_age: app.config.schedule.max_age,
+    };
+    Ok(Reply::prepared(Prepared {
+        media: media::M3U,
+        identity: list.into(),
+        kept,
+    }))
 }
 
 fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<Reply, ApiError> {
@@ -125,8 +139,9 @@ fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<R
     Ok(Reply::prepared(Prepared {
         media: media::JSON,
         identity: answer.body.joined(),
-        gzip: Gzip::Make,
-        tag: answer.tag,
-        max_age: Prepared::age(cx.now, answer.valid_until, app.config.schedule.max_age),
+        kept: Kept {
+            tag: answer.tag,
+            max_age: Kept::age(cx.now, answer.valid_until, app.config.schedule.max_age),
+        },
     }))
 }
