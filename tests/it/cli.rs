@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -291,6 +292,14 @@ fn work_on_user(data: &Data) {
     let mail = data.json(&["mail", "show", newest["id"].as_str().unwrap(), "--json"]);
     assert!(mail["text"].is_string() && mail["html"].is_string());
 
+    let preview = data.json(&["mail", "preview", "reset", "--locale", "sv", "--json"]);
+    assert!(
+        preview["text"].as_str().unwrap().contains("token="),
+        "{preview}"
+    );
+    let test = data.json(&["mail", "test", "ops@example.com", "--json"]);
+    assert!(test["status"].is_string(), "{test}");
+
     assert_eq!(data.fails(&["user", "show", "nobody@example.com"]).0, 3);
     assert_eq!(data.fails(&["user", "add", "no address"]).0, 2);
     data.ok(&["user", "remove", user]);
@@ -336,6 +345,37 @@ fn a_server_needs_no_configuration_and_stops_when_asked() {
     assert!(store.join("admin.sock").exists());
     assert_eq!(server.end(), 0);
     assert!(!store.join("admin.sock").exists());
+}
+
+#[test]
+fn a_service_manager_is_told_how_it_stands() {
+    let data = Data::new();
+    let path = data.folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = binary();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(data.path())
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "900000");
+    let server = Running::start(command);
+    let told = || {
+        let mut message = [0; 1_000];
+        let length = manager.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    let address = server.first.trim().rsplit(' ').next().unwrap();
+    let ready = told();
+    assert!(
+        ready.contains("READY=1") && ready.contains(address),
+        "{ready}"
+    );
+    for _ in 0..3 {
+        assert_eq!(told().trim(), "WATCHDOG=1");
+    }
+    assert_eq!(server.end(), 0);
+    while told().trim() != "STOPPING=1" {}
 }
 
 #[test]
