@@ -299,8 +299,13 @@ fn a_right_that_is_taken_away_ends_its_tokens() {
     let given = stage.house.operator("PUT", &grant, &json!({}));
     assert!(given.status < 300);
     let token = stage.token(ann, "premium");
+    let premium = stage.play(ann, "premium", "phone");
+    let film = stage.play(ann, "film", "tv");
     let revoked = stage.house.operator("DELETE", &grant, &Value::Null);
     assert!(revoked.status < 300);
+    assert_eq!(outcome(&stage.beat(&film, &[])), "200");
+    let lost = stage.beat(&premium, &[]);
+    assert_eq!(outcome(&lost), "403 ENTITLEMENT_EXPIRED");
     let answer = stage.preflight(ann, "premium", &token, &[]);
     assert_eq!(outcome(&answer), "403 ENTITLEMENT_INVALID");
 }
@@ -390,6 +395,10 @@ fn devices_are_limited_listed_and_cleared() {
     assert_eq!(stage.ask(ann, "DELETE", &devices, &[], "").status, 204);
     let list = stage.ask(ann, "GET", &devices, &[], "");
     assert_eq!(list.json(), json!([]));
+    let export = format!("/api/user/v1/users/{}/export", ann.id);
+    let export = stage.ask(ann, "GET", &export, &[], "").json();
+    assert_eq!(export["devices"], json!([]));
+    assert_eq!(export["entitlements"][0]["assetId"], "film");
     // Another user's list is nobody's business.
     let bob = stage.viewer("bob");
     let foreign = stage.ask(&bob, "GET", &devices, &[], "");

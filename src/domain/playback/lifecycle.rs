@@ -8,9 +8,10 @@ use crate::types::{DeviceId, SessionId, UnixSeconds, UserId};
 use super::Playback;
 use super::error::PlaybackError;
 use super::limits;
-use super::model::{EndReason, Registered, SessionView};
+use super::model::{EndReason, Entitlement, Registered, SessionView};
 use super::session::{Life, Session};
 use super::tables;
+use super::world::Viewer;
 
 /// How long it is remembered how a session ended.
 const REMEMBER: i64 = 3_600;
@@ -21,7 +22,33 @@ const CHECKPOINT: i64 = 300;
 /// Changes of one plan of a job, so that requests wait for none of them long.
 const BATCH: usize = 256;
 
+/// What is held about a user's playback.
+pub struct Export {
+    /// Registered devices, oldest first.
+    pub devices: Vec<Registered>,
+    /// Running sessions, oldest first.
+    pub sessions: Vec<SessionView>,
+    /// Entitlements that have not been swept, oldest first.
+    pub entitlements: Vec<Entitlement>,
+}
+
 impl Playback {
+    /// What is held about a user. Reads cold.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<Export, PlaybackError> {
+        let tokens = self.tokens.of_user(user);
+        let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
+        let mut entitlements: Vec<_> = held.map(|held| held.entitlement.clone()).collect();
+        entitlements.sort_by_key(|entitlement| entitlement.issued);
+        Ok(Export {
+            devices: self.devices_of(user)?,
+            sessions: self.sessions_of(user, now),
+            entitlements,
+        })
+    }
+
     /// The running sessions of a user, oldest first.
     #[must_use]
     pub fn sessions_of(&self, user: &UserId, now: UnixSeconds) -> Vec<SessionView> {
@@ -164,15 +191,36 @@ impl Playback {
         })
     }
 
-    /// Voids all entitlement tokens of a user: for when a right is taken away.
-    pub fn void_entitlements(&self, user: &UserId) -> Commit<(), PlaybackError> {
-        let user = *user;
+    /// Voids the entitlement tokens that no offer of the user stands behind any more: to be called
+    /// when one has been taken away. What plays by such a token ends with its next heartbeat.
+    pub fn void_lost(&self, viewer: &Viewer, now: UnixSeconds) -> Commit<(), PlaybackError> {
+        let lost: Vec<_> = self
+            .tokens
+            .of_user(&viewer.user)
+            .into_iter()
+            .filter(|hash| {
+                self.tokens
+                    .get(hash)
+                    .is_some_and(|held| self.is_lost(viewer, &held.entitlement, now))
+            })
+            .map(|hash| (viewer.user, hash))
+            .collect();
         self.store.write(Durability::Durable, move |txn| {
-            for (key, _) in txn.scan::<tables::Entitlements>(&user, usize::MAX)? {
-                txn.delete::<tables::Entitlements>(&key)?;
+            for key in &lost {
+                txn.delete::<tables::Entitlements>(key)?;
             }
             Ok(())
         })
+    }
+
+    /// Where the viewer was when the token was issued is not kept; one of the countries where the
+    /// right held will do.
+    fn is_lost(&self, viewer: &Viewer, entitlement: &Entitlement, now: UnixSeconds) -> bool {
+        let there = Viewer {
+            country: entitlement.countries.first().copied().or(viewer.country),
+            ..viewer.clone()
+        };
+        !self.world.still_entitled(&there, &entitlement.asset, now)
     }
 
     /// Gives every session that has not ended its time again: to be called once, when the service is

@@ -34,6 +34,7 @@ pub use address::{ORIGIN_PATH, Playlist};
 pub use entitle::{Considered, Grant, Issued, Locked, Right};
 pub use error::{InTheWay, PlaybackError};
 pub use heartbeat::{Beaten, Heartbeat, LicenseRequest};
+pub use lifecycle::Export;
 pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
 pub use preflight::{Start, Started};

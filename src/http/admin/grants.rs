@@ -2,6 +2,7 @@
 
 use super::resolve;
 use crate::app::App;
+use crate::domain::playback::Viewer;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::users::{
@@ -50,7 +51,7 @@ pub async fn grant(
     Reply::json(&GrantLine::new(&grant, &app.catalog.snapshot(), cx.now))
 }
 
-/// DELETE a grant; what was given stays as history.
+/// DELETE a grant; what was given stays as history, and what plays by it alone ends.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`, `GRANT_NOT_FOUND`.
@@ -65,6 +66,8 @@ pub async fn revoke_grant(
     app.grants
         .revoke(user.id, request.offer, by, cx.now)
         .await?;
+    let viewer = Viewer::of(&user, None);
+    app.playback.void_lost(&viewer, cx.now).await?;
     Ok(Reply::no_content())
 }
 

@@ -134,7 +134,9 @@ pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply,
 /// # Errors
 /// As the decisions list them.
 pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let (accounts, now) = (app.accounts.clone(), cx.now);
+    let (accounts, playback) = (app.accounts.clone(), app.playback.clone());
+    let now = cx.now;
     let held = cold(app, move || accounts.export(&auth.user(), now)).await?;
-    Reply::json(&ExportReply::new(&held, auth.login()))
+    let played = cold(app, move || playback.export(&auth.user(), now)).await?;
+    Reply::json(&ExportReply::new(&held, auth.login(), played.into()))
 }

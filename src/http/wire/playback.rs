@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::playback::{Issued, Registered, SessionView};
+use crate::domain::playback::model::Entitlement;
+use crate::domain::playback::{self, Issued, Registered, SessionView};
 use crate::http::error::ApiError;
 use crate::http::json::Object;
 use crate::http::wire::users::LoginLine;
@@ -243,6 +244,46 @@ impl PlaybackSessionBody {
         Self {
             user_id: Some(user),
             ..Self::own(view)
+        }
+    }
+}
+
+/// An entitlement in an export; its token is not known.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EntitlementLine {
+    asset_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broadcast_id: Option<String>,
+    issued: i64,
+    expires: i64,
+}
+
+/// What is held about a user's playback.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaybackExport {
+    devices: Vec<DeviceBody>,
+    playback_sessions: Vec<PlaybackSessionBody>,
+    entitlements: Vec<EntitlementLine>,
+}
+
+impl From<playback::Export> for PlaybackExport {
+    fn from(export: playback::Export) -> Self {
+        let line = |held: &Entitlement| EntitlementLine {
+            asset_id: held.asset.as_str().to_owned(),
+            broadcast_id: held.program.as_ref().map(|id| id.as_str().to_owned()),
+            issued: held.issued.0,
+            expires: held.expires.0,
+        };
+        Self {
+            devices: export.devices.into_iter().map(DeviceBody::from).collect(),
+            playback_sessions: export
+                .sessions
+                .into_iter()
+                .map(PlaybackSessionBody::own)
+                .collect(),
+            entitlements: export.entitlements.iter().map(line).collect(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::mail::MailLine;
+use super::playback::PlaybackExport;
 use crate::domain::accounts::{Export, LoginInfo, ParentalControl, User};
 use crate::types::LoginId;
 
@@ -134,12 +135,15 @@ pub struct ExportReply {
     pub sessions: Vec<LoginLine>,
     /// The mails, without their words: they may carry a PIN.
     pub mails: Vec<MailLine>,
+    /// What is held about playback.
+    #[serde(flatten)]
+    pub playback: PlaybackExport,
 }
 
 impl ExportReply {
-    /// What accounts and mail hold.
+    /// What accounts, mail and playback hold.
     #[must_use]
-    pub fn new(export: &Export, asking: LoginId) -> Self {
+    pub fn new(export: &Export, asking: LoginId, playback: PlaybackExport) -> Self {
         Self {
             user: (&export.user).into(),
             password_set: export.password_set.0,
@@ -149,6 +153,7 @@ impl ExportReply {
                 .map(|login| LoginLine::new(login, Some(asking)))
                 .collect(),
             mails: export.mails.iter().map(MailLine::from).collect(),
+            playback,
         }
     }
 }

@@ -320,10 +320,14 @@ fn unlocks_of_a_session_are_bounded_and_survive_a_restart() {
 }
 
 #[test]
-fn voided_tokens_are_worthless() {
+fn tokens_without_an_offer_are_voided() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "news", "tv", NOW);
-    lab.playback.void_entitlements(&user(1)).wait().unwrap();
+    let void = || lab.playback.void_lost(&viewer(1), NOW).wait().unwrap();
+    void();
+    assert_eq!(lab.beat(&player, NOW + 1), Ok(()));
+    lab.world.revoked.store(true, Ordering::Relaxed);
+    void();
     assert_eq!(
         lab.beat(&player, NOW + 1),
         Err(PlaybackError::EntitlementExpired)
