@@ -47,8 +47,8 @@
 //! - Everything that grows has a limit, and every limit a reason (`config/limits.rs`).
 //! - Error codes and their statuses stand in one table (`http/code.rs`), their words for viewers in
 //!   `data/messages`; what a lower layer said goes to the log, never into a body.
-//! - The operators' interface is the one set of administrative verbs: the command line, the demo and
-//!   the console are its clients.
+//! - The operators' interface is the one set of administrative verbs: the command line and
+//!   the demo are its clients.
 //!
 //! # To add an endpoint
 //!

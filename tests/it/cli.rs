@@ -499,6 +499,44 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
 }
 
 #[test]
+fn users_are_imported_line_by_line() {
+    let data = Data::new();
+    data.ok(&["partner", "add", "Acme"]);
+    let lines = data.file(
+        "users.ndjson",
+        "{\"email\":\"ann@example.com\",\"password\":\"a long pass phrase\",\"name\":\"Ann\"}\n\n\
+         {\"email\":\"no address\"}\nnot json\n{\"email\":\"ben@example.com\",\"partner\":\"Acme\"}\n",
+    );
+    let output = data.run(&["user", "import", &lines, "--partner", "Acme", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["added"], &report["existing"]),
+        (&json!(2), &json!(0))
+    );
+    let failed: Vec<_> = report["failed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["line"].clone())
+        .collect();
+    assert_eq!(failed, [3, 4]);
+    let again = data.file("ann.ndjson", "{\"email\":\"ann@example.com\"}");
+    let report = data.json(&["user", "import", &again, "--json"]);
+    assert_eq!(
+        (&report["added"], &report["existing"]),
+        (&json!(0), &json!(1))
+    );
+    assert_eq!(
+        data.json(&["user", "list", "--json"])
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[test]
 fn a_guide_comes_from_an_address_or_a_pipe() {
     let data = Data::new();
     data.ok(&["catalog", "import", &data.file("catalog.toml", CATALOG)]);
