@@ -108,12 +108,12 @@ pub fn enter() {
         bare::serve(length);
         std::process::exit(0);
     }
-    if std::env::var_os("PLAYGATE_BENCH_PINNED").is_none() {
+    if std::env::var_os("BENCH_PINNED").is_none() {
         let own = std::env::current_exe().expect("a program knows its file");
         let status = std::process::Command::new("taskset")
             .args(["-c", "1"])
             .arg(own)
-            .env("PLAYGATE_BENCH_PINNED", "1")
+            .env("BENCH_PINNED", "1")
             .status()
             .expect("taskset of util-linux is installed");
         std::process::exit(status.code().unwrap_or(1));
