@@ -5,9 +5,10 @@
 //! | module | owns |
 //! | --- | --- |
 //! | [`types`] | the vocabulary: ids, instants, tokens, addresses; a value of such a type has been checked |
-//! | [`ports`] | clock and randomness: traits with a real and a test implementation |
+//! | [`ports`] | clock, randomness, license servers, media files: traits with a real and a test implementation |
 //! | [`store`] | typed tables over a commit log and an ordered key-value engine |
 //! | [`domain`] | what the service knows and decides, one module per resource, synchronous |
+//! | [`catalog_file`] | the form of catalogue files, TOML or JSON, read and written |
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
 //! | [`http`] | sockets, the route table, parsing, proofs of who asks, handlers, wire types |
@@ -23,9 +24,11 @@
 //! main -> cli -> { http, jobs } -> app -> domain -> { store, ports } -> types
 //! ```
 //!
-//! `config` and `observe` may be used by cli, http, jobs and app. `domain` names no hyper, http,
-//! `serde_json`, tokio or sled; `http` never names `store`; only `store/engine.rs` names sled. One
-//! package cannot enforce that, so `tests/it/tidy.rs` reads the source and does.
+//! `config` and `observe` may be used by cli, http, jobs and app. `app` and `http` know each other in
+//! one place each: handlers take the `App`, and the `App` holds what the front prepared (texts,
+//! header names, lanes, the gate). `domain` names no hyper, http, `serde_json`, tokio or sled; `http`
+//! never names `store`; only `store/engine.rs` names sled. One package cannot enforce that, so
+//! `tests/it/tidy.rs` reads the source and does.
 //!
 //! # Invariants
 //!
@@ -42,14 +45,16 @@
 //! - Tokens are stored as hashes and looked up, never compared; each kind is unknown in every other
 //!   place. Secrets have neither `Debug` nor `Display`.
 //! - Everything that grows has a limit, and every limit a reason (`config/limits.rs`).
-//! - Error codes, their statuses and texts stand in one table (`http/code.rs`); what a lower layer
-//!   said goes to the log, never into a body.
+//! - Error codes and their statuses stand in one table (`http/code.rs`), their words for viewers in
+//!   `data/messages`; what a lower layer said goes to the log, never into a body.
+//! - The operators' interface is the one set of administrative verbs: the command line and
+//!   the demo are its clients.
 //!
 //! # To add an endpoint
 //!
-//! A row in `http/routes.rs`; a variant and its parser in `http/endpoint`; a verb in `domain`; a
+//! A row in `http/table.rs`; a variant and its parser in `http/endpoint`; a verb in `domain`; a
 //! handler of ten lines in `http/api` and an arm in `http/dispatch.rs`; a test in `tests/it`. The
-//! compiler names each place that is missing, the coverage test asks for the cases of authorization.
+//! compiler names each place that is missing, the coverage test tries every wrong token on it.
 //!
 //! # Deliberately absent
 //!

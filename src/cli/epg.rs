@@ -64,11 +64,11 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         .upload(&target, "application/octet-stream", body, &sent)
         .await?;
     match answer {
-        Ok(report) => show(&report, import.json),
+        Ok(report) => show(&report, !import.dry_run, import.json),
         Err(refusal) => {
             // A guide that is held comes with the same report.
             if refusal.code == "IMPORT_HELD" {
-                show(&refusal.details, import.json)?;
+                show(&refusal.details, false, import.json)?;
                 return Err(
                     Failure::from(refusal).hint("look at the guide; `--accept` takes it as it is")
                 );
@@ -78,8 +78,9 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-/// The figures in the order in which a person asks for them, then what was left out.
-fn show(report: &Value, json: bool) -> Outcome {
+/// The figures in the order in which a person asks for them, then what was left out. Of a report
+/// that was not acted on nothing has been made.
+fn show(report: &Value, done: bool, json: bool) -> Outcome {
     if json {
         return output::json(report);
     }
@@ -101,16 +102,14 @@ fn show(report: &Value, json: bool) -> Outcome {
         let lines = lines.map_or_else(String::new, |lines| format!(", lines {lines}"));
         output::note(&format!("skipped     {number} {kind}{lines}"));
     }
-    let applied = ["held", "dryRun"]
-        .iter()
-        .all(|member| report.get(member) != Some(&Value::Bool(true)));
-    let created = match applied {
-        true => "made in the catalogue",
-        false => "would be made in the catalogue",
+    let made = if done {
+        "made in the catalogue"
+    } else {
+        "to be made in the catalogue"
     };
     for (member, meaning) in [
         ("unmapped", "not in the catalogue"),
-        ("created", created),
+        ("created", made),
         ("newChannels", "seen for the first time"),
         ("doubts", "in doubt"),
     ] {

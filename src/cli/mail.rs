@@ -4,7 +4,7 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::admin::path;
+use super::admin::{path, with_query};
 use super::exit::Outcome;
 use super::{Global, output};
 
@@ -22,6 +22,18 @@ pub enum Command {
         /// The id, from `mail list`
         id: String,
         /// Print JSON, with the members "text" and "html"
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how a mail looks, with made-up values
+    Preview {
+        /// What it is about
+        #[arg(value_parser = ["reset", "password-changed", "pin", "test"])]
+        kind: String,
+        /// The language, such as sv
+        #[arg(long)]
+        locale: Option<String>,
+        /// Print JSON, with the members "subject", "text" and "html"
         #[arg(long)]
         json: bool,
     },
@@ -59,6 +71,16 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 letter(&mail)
             }
         }
+        Command::Preview { kind, locale, json } => {
+            let target = path(&["mail", "preview", &kind]);
+            let target = with_query(target, &[("locale", locale.as_deref())]);
+            let mail = admin.get(&target).await?;
+            if json {
+                output::json(&mail)
+            } else {
+                letter(&mail)
+            }
+        }
         Command::Test { to, json } => {
             let body = json!({"to": to});
             let report = admin
@@ -73,7 +95,9 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
 fn letter(mail: &Value) -> Outcome {
     let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
     for (heading, name) in [("To", "to"), ("Subject", "subject"), ("Status", "status")] {
-        output::line(&format!("{heading}: {}", member(name)))?;
+        if mail.get(name).is_some() {
+            output::line(&format!("{heading}: {}", member(name)))?;
+        }
     }
     output::line("")?;
     output::line(member("text").trim_end())

@@ -19,6 +19,7 @@ mod socket;
 mod store;
 mod telemetry;
 mod user;
+mod user_import;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -8,13 +8,25 @@ use serde_json::{Map, Value, json};
 
 use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, output, secret};
+use super::{Global, output, secret, user_import};
 
 /// Users of the partners.
 #[derive(Subcommand)]
 pub enum Command {
     /// Make a user
     Add(Add),
+    /// Make many users from a file of JSON objects, one a line, with the members
+    /// email, password, name, country, locale, birthDate, partner
+    Import {
+        /// The file, `-` for standard input
+        file: PathBuf,
+        /// The partner whose users they are where a line names none: id or name
+        #[arg(long)]
+        partner: Option<String>,
+        /// Print {"added","existing","failed"}
+        #[arg(long)]
+        json: bool,
+    },
     /// Change what is known of a user
     Change(Change),
     /// List users
@@ -190,10 +202,14 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     match command {
         Command::Add(new) => add(&mut admin, new).await,
+        Command::Import {
+            file,
+            partner,
+            json,
+        } => user_import::run(&mut admin, &file, partner.as_deref(), json).await,
         Command::Change(changed) => change(&mut admin, changed).await,
         Command::List { partner, json } => {
-            let users = with_query(path(&["users"]), &[("partner", partner.as_deref())]);
-            let users = admin.get(&users).await?;
+            let users = all(&mut admin, partner.as_deref()).await?;
             let columns = [("ID", "userId"), ("E-MAIL", "email"), ("NAME", "name")];
             output::list(&users, &columns, json)
         }
@@ -251,6 +267,27 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             let why = with_query(user.path(&["why", &asset]), &parameters);
             show_why(&admin.get(&why).await?, json)
         }
+    }
+}
+
+/// All users, which come in pages.
+async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure> {
+    let mut users = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let parameters = [("partner", partner), ("after", after.as_deref())];
+        let page = admin
+            .get(&with_query(path(&["users"]), &parameters))
+            .await?;
+        let Value::Array(page) = page else {
+            return Err(Failure::failed("the answer is no list of users"));
+        };
+        let last = page.last().and_then(|user| user.get("userId")?.as_str());
+        match last {
+            None => return Ok(Value::Array(users)),
+            Some(id) => after = Some(id.to_owned()),
+        }
+        users.extend(page);
     }
 }
 

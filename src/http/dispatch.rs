@@ -146,6 +146,7 @@ fn operator(
         E::Why(request) => later!(app, cx, grants::why, auth, request),
         E::Mails => later!(app, cx, mail::mails, auth),
         E::ShowMail(request) => later!(app, cx, mail::show, auth, request),
+        E::PreviewMail(request) => Outcome::Now(mail::preview(app, &cx, auth, request)),
         E::TestMail(request) => later!(app, cx, mail::test, auth, request),
         E::PlaybackSessions => later!(app, cx, running::sessions, auth),
         E::EndPlaybackSession(request) => later!(app, cx, running::end, auth, request),

@@ -142,6 +142,7 @@ pub enum OperatorRoute {
     Why,
     Mails,
     ShowMail,
+    PreviewMail,
     TestMail,
     PlaybackSessions,
     EndPlaybackSession,
@@ -315,6 +316,7 @@ impl Route {
             | O::Why
             | O::Mails
             | O::ShowMail
+            | O::PreviewMail
             | O::PlaybackSessions
             | O::EndPlaybackSession => &[Role::Admin, Role::Agent],
             O::MoveClock

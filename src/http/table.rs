@@ -148,6 +148,7 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/users/{user}/why/{asset}", "admin_why", O::Why, Ignored, Store),
     ops(Get, "/admin/v1/mail", "admin_mails", O::Mails, Ignored, Store),
     ops(Get, "/admin/v1/mail/{mail}", "admin_show_mail", O::ShowMail, Ignored, Store),
+    ops(Get, "/admin/v1/mail/preview/{kind}", "admin_preview_mail", O::PreviewMail, Ignored, Memory),
     ops(Post, "/admin/v1/mail/test", "admin_test_mail", O::TestMail, SMALL, Upstream),
     ops(Get, "/admin/v1/sessions", "admin_playback_sessions", O::PlaybackSessions, Ignored, Memory),
     ops(Delete, "/admin/v1/sessions/{session}", "admin_end_playback_session", O::EndPlaybackSession, Ignored, Store),

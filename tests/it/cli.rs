@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -291,6 +292,14 @@ fn work_on_user(data: &Data) {
     let mail = data.json(&["mail", "show", newest["id"].as_str().unwrap(), "--json"]);
     assert!(mail["text"].is_string() && mail["html"].is_string());
 
+    let preview = data.json(&["mail", "preview", "reset", "--locale", "sv", "--json"]);
+    assert!(
+        preview["text"].as_str().unwrap().contains("token="),
+        "{preview}"
+    );
+    let test = data.json(&["mail", "test", "ops@example.com", "--json"]);
+    assert!(test["status"].is_string(), "{test}");
+
     assert_eq!(data.fails(&["user", "show", "nobody@example.com"]).0, 3);
     assert_eq!(data.fails(&["user", "add", "no address"]).0, 2);
     data.ok(&["user", "remove", user]);
@@ -336,6 +345,37 @@ fn a_server_needs_no_configuration_and_stops_when_asked() {
     assert!(store.join("admin.sock").exists());
     assert_eq!(server.end(), 0);
     assert!(!store.join("admin.sock").exists());
+}
+
+#[test]
+fn a_service_manager_is_told_how_it_stands() {
+    let data = Data::new();
+    let path = data.folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = binary();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(data.path())
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "900000");
+    let server = Running::start(command);
+    let told = || {
+        let mut message = [0; 1_000];
+        let length = manager.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    let address = server.first.trim().rsplit(' ').next().unwrap();
+    let ready = told();
+    assert!(
+        ready.contains("READY=1") && ready.contains(address),
+        "{ready}"
+    );
+    for _ in 0..3 {
+        assert_eq!(told().trim(), "WATCHDOG=1");
+    }
+    assert_eq!(server.end(), 0);
+    while told().trim() != "STOPPING=1" {}
 }
 
 #[test]
@@ -456,6 +496,44 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
     assert!(code == 1 && why.contains("key file `k`"), "{why}");
     data.file("k", "9f2b6c1e84d3057a6be1f4c8d20a3755\n");
     data.ok(&["catalog", "import", &file]);
+}
+
+#[test]
+fn users_are_imported_line_by_line() {
+    let data = Data::new();
+    data.ok(&["partner", "add", "Acme"]);
+    let lines = data.file(
+        "users.ndjson",
+        "{\"email\":\"ann@example.com\",\"password\":\"a long pass phrase\",\"name\":\"Ann\"}\n\n\
+         {\"email\":\"no address\"}\nnot json\n{\"email\":\"ben@example.com\",\"partner\":\"Acme\"}\n",
+    );
+    let output = data.run(&["user", "import", &lines, "--partner", "Acme", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["added"], &report["existing"]),
+        (&json!(2), &json!(0))
+    );
+    let failed: Vec<_> = report["failed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["line"].clone())
+        .collect();
+    assert_eq!(failed, [3, 4]);
+    let again = data.file("ann.ndjson", "{\"email\":\"ann@example.com\"}");
+    let report = data.json(&["user", "import", &again, "--json"]);
+    assert_eq!(
+        (&report["added"], &report["existing"]),
+        (&json!(0), &json!(1))
+    );
+    assert_eq!(
+        data.json(&["user", "list", "--json"])
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 }
 
 #[test]

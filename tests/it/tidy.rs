@@ -33,7 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "config", "domain", "http", "jobs", "observe", "ports", "store", "types",
+            "config", "domain", "http", "observe", "ports", "store", "types",
         ],
     ),
     (

@@ -157,6 +157,21 @@ impl Mail {
         })
     }
 
+    /// How a mail of a kind looks in a language, with made-up values: subject, text, HTML.
+    #[must_use]
+    pub fn preview(&self, kind: Kind, locale: Option<&Locale>) -> (String, String, String) {
+        let values = Values {
+            email: "viewer@example.com".to_owned(),
+            link: self.link("pgr_example", locale),
+            pin: "1234".to_owned(),
+            minutes: "30".to_owned(),
+        };
+        let rendered = self
+            .templates
+            .render(kind, &self.languages(locale), &values);
+        (rendered.subject, rendered.text, rendered.html)
+    }
+
     /// Queues a test message.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! How many streams a user may have at once (decisions, part 6).
 //!
 //! A stream is a device, so that a crashed player never locks its viewer out. The count is made by
-//! plans on the writer thread, one after the other, and by [`Session::holds_slot`]: parallel starts
-//! cannot both take the last slot.
+//! plans on the writer thread, one after the other, and by
+//! [`holds_slot`](super::session::Session::holds_slot): parallel starts cannot both take the last slot.
 
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, DeviceId, SessionId, UnixSeconds, UserId};

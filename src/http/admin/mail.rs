@@ -4,11 +4,11 @@ use crate::app::App;
 use crate::domain::mail::Status;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
-use crate::http::endpoint::admin::system::{MailRequest, TestMailRequest};
+use crate::http::endpoint::admin::system::{MailRequest, PreviewMailRequest, TestMailRequest};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
 use crate::http::run::cold;
-use crate::http::wire::mail::{MailLine, MailReply, TestReply};
+use crate::http::wire::mail::{MailLine, MailReply, PreviewReply, TestReply};
 
 /// How many mails the list has at the most, the newest.
 const LISTED: usize = 1_000;
@@ -39,6 +39,24 @@ pub async fn show(
         .await?
         .ok_or_else(|| ApiError::new(ErrorCode::MailNotFound, "there is no such message"))?;
     Reply::json(&MailReply::from(letter))
+}
+
+/// GET how a mail of a kind looks, with made-up values.
+///
+/// # Errors
+/// None.
+pub fn preview(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: PreviewMailRequest,
+) -> Result<Reply, ApiError> {
+    let (subject, text, html) = app.mail.preview(request.kind, request.locale.as_ref());
+    Reply::json(&PreviewReply {
+        subject,
+        text,
+        html,
+    })
 }
 
 /// POST a test message.

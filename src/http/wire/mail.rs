@@ -57,6 +57,17 @@ impl From<Letter> for MailReply {
     }
 }
 
+/// The words of a mail that is not sent.
+#[derive(Serialize)]
+pub struct PreviewReply {
+    /// The subject.
+    pub subject: String,
+    /// The text part.
+    pub text: String,
+    /// The HTML part.
+    pub html: String,
+}
+
 /// The answer to a test message.
 #[derive(Serialize)]
 pub struct TestReply {

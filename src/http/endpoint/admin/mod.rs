@@ -11,7 +11,8 @@ use crate::http::routes::OperatorRoute;
 use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
 use system::{
     AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
-    MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, TestMailRequest,
+    MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest,
+    TestMailRequest,
 };
 use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
@@ -52,6 +53,7 @@ pub enum OperatorEndpoint {
     Why(WhyRequest),
     Mails,
     ShowMail(MailRequest),
+    PreviewMail(PreviewMailRequest),
     TestMail(TestMailRequest),
     PlaybackSessions,
     EndPlaybackSession(EndPlaybackSessionRequest),
@@ -105,6 +107,7 @@ impl OperatorEndpoint {
             R::Why => Self::Why(WhyRequest::parse(input)?),
             R::Mails => Self::Mails,
             R::ShowMail => Self::ShowMail(MailRequest::parse(input)?),
+            R::PreviewMail => Self::PreviewMail(PreviewMailRequest::parse(input)?),
             R::TestMail => Self::TestMail(TestMailRequest::parse(payload)?),
             R::PlaybackSessions => Self::PlaybackSessions,
             R::EndPlaybackSession => {

@@ -2,9 +2,12 @@
 
 use super::super::{Input, Payload};
 use super::known;
+use crate::domain::mail::Kind;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
-use crate::types::{Email, MailId, Malformed, OperatorId, PartnerId, Role, SessionId, UnixSeconds};
+use crate::types::{
+    Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId, UnixSeconds,
+};
 
 /// PUT clock: one of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +173,27 @@ impl MailRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         Ok(Self {
             mail: known(MailId::parse(&input.text("mail")?), ErrorCode::MailNotFound)?,
+        })
+    }
+}
+
+/// GET mail/preview.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewMailRequest {
+    /// What the mail is about.
+    pub kind: Kind,
+    /// In which language.
+    pub locale: Option<Locale>,
+}
+
+impl PreviewMailRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let kind = Kind::parse(&input.text("kind")?);
+        Ok(Self {
+            kind: kind.ok_or_else(|| {
+                ApiError::new(ErrorCode::MailNotFound, "there is no such kind of mail")
+            })?,
+            locale: input.query.parsed("locale", Locale::parse)?,
         })
     }
 }
