@@ -501,3 +501,29 @@ fn an_export_holds_what_every_part_holds() {
     let empty = house.own(&new, "GET", "/export", &Value::Null).json();
     assert_eq!(empty["telemetry"], json!([]));
 }
+
+#[test]
+fn mails_can_be_looked_at_without_being_sent() {
+    let house = House::start();
+    let preview = |query: &str| {
+        let target = format!("mail/preview/{query}");
+        house.operator("GET", &target, &Value::Null)
+    };
+    let swedish = preview("reset?locale=sv");
+    assert_eq!(swedish.status, 200);
+    assert_eq!(swedish.json()["subject"], "Välj ett nytt lösenord");
+    let text = swedish.json()["text"].to_string();
+    assert!(text.contains("https://tv.example/reset?token=pgr_example"));
+    assert!(preview("pin").json()["html"].to_string().contains("1234"));
+    // A language that there are no words in is answered in the service's own.
+    assert_eq!(preview("test?locale=fi").json(), preview("test").json());
+    let unknown = preview("advert");
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (404, "MAIL_NOT_FOUND")
+    );
+    let odd = preview("pin?locale=-");
+    assert_eq!((odd.status, odd.field().as_str()), (400, "locale"));
+    let queue = house.operator("GET", "mail", &Value::Null).json();
+    assert_eq!(queue, json!([]));
+}
