@@ -184,16 +184,12 @@ codes! {
     CodingNotImplemented = 501, "TRANSFER_CODING_NOT_IMPLEMENTED";
     /// A defect of ours; the log has the request id.
     Internal = 500, "INTERNAL";
-    /// Another server failed.
-    UpstreamFailed = 502, "UPSTREAM_FAILED";
     /// A lane is full.
     Overloaded = 503, "OVERLOADED";
     /// The answer was not ready in time.
     DeadlineExceeded = 503, "DEADLINE_EXCEEDED";
     /// The store takes no writes at present.
     StoreUnavailable = 503, "STORE_UNAVAILABLE";
-    /// The service is starting, stopping or repairing.
-    NotReady = 503, "NOT_READY";
 }
 
 impl ErrorCode {

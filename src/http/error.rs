@@ -92,7 +92,6 @@ impl ApiError {
             ErrorCode::Overloaded
                 | ErrorCode::DeadlineExceeded
                 | ErrorCode::StoreUnavailable
-                | ErrorCode::NotReady
                 | ErrorCode::RateLimited
                 | ErrorCode::TooManyAttempts
                 | ErrorCode::PinCodeLocked
