@@ -23,7 +23,7 @@ pub struct Import {
     /// File, `-` for standard input, or http address
     #[arg(value_name = "FILE_OR_URL")]
     guide: String,
-    /// The configured source that the guide is of
+    /// The source that the guide is of: its settings apply if it is configured
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     /// Report what would change, and change nothing

@@ -386,7 +386,16 @@ fn sources(raw: &Raw) -> Read<Vec<GuideSource>> {
     if matches!(raw, Raw::Loose(_)) {
         return Err("can be set in the file alone".to_owned());
     }
-    let sources = list(source)(raw)?;
+    let (mut sources, mut wrong) = (Vec::new(), Vec::new());
+    for item in raw.items() {
+        match source(&item) {
+            Ok(source) => sources.push(source),
+            Err(why) => wrong.push(why),
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(wrong.join("; "));
+    }
     let mut names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair.first() == pair.last()) {
@@ -408,37 +417,56 @@ fn source(raw: &Raw) -> Read<GuideSource> {
     let Raw::Table(members) = raw else {
         return Err("must be a list of tables".to_owned());
     };
-    if let Some(unknown) = members
+    let mut wrong = Vec::new();
+    for unknown in members
         .keys()
-        .find(|name| !MEMBERS.contains(&name.as_str()))
+        .filter(|name| !MEMBERS.contains(&name.as_str()))
     {
         let nearest = MEMBERS
             .into_iter()
             .min_by_key(|known| strsim::osa_distance(unknown, known))
             .unwrap_or_default();
-        return Err(format!(
+        wrong.push(format!(
             "has an unknown member `{unknown}`; the nearest is `{nearest}`"
         ));
     }
-    Ok(GuideSource {
-        name: member(members, "name", text(64))?.ok_or("has a source without `name`")?,
-        url: member(members, "url", url)?.ok_or("has a source without `url`")?,
-        interval: member(members, "interval", duration(60..=604_800))?
+    // All mistakes at once: whoever writes a list of sources mends it in one go.
+    for needed in ["name", "url"] {
+        if !members.contains_key(needed) {
+            wrong.push(format!("has a source without `{needed}`"));
+        }
+    }
+    let wrong = &mut wrong;
+    let read = GuideSource {
+        name: member(members, "name", text(64), wrong).unwrap_or_default(),
+        url: member(members, "url", url, wrong).unwrap_or_default(),
+        interval: member(members, "interval", duration(60..=604_800), wrong)
             .unwrap_or(Duration::from_secs(3_600)),
-        zone: member(members, "zone", zone)?.unwrap_or(Tz::UTC),
-        languages: member(members, "languages", list(language))?.unwrap_or_default(),
-        priority: member(members, "priority", number(0..=1_000))?.unwrap_or_default(),
-        channels: member(members, "channels", channel_map)?.unwrap_or_default(),
-    })
+        zone: member(members, "zone", zone, wrong).unwrap_or(Tz::UTC),
+        languages: member(members, "languages", list(language), wrong).unwrap_or_default(),
+        priority: member(members, "priority", number(0..=1_000), wrong).unwrap_or_default(),
+        channels: member(members, "channels", channel_map, wrong).unwrap_or_default(),
+    };
+    if wrong.is_empty() {
+        Ok(read)
+    } else {
+        Err(wrong.join("; "))
+    }
 }
 
 fn member<T>(
     members: &BTreeMap<String, Raw>,
     name: &str,
     read: impl Fn(&Raw) -> Read<T>,
-) -> Read<Option<T>> {
-    let read = members.get(name).map(read).transpose();
-    read.map_err(|why| format!("has a source whose `{name}` {why}"))
+    wrong: &mut Vec<String>,
+) -> Option<T> {
+    match members.get(name).map(read)? {
+        Ok(value) => Some(value),
+        Err(why) => {
+            wrong.push(format!("has a source whose `{name}` {why}"));
+            None
+        }
+    }
 }
 
 fn channel_map(raw: &Raw) -> Read<BTreeMap<String, String>> {

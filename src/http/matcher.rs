@@ -179,8 +179,9 @@ impl Table {
     }
 }
 
-/// Versions that any interface is served in.
-const VERSIONS: [&str; 2] = ["v1", "v2"];
+/// Versions that any interface is served in, the newest first: the older one of a path that has
+/// two is an alias for deployed clients, and nobody is to be sent there.
+const VERSIONS: [&str; 2] = ["v2", "v1"];
 
 fn unknown_path(table: Table, path: &str) -> ApiError {
     let router = &table.matcher().router;
@@ -291,7 +292,7 @@ mod tests {
             ("/api/login/v1/auth/email", "v2"),
             ("/api/playback/v3/heartbeat", "v1"),
             ("/api/playback/v2/heartbeat", "v1"),
-            ("/api/playback/v9/preflight/asset/a", "v1"),
+            ("/api/playback/v9/preflight/asset/a", "v2"),
         ] {
             let error = Table::Public.find(&Method::GET, path).err().unwrap();
             assert_eq!(error.code(), ErrorCode::VersionNotServed, "{path}");

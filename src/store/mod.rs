@@ -25,6 +25,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -102,7 +103,8 @@ impl Store {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o750)
-            .create(directory)?;
+            .create(directory)
+            .map_err(|error| unusable(directory, error))?;
         let lock = lock(directory)?;
         check_format(directory, options.sync)?;
         let engine = SledEngine::open(&directory.join("sled"), &schema, options.sync)?;
@@ -366,12 +368,23 @@ fn checkpoint(engine: &dyn Engine, segments: &Segments) -> Result<(), StoreError
     segments.retire(applied)
 }
 
+/// Names the directory: at start "permission denied" alone sends a person looking everywhere.
+fn unusable(directory: &Path, error: io::Error) -> StoreError {
+    match StoreError::from(error) {
+        StoreError::Io(why) => {
+            StoreError::Io(format!("the data directory {}: {why}", directory.display()))
+        }
+        other => other,
+    }
+}
+
 fn lock(directory: &Path) -> Result<File, StoreError> {
     let file = File::options()
         .create(true)
         .truncate(false)
         .write(true)
-        .open(directory.join("lock"))?;
+        .open(directory.join("lock"))
+        .map_err(|error| unusable(directory, error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse),

@@ -332,3 +332,14 @@ fn a_transaction_sees_its_own_changes_in_order() {
         .wait();
     assert_eq!(seen, Ok((vec![1, 2, 5], vec![2, 1])));
 }
+
+#[test]
+fn a_directory_that_cannot_be_used_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a-file");
+    fs::write(&file, "").unwrap();
+    let Err(error) = Store::open(&file, schema(), Options::default()) else {
+        panic!("a file is no data directory");
+    };
+    assert!(error.to_string().contains("a-file"), "{error}");
+}

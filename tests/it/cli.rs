@@ -231,8 +231,13 @@ fn import_guides(data: &Data) {
 
     // What is refused before it has been read is refused with the reason.
     let large = data.file("large.xml", &format!("<tv>{}</tv>", " ".repeat(20 << 20)));
-    let (code, why) = data.fails(&["epg", "import", &large, "--source", "unknown"]);
+    let label = "s".repeat(129);
+    let (code, why) = data.fails(&["epg", "import", &large, "--source", &label]);
     assert!(code == 2 && why.contains("source"), "{why}");
+
+    // A name that the configuration does not know is a plain label.
+    let again = data.json(&["epg", "import", &long, "--source", "house", "--json"]);
+    assert_eq!(figures(&again), [48, 0, 0, 0, 48]);
 
     let broken = data.file("broken.json", &guide(48)[..500]);
     assert_eq!(data.fails(&["epg", "import", &broken]).0, 1);

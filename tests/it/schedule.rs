@@ -572,8 +572,14 @@ fn an_import_is_reported_held_and_tried() {
         ids(&get(&lab, &live("livestreams=news")).json()["news"]),
         ["a", "-", "-"]
     );
-    let unknown = import("?source=nobody", &ROWS);
-    assert_eq!((unknown.status, unknown.field().as_str()), (400, "source"));
+    // A name without settings is a plain label; what cannot be a name is refused.
+    let labelled = import("?source=nobody&dryRun=true&accept=true", &ROWS);
+    assert_eq!(
+        (labelled.status, labelled.json()["programmes"].clone()),
+        (200, json!(ROWS.len()))
+    );
+    let unnamed = import("?source=", &ROWS);
+    assert_eq!((unnamed.status, unnamed.field().as_str()), (400, "source"));
 }
 
 #[test]

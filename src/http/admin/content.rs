@@ -30,7 +30,7 @@ use crate::types::BroadcastId;
 /// POST a guide. It is read as it arrives; what it changes is seen all at once.
 ///
 /// # Errors
-/// `INVALID_REQUEST` for an unknown source, `IMPORT_INVALID` for a guide that cannot be read,
+/// `INVALID_REQUEST` for a malformed parameter, `IMPORT_INVALID` for a guide that cannot be read,
 /// `IMPORT_HELD` with the report for one that looks implausible.
 pub async fn import_guide(
     app: &App,
@@ -38,13 +38,11 @@ pub async fn import_guide(
     _auth: OperatorAuth,
     request: ImportGuideRequest,
 ) -> Result<Reply, ApiError> {
-    let source = match &request.source {
-        Some(name) => {
-            let known = app.config.epg.sources.iter().find(|s| s.name == *name);
-            Some(known.ok_or_else(|| ApiError::field("source", "is not configured"))?)
-        }
-        None => None,
-    };
+    // A name without settings is a plain label: the guide is read with the defaults.
+    let source = request
+        .source
+        .as_ref()
+        .and_then(|name| app.config.epg.sources.iter().find(|s| s.name == *name));
     let (feed, body) = pipe();
     let import = Import {
         schedule: Arc::clone(&app.schedule),
