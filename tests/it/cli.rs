@@ -656,6 +656,49 @@ fn a_demo_can_be_started_again_on_its_data() {
     }
 }
 
+/// A call of the demo's user, as a shell makes it.
+fn curl(method: &str, told: &Value, path: &str, token: &str, body: &Value) -> Value {
+    let text = |member: &str| told[member].as_str().unwrap().to_owned();
+    let output = Command::new("curl")
+        .args(["-sS", "-X", method, "-d", &body.to_string()])
+        .args([
+            "-H",
+            &format!("Service-AccessToken: {}", text("partnerToken")),
+        ])
+        .args(["-H", &format!("Authorization: Bearer {token}")])
+        .arg(format!("{}{path}", text("baseUrl")))
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_demo_started_again_keeps_its_users_pin_entry_locked() {
+    let data = Data::new();
+    let path = data.path();
+    let place = ["--json", "--data-dir", path.to_str().unwrap()];
+    let mut token = String::new();
+    for attempt in ["PIN_CODE_WRONG", "PIN_CODE_LOCKED"] {
+        let demo = demo(&place, data.folder.path());
+        let told: Value = serde_json::from_str(&demo.first).unwrap();
+        if token.is_empty() {
+            let login = json!({"identity": told["identity"], "accessKey": told["accessKey"]});
+            let answer = curl("POST", &told, "/api/login/v2/auth/email", "", &login);
+            token = answer["token"].as_str().unwrap().to_owned();
+        }
+        let adult = format!(
+            "/api/entitlement/v2/asset/{}",
+            told["vod"]["adult"].as_str().unwrap()
+        );
+        let enter = |pin: &Value| curl("POST", &told, &adult, &token, &json!({"pinCode": pin}));
+        for _ in 0..5 {
+            assert_eq!(enter(&json!("0000"))["error"]["code"], attempt);
+        }
+        assert_eq!(enter(&told["pinCode"])["error"]["code"], "PIN_CODE_LOCKED");
+        assert_eq!(demo.end(), 0);
+    }
+}
+
 /// The lines that the demo prints, pasted into a shell from top to bottom: every call answers with
 /// the status that stands behind it.
 #[test]
