@@ -447,6 +447,7 @@ fn every_refusal_of_the_heartbeat() {
         (("DeviceId", "phone"), "403 SESSION_MISMATCH"),
         // Odd values are recorded, not refused.
         (("Bitrate", "-1"), "200"),
+        (("Bitrate", "99999999999999999999"), "200"),
         (("ResolutionWidth", "99999999999"), "200"),
         (("Timestamp", "-5.25"), "200"),
     ] {
