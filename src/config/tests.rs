@@ -412,6 +412,20 @@ fn a_guide_source_has_all_its_members() {
         "epg.sources = [{ name = 'a', url = 'http://a.b' }, { name = 'a', url = 'http://c.d' }]",
     );
     assert!(same.problems()[0].contains("same name"));
+    let wrong = Case::of(
+        "epg.sources = [{ nam = 'a' }, { name = 'b', url = 'http://b.c', zone = 'No/Where', interval = 'x' }]",
+    )
+    .problems()
+    .join("; ");
+    for part in [
+        "`nam`",
+        "without `name`",
+        "without `url`",
+        "`zone`",
+        "`interval`",
+    ] {
+        assert!(wrong.contains(part), "{part} is not in {wrong}");
+    }
 }
 
 /// What `config show` prints can be given again, and is the same.
