@@ -5,6 +5,7 @@
 //! mistakes is refused as a whole, with every mistake named. This is the only module that reads the
 //! environment; nothing here opens a socket, a store or a log.
 
+mod guide_source;
 pub mod http;
 pub mod limits;
 
@@ -25,13 +26,14 @@ mod words;
 mod tests;
 
 pub use address::Address;
+pub use guide_source::GuideSource;
 pub use load::{Effective, Inputs, KeyInfo, Loaded, keys, load};
 pub use origin::Origin;
 pub use problem::{Problem, Problems};
 pub use secret::Secret;
 pub use sections::{
-    Accounts, Backup, Config, Fairplay, Geo, GuideSource, Guides, Http, Lab, LicenseServer, Log,
-    Mail, Media, Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
+    Accounts, Backup, Config, Fairplay, Geo, Guides, Http, Lab, LicenseServer, Log, Mail, Media,
+    Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
 };
 pub use words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
 
