@@ -50,12 +50,12 @@ pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<
     value.push(R::VERSION);
     bincode::serde::encode_into_std_write(record, &mut value, options()).map_err(|_| {
         StoreError::TooLarge {
-            table: tree_name(tree),
+            table: tree.to_owned(),
         }
     })?;
     if value.len() > VALUE_MAX {
         return Err(StoreError::TooLarge {
-            table: tree_name(tree),
+            table: tree.to_owned(),
         });
     }
     let (head, body) = value.split_at_mut(HEAD - 1);
@@ -95,10 +95,6 @@ pub fn golden<R: Record>(record: &R) -> String {
     let mut value = vec![R::VERSION];
     bincode::serde::encode_into_std_write(record, &mut value, options()).unwrap();
     data_encoding::HEXLOWER.encode(&value)
-}
-
-fn tree_name(tree: &str) -> String {
-    tree.to_owned()
 }
 
 #[cfg(test)]

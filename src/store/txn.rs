@@ -77,11 +77,7 @@ impl Txn<'_> {
         limit: usize,
     ) -> Result<Vec<(I::Key, PrimaryKey<I>)>, StoreError> {
         let from = prefix.prefix_bytes();
-        let to = after_prefix(&from);
-        self.pairs(I::NAME, &from, to.as_deref(), limit)?
-            .into_iter()
-            .map(|(entry, _)| split_entry::<I>(&entry))
-            .collect()
+        self.entries::<I>(&from, after_prefix(&from).as_deref(), limit)
     }
 
     /// The first primary key under an index key.
@@ -107,15 +103,19 @@ impl Txn<'_> {
         to: &impl PrefixOf<I::Key>,
         limit: usize,
     ) -> Result<Vec<(I::Key, PrimaryKey<I>)>, StoreError> {
-        self.pairs(
-            I::NAME,
-            &from.prefix_bytes(),
-            Some(&to.prefix_bytes()),
-            limit,
-        )?
-        .into_iter()
-        .map(|(entry, _)| split_entry::<I>(&entry))
-        .collect()
+        self.entries::<I>(&from.prefix_bytes(), Some(&to.prefix_bytes()), limit)
+    }
+
+    fn entries<I: Index>(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(I::Key, PrimaryKey<I>)>, StoreError> {
+        self.pairs(I::NAME, from, to, limit)?
+            .into_iter()
+            .map(|(entry, _)| split_entry::<I>(&entry))
+            .collect()
     }
 
     /// Writes a record, and the difference that it makes to its table's indexes.
