@@ -13,7 +13,7 @@ use super::snapshot::{self, Snapshot, SnapshotHead};
 use super::table::{Schema, TreeName};
 use super::truth::Truth;
 use super::verify::{SnapshotReport, examine_snapshot};
-use super::{FORMAT, Store, StoreError};
+use super::{Store, StoreError};
 
 /// A backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub fn check_snapshot(
 ) -> Result<(SnapshotHead, SnapshotReport), StoreError> {
     let snapshot = Snapshot::open(path, schema)?;
     let head = snapshot.head().clone();
-    check_format(head.format)?;
+    check_format(head.format, schema.format())?;
     let report = examine_snapshot(snapshot, schema)?;
     match report.damage() {
         None => Ok((head, report)),
@@ -151,14 +151,15 @@ pub fn prepare_restore(
         .max()
         .unwrap_or_default()
         + 1;
+    // A backup of an older format is upgraded by the start that puts it into place.
     side.identify(Identity {
-        format: FORMAT,
+        format: head.format,
+        reached: head.format,
         instance: own,
     })?;
     make_directory(&side.base(), true)?;
     let base = side.base().join(format!("{number:020}.snapshot"));
     let of_side = SnapshotHead {
-        format: FORMAT,
         instance: own,
         number,
         ..head.clone()
