@@ -52,7 +52,7 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let server = Server::start(loaded).await?;
+            let server = Server::start(loaded, true).await?;
             announce(&server)?;
             server.run().await
         })

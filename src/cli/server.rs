@@ -13,18 +13,31 @@ use tokio::sync::mpsc;
 use tokio::time::{interval, timeout};
 
 use super::exit::{Exit, Failure, Outcome};
-use super::{output, socket};
-use crate::app::{App, AppError, Parts, Ports, open_store};
+use super::restart::begin_again;
+use super::{examiner, output, socket};
+use crate::app::{App, AppError, Opening, Parts, Ports, Restart, open_store};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Address, Config, Loaded, LogFormat, LogLevel};
 use crate::http::listen::{Listener, Running, serve};
 use crate::http::matcher::Table;
 use crate::jobs::Jobs;
 use crate::observe::log;
-use crate::store::{Options, StoreError};
+use crate::store::StoreError;
 
 /// How long tasks that run may take once the server is asked to stop.
 const JOBS_TIME: Duration = Duration::from_secs(5);
+
+/// How long the process may take to begin again; the watchdog is not fed meanwhile.
+const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
+
+/// How a server came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A signal asked for it.
+    Stopped,
+    /// A backup is to be put into place: the process begins again.
+    Again,
+}
 
 /// A server that serves.
 pub struct Server {
@@ -36,6 +49,7 @@ pub struct Server {
     pub ops: Option<SocketAddr>,
     running: Running,
     failures: mpsc::Receiver<String>,
+    restarts: mpsc::Receiver<()>,
     jobs: Jobs,
     signals: Signals,
 }
@@ -62,10 +76,11 @@ pub fn start_log(loaded: &Loaded) -> Outcome {
 
 impl Server {
     /// Starts everything. The store comes first: its lock says whether the data directory is free.
+    /// `lasting` says whether the data directory outlives the process, which can then begin again.
     ///
     /// # Errors
     /// What cannot be had, with the exit code that goes with it.
-    pub async fn start(loaded: Loaded) -> Result<Self, Failure> {
+    pub async fn start(loaded: Loaded, lasting: bool) -> Result<Self, Failure> {
         let Loaded {
             config,
             unsafe_no_sync,
@@ -79,12 +94,18 @@ impl Server {
             let _ = failed.try_send(error);
         };
         let of_store = fail.clone();
-        let options = Options {
+        let ports = Ports::of_machine(&config);
+        let opening = Opening {
             sync,
+            examine: examiner::in_child(),
             on_failure: Arc::new(move |error: &StoreError| of_store(error.to_string())),
-            ..Options::default()
         };
-        let store = open_store(&config, options)?;
+        let store = open_store(&config, &ports, opening)?;
+        let (again, restarts) = mpsc::channel(1);
+        let restart: Restart = Box::new(move || {
+            // Asked twice it begins again once.
+            let _ = again.try_send(());
+        });
         let public = bind_all(&config.server.listen, Table::Public, "listen").await?;
         let ops = bind(&config.ops.listen, Table::Ops, "ops.listen").await?;
         let admin = bind_admin(&config)?;
@@ -92,12 +113,14 @@ impl Server {
         let ops_address = ops.address();
         let shown = shown(&config, address);
         let app = Arc::new(App::open(Parts {
-            ports: Ports::of_machine(&config),
+            ports,
             config,
             store,
             listener: address,
             sync,
             on_failure: Box::new(fail),
+            examine: examiner::in_child(),
+            restart: lasting.then_some(restart),
         })?);
         let jobs =
             Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
@@ -112,35 +135,44 @@ impl Server {
             public: shown,
             ops: ops_address,
             failures,
+            restarts,
             jobs,
             signals,
         })
     }
 
-    /// Serves until a signal or a failure of the store ends it.
+    /// Serves until a signal, a restored backup or a failure of the store ends it.
     ///
     /// # Errors
     /// That the store has failed: the process has to be started again.
-    pub async fn run(mut self) -> Outcome {
+    pub async fn run(mut self) -> Result<End, Failure> {
         let status = format!("serving on {}", self.public);
         notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+        if let Some(limit) = sd_notify::watchdog_enabled() {
+            // It was let off while the process began again.
+            notify(&[watchdog_every(limit)]);
+        }
         tracing::info!(
             public = self.public,
             ops = self.ops.map(|ops| ops.to_string()),
             "ready"
         );
         let watchdog = tokio::spawn(feed_watchdog(Arc::clone(&self.app)));
-        let failure = tokio::select! {
+        let end = tokio::select! {
             name = self.signals.next() => {
                 tracing::info!(signal = name, "stopping");
-                None
+                Ok(End::Stopped)
             }
-            failure = self.failures.recv() => failure,
+            Some(()) = self.restarts.recv() => {
+                tracing::warn!("beginning again with a restored backup");
+                Ok(End::Again)
+            }
+            Some(failure) = self.failures.recv() => Err(failure),
         };
         watchdog.abort();
-        notify(&[NotifyState::Stopping]);
+        tell_of(end.as_ref().copied().unwrap_or(End::Stopped));
         self.app.readiness.not_ready("server", "stopping");
-        if let Some(error) = failure {
+        if let Err(error) = end {
             // Nothing more can be promised to anybody: no request is finished, and what stands on
             // the store is not closed, since closing could wait for ever.
             std::mem::forget(self);
@@ -157,7 +189,7 @@ impl Server {
             // Left behind it would do no harm: nobody answers on it.
             let _ = std::fs::remove_file(place.path());
         }
-        Ok(())
+        end.map_err(Failure::failed)
     }
 }
 
@@ -268,6 +300,20 @@ impl Signals {
     }
 }
 
+/// Tells the service manager what comes now.
+fn tell_of(end: End) {
+    match (end, NotifyState::monotonic_usec_now()) {
+        (End::Again, Ok(now)) => {
+            notify(&[NotifyState::Reloading, now, watchdog_every(RESTART_TIME)]);
+        }
+        (End::Again | End::Stopped, _) => notify(&[NotifyState::Stopping]),
+    }
+}
+
+fn watchdog_every(limit: Duration) -> NotifyState<'static> {
+    NotifyState::WatchdogUsec(u32::try_from(limit.as_micros()).unwrap_or(u32::MAX))
+}
+
 fn notify(states: &[NotifyState<'_>]) {
     // Without a service manager there is nobody to tell.
     if let Err(error) = sd_notify::notify(states) {
@@ -291,7 +337,10 @@ async fn feed_watchdog(app: Arc<App>) {
 }
 
 /// Runs a server's future on a runtime with a thread for each core.
-pub fn on_runtime(future: impl Future<Output = Outcome>) -> Outcome {
+///
+/// # Errors
+/// As the future, and that there is no runtime; and if the process is to begin again, that it cannot.
+pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -300,8 +349,14 @@ pub fn on_runtime(future: impl Future<Output = Outcome>) -> Outcome {
     if outcome.is_err() {
         // A store that has failed may hang whoever touches it; nothing of this process is needed.
         runtime.shutdown_background();
+        return outcome.map(drop);
     }
-    outcome
+    // Every handle on the store goes with what still runs.
+    drop(runtime);
+    match outcome? {
+        End::Stopped => Ok(()),
+        End::Again => Err(begin_again()),
+    }
 }
 
 /// Says where the server listens: the one line that scripts wait for.

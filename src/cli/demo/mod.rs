@@ -50,7 +50,7 @@ impl Demo {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let server = Server::start(loaded).await?;
+            let server = Server::start(loaded, place.is_none()).await?;
             let filled = fill::fill(&server.app).await?;
             if self.json {
                 output::json(&members(&server, &filled)?)?;
