@@ -13,9 +13,7 @@ use ring::digest;
 use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{self, Address, Config, Secret, Unrated, WatershedRule, WhenFull};
-use crate::domain::{
-    accounts, backups, catalog, entitlement, mail, playback, schedule, telemetry,
-};
+use crate::domain::{accounts, backups, catalog, entitlement, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::time::DAY;

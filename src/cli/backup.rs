@@ -235,7 +235,9 @@ async fn listed(admin: &mut Admin, file: &Path) -> Result<Option<String>, Failur
     if let Some(name) = bare_name(file) {
         return Ok(Some(name.to_owned()));
     }
-    let whole = file.canonicalize().map_err(|error| Failure::file(file, &error))?;
+    let whole = file
+        .canonicalize()
+        .map_err(|error| Failure::file(file, &error))?;
     let backups = admin.get(&path(&["backups"])).await?;
     let found = backups.as_array().into_iter().flatten().find(|backup| {
         let at = Path::new(backup.get("path").and_then(Value::as_str).unwrap_or(""));

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    backups, catalog as catalog_file, clock, content, grants, mail, partners, playback as running, probes,
-    store, telemetry as events, users as people,
+    backups, catalog as catalog_file, clock, content, grants, mail, partners, playback as running,
+    probes, store, telemetry as events, users as people,
 };
 use super::api::{
     catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,

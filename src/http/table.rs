@@ -8,7 +8,9 @@ use super::routes::PartnerRoute as P;
 use super::routes::UserRoute as U;
 use super::routes::Verb::{self, Delete, Get, Post, Put};
 use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
-use crate::config::limits::{BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY};
+use crate::config::limits::{
+    BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY,
+};
 use crate::types::Drm;
 
 const fn open(pattern: &'static str, label: &'static str, target: OpenRoute, lane: Lane) -> Route {

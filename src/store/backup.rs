@@ -50,11 +50,7 @@ impl Backup {
 fn name(head: &SnapshotHead) -> String {
     let when = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     let when = when.format("%Y%m%dT%H%M%SZ");
-    format!(
-        "{when}-{}-{}{EXTENSION}",
-        head.number,
-        mark(&head.instance)
-    )
+    format!("{when}-{}-{}{EXTENSION}", head.number, mark(&head.instance))
 }
 
 /// What tells the backups of two stores in one directory apart for a person.

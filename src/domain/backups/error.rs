@@ -56,9 +56,9 @@ impl From<BackupError> for StoreError {
             BackupError::Newer { found, known } => Self::Newer { found, known },
             BackupError::Foreign => Self::Foreign,
             BackupError::Store(error) => error,
-            BackupError::NotFound
-            | BackupError::NoDirectory(_)
-            | BackupError::Directory { .. } => Self::Io(error.to_string()),
+            BackupError::NotFound | BackupError::NoDirectory(_) | BackupError::Directory { .. } => {
+                Self::Io(error.to_string())
+            }
         }
     }
 }

@@ -151,7 +151,11 @@ impl Backups {
         };
         inner.noted(now, looked)?;
         let night = last_night(now, at, zone);
-        if self.status().newest.is_some_and(|newest| newest.created >= night) {
+        if self
+            .status()
+            .newest
+            .is_some_and(|newest| newest.created >= night)
+        {
             return Ok(0);
         }
         self.create(now).map(|_| 1)
@@ -211,11 +215,7 @@ impl Inner {
     }
 
     /// Remembers how it went.
-    fn noted<T>(
-        &self,
-        now: UnixSeconds,
-        result: Result<T, BackupError>,
-    ) -> Result<T, BackupError> {
+    fn noted<T>(&self, now: UnixSeconds, result: Result<T, BackupError>) -> Result<T, BackupError> {
         let mut state = self.state.lock();
         if result.is_err() {
             state.failures = state.failures.saturating_add(1);

@@ -167,7 +167,10 @@ impl Shelf {
             Err(error) => return Err(self.failed(error.into())),
         }
         let backups = list_backups(directory, &domain::schema());
-        Ok(backups.into_iter().map(|backup| self.line(backup)).collect())
+        Ok(backups
+            .into_iter()
+            .map(|backup| self.line(backup))
+            .collect())
     }
 
     /// The file of a backup by its name.
