@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::exit::Outcome;
-use super::server::{Server, announce, on_runtime, start_log};
+use super::server::{End, Server, announce, on_runtime, start_log};
 use super::{Global, configured};
 
 /// Runs the server until SIGTERM or SIGINT. One line on standard output tells its address when it
@@ -52,7 +52,9 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let server = Server::start(loaded, true).await?;
+            let Some(server) = Server::start_or_wait(loaded).await? else {
+                return Ok(End::Stopped);
+            };
             announce(&server)?;
             server.run().await
         })

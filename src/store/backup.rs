@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::MutexGuard;
 
 use super::core::OnDisk;
-use super::engine::{Engine as _, SledEngine};
 use super::files::{make_directory, rename, with_suffix};
 use super::log::Survey;
 use super::place::{Identity, Place, check_format};
-use super::recovery::snapshots;
+use super::recovery::{make_engine, snapshots};
 use super::snapshot::{self, Snapshot, SnapshotHead};
 use super::space;
 use super::table::{Schema, TreeName};
 use super::truth::Truth;
 use super::verify::{SnapshotReport, examine_snapshot};
-use super::{FORMAT, Store, StoreError};
+use super::{Store, StoreError};
 
 /// What the name of a backup ends in.
 const EXTENSION: &str = ".snapshot";
@@ -231,7 +231,7 @@ pub fn check_snapshot(
 ) -> Result<(SnapshotHead, SnapshotReport), StoreError> {
     let snapshot = Snapshot::open(path, schema)?;
     let head = snapshot.head().clone();
-    check_format(head.format)?;
+    check_format(head.format, schema.format())?;
     let report = examine_snapshot(snapshot, schema)?;
     let count = head.records.filter(|records| *records != report.total());
     let what = match count {
@@ -309,14 +309,15 @@ impl Restore<'_> {
         place.clear_side()?;
         let side = place.side();
         let number = self.number_above_all(place, &head);
+        // A backup of an older format is upgraded by the start that puts it into place.
         side.identify(Identity {
-            format: FORMAT,
+            format: head.format,
+            reached: head.format,
             instance: own,
         })?;
         make_directory(&side.base(), true)?;
         let base = side.base().join(format!("{number:020}{EXTENSION}"));
         let of_side = SnapshotHead {
-            format: FORMAT,
             instance: own,
             number,
             ..head.clone()
@@ -325,17 +326,13 @@ impl Restore<'_> {
         snapshot::write(&base, &of_side, pairs, true, &|path| {
             check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
         })?;
-        let engine = SledEngine::open(&side.sled(), self.schema, true)?;
-        Truth {
+        let truth = Truth {
             base: Some(Snapshot::open(&base, self.schema)?),
             segments: Vec::new(),
             schema: self.schema,
             number,
-        }
-        .load(&engine)?;
-        engine.prove(&std::sync::atomic::AtomicU64::new(0))?;
-        engine.sync()?;
-        drop(engine);
+        };
+        make_engine(&side.next_engine()?, &side, truth)?.prove(&AtomicU64::new(0))?;
         place.offer_side()?;
         Ok(Restored {
             head,

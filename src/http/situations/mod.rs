@@ -30,6 +30,7 @@ impl From<StoreError> for ApiError {
             | StoreError::InUse
             | StoreError::Newer { .. }
             | StoreError::Foreign
+            | StoreError::NotEmpty
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_) => Self::internal(error),
