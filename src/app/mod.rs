@@ -40,7 +40,7 @@ use crate::store::{Store, StoreError};
 use gate::{Doors, PartnerRates};
 use ground::Ground;
 use keys::KeyError;
-pub use opening::{Terms, open_store};
+pub use opening::{Opening, open_store};
 pub use settings::backups as backup_settings;
 
 /// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.

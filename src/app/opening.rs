@@ -9,8 +9,8 @@ use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::store::{OnFailure, Options, Store, StoreError};
 
-/// On which terms a process opens the store.
-pub struct Terms {
+/// What the process that opens a store decides.
+pub struct Opening {
     /// Whether anything is synced; switched off only by the control runs of durability tests.
     pub sync: bool,
     /// Reads a snapshot that was just written to its end.
@@ -24,12 +24,12 @@ pub struct Terms {
 ///
 /// # Errors
 /// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
-pub fn open_store(config: &Config, ports: &Ports, terms: Terms) -> Result<Store, StoreError> {
-    let Terms {
+pub fn open_store(config: &Config, ports: &Ports, opening: Opening) -> Result<Store, StoreError> {
+    let Opening {
         sync,
         examine,
         on_failure,
-    } = terms;
+    } = opening;
     let (clock, data) = (Arc::clone(&ports.clock), config.server.data_dir.clone());
     let options = Options {
         sync,

@@ -3,6 +3,7 @@
 
 mod admin;
 mod backup;
+mod begin;
 mod catalog;
 mod complete;
 mod config;

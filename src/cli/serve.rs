@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::begin::{self, Beginning};
 use super::exit::Outcome;
 use super::server::{End, Server, announce, on_runtime, start_log};
 use super::{Global, configured};
@@ -52,9 +53,11 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let Some(server) = Server::start_or_wait(loaded).await? else {
+            let mut beginning = Beginning::new(loaded);
+            let Some(store) = begin::open_or_wait(&mut beginning).await? else {
                 return Ok(End::Stopped);
             };
+            let server = Server::start(beginning, store, true).await?;
             announce(&server)?;
             server.run().await
         })

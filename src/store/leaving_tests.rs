@@ -4,9 +4,8 @@ use std::fs;
 
 use super::place::Place;
 use super::portable::Imported;
-use super::tests::{
-    People, Person, all, assert_sound, copy_tree, person, prepare_restore, put, schema,
-};
+use super::recovery_tests::restore;
+use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
@@ -157,7 +156,7 @@ fn an_older_store_is_backed_up_and_upgraded_step_by_step() {
     let backups = list_backups(&path.join("aside"), &schema());
     assert_eq!(backups.len(), 1);
     let backup = backups[0].path.clone();
-    prepare_restore(path, &backup, [0; 16], false).unwrap();
+    restore(path, &backup, [0; 16], false).unwrap();
     let store = open(path).unwrap();
     assert!(all(&store).values().all(|person| person.age == 30));
 }

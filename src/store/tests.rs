@@ -76,24 +76,6 @@ pub(super) fn assert_sound(store: &Store) {
     );
 }
 
-/// Prepares a restore, with the backup's directory as that of all backups.
-pub(super) fn prepare_restore(
-    directory: &Path,
-    backup: &Path,
-    instance: [u8; 16],
-    adopt: bool,
-) -> Result<Restored, StoreError> {
-    Restore {
-        directory,
-        backup,
-        backups: backup.parent().unwrap(),
-        schema: &schema(),
-        instance,
-        adopt,
-    }
-    .prepare()
-}
-
 #[test]
 fn a_plan_that_fails_leaves_nothing() {
     let store = Store::in_memory(schema());

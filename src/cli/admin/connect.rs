@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Admin;
 use super::patient::Patient;
-use crate::app::{App, Parts, Ports, Terms, open_store};
+use crate::app::{App, Opening, Parts, Ports, open_store};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{examiner, output, socket};
 use crate::config::Loaded;
@@ -97,12 +97,12 @@ impl Admin {
 }
 
 fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
-    let terms = Terms {
+    let opening = Opening {
         sync: !loaded.unsafe_no_sync,
         examine: examiner::in_child(),
         on_failure: Arc::new(|error| output::note(&format!("error: {error}"))),
     };
-    open_store(&loaded.config, ports, terms)
+    open_store(&loaded.config, ports, opening)
 }
 
 /// The administration socket, if a server listens on it.
