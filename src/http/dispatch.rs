@@ -154,6 +154,8 @@ fn operator(
         E::ReportTelemetry(request) => later!(app, cx, events::report, auth, request),
         E::VerifyStore => later!(app, cx, store::verify, auth),
         E::RebuildStore => later!(app, cx, store::rebuild, auth),
+        E::RenewBase => later!(app, cx, store::base, auth),
+        E::CompactStore => later!(app, cx, store::compact, auth),
         E::Backups => later!(app, cx, backups::list, auth),
         E::CreateBackup => later!(app, cx, backups::create, auth),
         E::VerifyBackup(request) => later!(app, cx, backups::verify, auth, request),

@@ -150,6 +150,8 @@ pub enum OperatorRoute {
     ReportTelemetry,
     VerifyStore,
     RebuildStore,
+    RenewBase,
+    CompactStore,
     Backups,
     CreateBackup,
     VerifyBackup,
@@ -338,6 +340,8 @@ impl Route {
             | O::ExportTelemetry
             | O::VerifyStore
             | O::RebuildStore
+            | O::RenewBase
+            | O::CompactStore
             | O::Backups
             | O::CreateBackup
             | O::VerifyBackup

@@ -159,6 +159,8 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", O::ReportTelemetry, Ignored, Bulk),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", O::VerifyStore, Ignored, Bulk),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", O::RebuildStore, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/base", "admin_renew_base", O::RenewBase, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/compact", "admin_compact_store", O::CompactStore, Ignored, Bulk),
     ops(Get, "/admin/v1/backups", "admin_backups", O::Backups, Ignored, Bulk),
     ops(Post, "/admin/v1/backups", "admin_create_backup", O::CreateBackup, Ignored, Bulk),
     ops(Post, "/admin/v1/backups/{backup}/verify", "admin_verify_backup", O::VerifyBackup, Ignored, Bulk),

@@ -763,3 +763,50 @@ fn completions_and_the_manual_come_from_the_same_definitions() {
     assert!(data.ok(&["completions", "bash"]).contains("playgate"));
     assert!(data.ok(&["man"]).contains(".TH playgate"));
 }
+
+/// Out of one machine and into another, and back from what is left of a lost one.
+#[test]
+fn a_store_is_taken_out_and_brought_in_as_text() {
+    let data = Data::new();
+    administer(&data);
+    let server = data.serve();
+    let text = data.path().join("all.txt");
+    let text = text.to_str().unwrap();
+    data.ok(&["store", "export", text]);
+    let (code, why) = data.fails(&["store", "export", text]);
+    assert!(code == 1 && why.contains("exists"), "{code} {why}");
+    let sizes = data.json(&["store", "compact", "--json"]);
+    assert!(sizes["after"].as_u64().unwrap() > 0);
+    assert_eq!(data.json(&["store", "verify", "--json"])["sound"], true);
+    let backup = data.json(&["backup", "create", "--json"]);
+    let of_backup = data.ok(&[
+        "store",
+        "export",
+        "-",
+        "--from",
+        backup["path"].as_str().unwrap(),
+    ]);
+    assert!(of_backup.starts_with("playgate-store\t1\t1\t"));
+    assert_eq!(server.end(), 0);
+    let (code, why) = data.fails(&["store", "import", text]);
+    assert!(code == 5 && why.contains("not empty"), "{code} {why}");
+
+    let other = Data::new();
+    let report = other.json(&["store", "import", text, "--json"]);
+    assert_eq!(report["skipped"], 0);
+    assert_eq!(
+        report["records"],
+        fs::read_to_string(text).unwrap().lines().count() - 2
+    );
+    for list in [
+        ["partner", "list", "--json"],
+        ["operator", "list", "--json"],
+    ] {
+        assert_eq!(other.ok(&list), data.ok(&list));
+    }
+
+    let saved = other.path().join("saved.txt");
+    let saved = saved.to_str().unwrap();
+    data.ok(&["store", "export", "--salvage", saved]);
+    assert!(fs::read_to_string(saved).unwrap().lines().count() > 3);
+}
