@@ -22,8 +22,8 @@ use super::{Store, StoreError};
 
 /// What the name of a backup ends in.
 const EXTENSION: &str = ".snapshot";
-/// More commits than are made in a year of a thousand a second.
-const FAR: u64 = 1 << 35;
+/// How far a restored store's numbers begin above those that are known.
+const AHEAD: u64 = 1_000_000;
 /// What is added to it until the backup is proven.
 const PARTIAL: &str = ".partial";
 
@@ -364,7 +364,7 @@ impl Restore<'_> {
     }
 
     /// Numbers go on far above all that are known, so that no snapshot or log of before fits to what
-    /// comes after: neither one that lies elsewhere, nor what a server commits until it begins again.
+    /// comes after; the store that is given up may go on a little until it is.
     fn number_above_all(&self, place: &Place, head: &SnapshotHead) -> u64 {
         let logged = Survey::last_in(&place.log()).unwrap_or_else(|error| {
             // It is moved aside with the store that is given up.
@@ -378,7 +378,7 @@ impl Restore<'_> {
             .chain([head.number, logged])
             .max()
             .unwrap_or_default()
-            .saturating_add(FAR)
+            + AHEAD
     }
 }
 
