@@ -199,6 +199,14 @@ fn administer(data: &Data) {
     work_on_user(data);
     assert_eq!(data.json(&["store", "verify", "--json"])["sound"], true);
     assert_eq!(data.json(&["store", "rebuild", "--json"])["sound"], true);
+    let backup = data.json(&["backup", "create", "--json"]);
+    let listed = data.json(&["backup", "list", "--json"]);
+    assert_eq!(listed[0]["path"], backup["path"]);
+    for file in [&backup["path"], &listed[0]["name"]] {
+        let verified = data.json(&["backup", "verify", "--json", file.as_str().unwrap()]);
+        assert_eq!(verified["records"], backup["records"]);
+    }
+    assert_eq!(data.fails(&["backup", "verify", "none"]).0, 3);
     data.ok(&["telemetry", "export"]);
     assert!(data.json(&["telemetry", "report", "--json"])["rows"].is_array());
     data.ok(&["partner", "remove", "Acme"]);

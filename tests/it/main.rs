@@ -10,6 +10,8 @@
 )]
 
 mod accounts;
+mod appliance;
+mod backup;
 mod bodies;
 mod catalog;
 mod cli;
