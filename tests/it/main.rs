@@ -20,7 +20,6 @@ mod framing;
 mod front;
 mod guides;
 mod house;
-mod kill;
 mod lab;
 mod licenses;
 mod playback;

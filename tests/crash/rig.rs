@@ -1,0 +1,344 @@
+//! One appliance, its place and its ledger: a round of work, a blow in the midst of it, a start, and
+//! the comparison of what is there with what was answered.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::appliance::{Appliance, Launch, Started, freeze};
+use crate::cast::Cast;
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::fact::Survival;
+
+/// After so many rounds a new appliance takes the place of the old one.
+const LIFE: u32 = 16;
+
+/// What the appliance is doing when the blow comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Its very first start, on an empty file system.
+    FirstStart,
+    /// Serving.
+    Load,
+    /// Serving, while a guide is imported.
+    Import,
+    /// Starting after another blow.
+    Start,
+    /// Serving, shortly after a start that followed a kill.
+    AfterKill,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blow {
+    /// The power is cut.
+    Cut,
+    /// The process is killed.
+    Kill,
+}
+
+enum Place {
+    Folder(TempDir),
+    Disk(Disk),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Folder(folder) => folder.path(),
+            Self::Disk(disk) => disk.path(),
+        }
+    }
+}
+
+/// What came of the rounds of one phase.
+#[derive(Default)]
+struct Row {
+    rounds: u32,
+    answered: u64,
+    lost: u32,
+    wrong: u32,
+    failed_starts: u32,
+    slowest: Duration,
+}
+
+/// The outcomes of all rounds, printed as a table.
+#[derive(Default)]
+pub struct Tally {
+    rows: BTreeMap<Phase, Row>,
+    bad_rounds: u32,
+}
+
+impl Tally {
+    pub fn rounds(&self) -> u64 {
+        self.rows.values().map(|row| u64::from(row.rounds)).sum()
+    }
+
+    pub fn losses(&self) -> u32 {
+        let bad = |row: &Row| row.lost + row.failed_starts;
+        self.rows.values().map(bad).sum()
+    }
+
+    pub fn print(&self, title: &str) {
+        println!("{title}\n| phase | rounds | answered | lost | wrong | failed starts | slowest start ms |");
+        println!("| --- | --- | --- | --- | --- | --- | --- |");
+        for (phase, row) in &self.rows {
+            let Row {
+                rounds,
+                answered,
+                lost,
+                wrong,
+                failed_starts,
+                slowest,
+            } = row;
+            let slowest = slowest.as_millis();
+            println!(
+                "| {phase:?} | {rounds} | {answered} | {lost} | {wrong} | {failed_starts} | {slowest} |"
+            );
+        }
+    }
+
+    /// Fails unless every round went as promised.
+    pub fn assert_clean(&self) {
+        assert!(self.bad_rounds == 0, "{} rounds went wrong, as told above", self.bad_rounds);
+    }
+}
+
+pub struct Rig {
+    name: String,
+    dice: Dice,
+    on_disk: bool,
+    variables: Vec<(String, String)>,
+    place: Place,
+    appliance: Option<Appliance>,
+    cast: Option<Cast>,
+    age: u32,
+    nth: u64,
+    /// How long a start takes about.
+    start_time: Duration,
+    pub tally: Tally,
+}
+
+impl Rig {
+    /// Appliances on a file system that can be cut off.
+    pub fn on_disk(name: &str) -> Result<Self, String> {
+        Disk::ext4(256).map(|disk| Self::of(name, Place::Disk(disk)))
+    }
+
+    /// Appliances in a folder.
+    pub fn in_folder(name: &str) -> Self {
+        Self::of(name, Place::Folder(tempfile::tempdir().unwrap()))
+    }
+
+    fn of(name: &str, place: Place) -> Self {
+        Self {
+            name: name.to_owned(),
+            dice: Dice::of_test(name),
+            on_disk: matches!(place, Place::Disk(_)),
+            variables: Vec::new(),
+            place,
+            appliance: None,
+            cast: None,
+            age: 0,
+            nth: 0,
+            start_time: Duration::from_millis(300),
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn with(mut self, variable: &str, value: &str) -> Self {
+        self.variables.push((variable.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// One of the phases, at random; the first start comes with every new appliance.
+    pub fn pick(&mut self, phases: &[Phase]) -> Phase {
+        if self.cast.is_none() {
+            return Phase::FirstStart;
+        }
+        phases[self.dice.index(phases.len())]
+    }
+
+    /// Whether the log of the running server has this text.
+    pub fn has_said(&self, text: &str) -> bool {
+        let appliance = self.appliance.as_ref();
+        appliance.is_some_and(|appliance| appliance.log().contains(text))
+    }
+
+    fn launch(&self) -> Launch {
+        let mut launch = Launch::of(&self.place.path().join("data"));
+        launch.variables.clone_from(&self.variables);
+        launch
+    }
+
+    /// A round: work, blow, start, comparison. After anything wrong, and now and then, the next one
+    /// has a new appliance.
+    pub fn round(&mut self, phase: Phase, blow: Blow) {
+        self.nth += 1;
+        let mut dice = self.dice.split(self.nth);
+        let mut problems = Vec::new();
+        let mut slowest = Duration::ZERO;
+        let mut steps = vec![(phase, blow)];
+        if phase == Phase::AfterKill {
+            steps = vec![(Phase::Load, Blow::Kill), (Phase::AfterKill, blow)];
+        }
+        for (phase, blow) in steps {
+            let survival = self.strike(phase, blow, &mut dice);
+            problems = self.recover(&survival, &dice);
+            if let Some(appliance) = &self.appliance {
+                slowest = slowest.max(appliance.ready_in);
+            }
+            if !problems.is_empty() {
+                break;
+            }
+        }
+        self.enter(phase, slowest, &problems);
+        self.age += 1;
+        if !problems.is_empty() || self.age >= LIFE {
+            self.renew(&problems);
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, slowest: Duration, problems: &[String]) {
+        let answered = self.cast.as_mut().map_or(0, |cast| cast.counts().0);
+        let row = self.tally.rows.entry(phase).or_default();
+        row.rounds += 1;
+        row.answered += answered;
+        row.slowest = row.slowest.max(slowest);
+        let any = |kind: &str| u32::from(problems.iter().any(|text| text.starts_with(kind)));
+        row.lost += any("lost");
+        row.wrong += any("wrong");
+        row.failed_starts += any("failed start");
+        for problem in problems {
+            println!("{} round {} {phase:?}: {problem}", self.name, self.nth);
+        }
+        self.tally.bad_rounds += u32::from(!problems.is_empty());
+        if self.nth.is_multiple_of(100) {
+            self.tally.print(&format!("{}: so far", self.name));
+        }
+    }
+
+    /// Works up to the blow. What may have been lost by it.
+    fn strike(&mut self, phase: Phase, blow: Blow, dice: &mut Dice) -> Survival {
+        let moment = match phase {
+            Phase::FirstStart | Phase::Start => {
+                let most = u64::try_from(self.start_time.as_micros()).unwrap() * 5 / 4;
+                Duration::from_micros(dice.below(most))
+            }
+            Phase::AfterKill => Duration::from_millis(dice.below(300)),
+            // Beyond the half second after which everything has to be synced.
+            Phase::Load | Phase::Import => Duration::from_millis(20 + dice.below(1_000)),
+        };
+        if phase == Phase::FirstStart {
+            let starting = self.launch().spawn();
+            thread::park_timeout(moment);
+            self.hit(blow, starting.pid(), || starting.kill());
+            return Survival::WHOLE;
+        }
+        let mut appliance = self.appliance.take().expect("a running appliance");
+        let mut cast = self.cast.take().expect("a ledger");
+        let mut struck = Instant::now();
+        let address = appliance.address.clone();
+        let first = if phase == Phase::Start {
+            Duration::from_millis(20 + dice.below(300))
+        } else {
+            moment
+        };
+        cast.work(&address, phase == Phase::Import, dice, || {
+            thread::park_timeout(first);
+            struck = Instant::now();
+            self.hit(blow, appliance.process.id(), || appliance.kill());
+        });
+        self.cast = Some(cast);
+        if phase == Phase::Start {
+            let starting = self.launch().spawn();
+            thread::park_timeout(moment);
+            self.hit(blow, starting.pid(), || starting.kill());
+        }
+        match blow {
+            Blow::Cut => Survival::of_cut(struck),
+            Blow::Kill => Survival::WHOLE,
+        }
+    }
+
+    fn hit(&mut self, blow: Blow, pid: u32, kill: impl FnOnce()) {
+        match (&mut self.place, blow) {
+            (Place::Disk(disk), Blow::Cut) => {
+                // From here on it answers nobody, so that nobody is told what the disk never had.
+                freeze(pid);
+                disk.cut();
+                kill();
+                disk.unmount();
+                disk.mount().unwrap();
+            }
+            (_, Blow::Kill) => kill(),
+            (Place::Folder(_), Blow::Cut) => panic!("a folder cannot be cut off"),
+        }
+    }
+
+    /// Starts, and compares. What is wrong.
+    fn recover(&mut self, survival: &Survival, dice: &Dice) -> Vec<String> {
+        let launch = self.launch();
+        let appliance = match launch.start() {
+            Started::Ready(appliance) => appliance,
+            Started::Ended(code, log) => {
+                return vec![format!("failed start: exit code {code:?}\n{}", tail(&log))];
+            }
+            Started::Hung(log) => return vec![format!("failed start: not in time\n{}", tail(&log))],
+        };
+        self.start_time = appliance.ready_in;
+        let mut problems = Vec::new();
+        match appliance.readiness() {
+            Some((200, _)) => {}
+            other => problems.push(format!("failed start: not ready: {other:?}")),
+        }
+        match &mut self.cast {
+            Some(cast) => {
+                let found = cast.problems();
+                problems.extend(found);
+                problems.extend(cast.check(&appliance.address, survival, dice));
+            }
+            None => match Cast::new(&launch, &appliance) {
+                Ok(cast) => self.cast = Some(cast),
+                Err(why) => problems.push(format!("wrong: set-up: {why}")),
+            },
+        }
+        if !problems.is_empty() {
+            problems.push(format!("log:\n{}", tail(&appliance.log())));
+        }
+        self.appliance = Some(appliance);
+        problems
+    }
+
+    /// Throws the appliance away. The place of a failure is kept, beside what cargo builds.
+    fn renew(&mut self, problems: &[String]) {
+        self.appliance = None;
+        self.cast = None;
+        self.age = 0;
+        if self.on_disk {
+            if let (Place::Disk(disk), false) = (&self.place, problems.is_empty()) {
+                let name = format!("{}-round-{}.img", self.name, self.nth);
+                disk.keep(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
+            }
+            self.place = Place::Disk(Disk::ext4(256).unwrap());
+        } else {
+            self.place = Place::Folder(tempfile::tempdir().unwrap());
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // Before its place.
+        self.appliance = None;
+    }
+}
+
+/// The end of a log.
+pub fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(8)..].join("\n")
+}
