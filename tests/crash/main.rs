@@ -28,6 +28,7 @@ mod cast;
 mod cuts;
 mod dice;
 mod disk;
+mod eio;
 mod fact;
 mod kills;
 mod line;

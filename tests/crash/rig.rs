@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::appliance::{Appliance, Launch, Started, freeze};
-use crate::cast::Cast;
+use crate::cast::{Cast, Who};
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::fact::Survival;
@@ -247,7 +247,12 @@ impl Rig {
         } else {
             moment
         };
-        cast.work(&address, phase == Phase::Import, dice, || {
+        let who = match phase {
+            Phase::Import => Who::Importing,
+            _ if dice.once_in(3) => Who::Logged,
+            _ => Who::Usual,
+        };
+        cast.work(&address, who, dice, || {
             thread::park_timeout(first);
             struck = Instant::now();
             self.hit(blow, appliance.process.id(), || appliance.kill());
@@ -313,13 +318,15 @@ impl Rig {
         problems
     }
 
-    /// Throws the appliance away. The place of a failure is kept, beside what cargo builds.
+    /// Throws the appliance away. The place of the first failure is kept, beside what cargo builds.
     fn renew(&mut self, problems: &[String]) {
         self.appliance = None;
         self.cast = None;
         self.age = 0;
         if self.on_disk {
-            if let (Place::Disk(disk), false) = (&self.place, problems.is_empty()) {
+            // Of the control a loss is expected.
+            let kept = !problems.is_empty() && self.variables.is_empty();
+            if let (Place::Disk(disk), true) = (&self.place, kept && self.tally.bad_rounds == 1) {
                 let name = format!("{}-round-{}.img", self.name, self.nth);
                 disk.keep(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
             }

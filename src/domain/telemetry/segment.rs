@@ -104,6 +104,10 @@ impl Directory {
         }
         let mut keys = Vec::new();
         scan(&self.events(hour), |event| keys.push(event.fingerprint))?;
+        if self.sync {
+            // It was not closed, so a killed process may have left its end in the page cache alone.
+            File::open(self.events(hour))?.sync_all()?;
+        }
         // Only a help for the next start.
         if let Err(error) = self.keep_fingerprints(hour, &keys) {
             tracing::warn!(%error, hour, "fingerprints of events could not be written");
@@ -178,9 +182,10 @@ impl Segment {
         let length = scan(&path, |event| keys.push(event.fingerprint))?;
         if file.metadata()?.len() != length {
             file.set_len(length)?;
-            if directory.sync {
-                file.sync_all()?;
-            }
+        }
+        if directory.sync {
+            // What a killed process wrote may be in the page cache alone, and counts as kept.
+            file.sync_all()?;
         }
         Ok(Self {
             hour,

@@ -128,9 +128,24 @@ pub trait Actor: Send {
     fn copy(&self) -> Box<dyn Actor>;
 }
 
+/// Who works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Everybody but the guide.
+    Usual,
+    /// The guide too.
+    Importing,
+    /// Those alone whose changes are logged before the reply and synced after it: otherwise the
+    /// sync of somebody else's durable change hides what they would lose.
+    Logged,
+}
+
 pub struct Cast {
     pub keys: Keys,
-    actors: Vec<Box<dyn Actor>>,
+    /// Whose changes are durable before the reply.
+    durable: Vec<Box<dyn Actor>>,
+    /// Whose changes are logged before the reply.
+    logged: Vec<Box<dyn Actor>>,
     guide: guide::Guide,
 }
 
@@ -138,7 +153,8 @@ impl Clone for Cast {
     fn clone(&self) -> Self {
         Self {
             keys: self.keys.clone(),
-            actors: self.actors.iter().map(|actor| actor.copy()).collect(),
+            durable: self.durable.iter().map(|actor| actor.copy()).collect(),
+            logged: self.logged.iter().map(|actor| actor.copy()).collect(),
             guide: self.guide.clone(),
         }
     }
@@ -170,16 +186,19 @@ impl Cast {
         guide
             .act(line, &mut Dice::of_nothing())
             .map_err(gone)?;
-        let actors: Vec<Box<dyn Actor>> = vec![
+        let durable: Vec<Box<dyn Actor>> = vec![
             Box::new(people::People::new(&keys, 1)),
             Box::new(people::People::new(&keys, 2)),
             Box::new(office::Office::new(&keys, line).map_err(gone)?),
+        ];
+        let logged: Vec<Box<dyn Actor>> = vec![
             Box::new(player::Player::new(&keys, line).map_err(gone)?),
             Box::new(reporter::Reporter::new(&keys, line).map_err(gone)?),
         ];
         Ok(Self {
             keys,
-            actors,
+            durable,
+            logged,
             guide,
         })
     }
@@ -189,16 +208,13 @@ impl Cast {
     pub fn work(
         &mut self,
         address: &Address,
-        importing: bool,
+        who: Who,
         dice: &Dice,
         meanwhile: impl FnOnce(),
     ) {
         let enough = AtomicBool::new(false);
         thread::scope(|scope| {
-            let guide: &mut dyn Actor = &mut self.guide;
-            let guide = importing.then_some(guide);
-            let actors = self.actors.iter_mut().map(|actor| &mut **actor);
-            for (nth, actor) in actors.chain(guide).enumerate() {
+            for (nth, actor) in self.everybody(who).enumerate() {
                 let mut dice = dice.split(nth as u64);
                 let enough = &enough;
                 scope.spawn(move || {
@@ -223,7 +239,7 @@ impl Cast {
     /// Compares all ledgers with what is there; the sentences about what is not as it may be.
     pub fn check(&mut self, address: &Address, survival: &Survival, dice: &Dice) -> Vec<String> {
         thread::scope(|scope| {
-            for (nth, actor) in self.everybody().enumerate() {
+            for (nth, actor) in self.everybody(Who::Importing).enumerate() {
                 let mut dice = dice.split(100 + nth as u64);
                 scope.spawn(move || {
                     let mut line = Line::to(address);
@@ -248,22 +264,24 @@ impl Cast {
         problems
     }
 
-    fn everybody(&mut self) -> impl Iterator<Item = &mut (dyn Actor + 'static)> {
+    fn everybody(&mut self, who: Who) -> impl Iterator<Item = &mut (dyn Actor + 'static)> {
         let guide: &mut dyn Actor = &mut self.guide;
-        let actors = self.actors.iter_mut().map(|actor| &mut **actor);
-        actors.chain([guide])
+        let durable = self.durable.iter_mut().filter(move |_| who != Who::Logged);
+        let actors = self.logged.iter_mut().chain(durable);
+        let guide = (who == Who::Importing).then_some(guide);
+        actors.map(|actor| &mut **actor).chain(guide)
     }
 
     /// What is wrong since the last time this was asked.
     pub fn problems(&mut self) -> Vec<String> {
-        let diaries = self.everybody().map(Actor::diary);
+        let diaries = self.everybody(Who::Importing).map(Actor::diary);
         let of = |diary: &mut Diary| std::mem::take(&mut diary.problems);
         diaries.flat_map(of).collect()
     }
 
     /// How many requests were done, and how many were answered 503, since the last time.
     pub fn counts(&mut self) -> (u64, u64) {
-        self.everybody().fold((0, 0), |(done, unavailable), actor| {
+        self.everybody(Who::Importing).fold((0, 0), |(done, unavailable), actor| {
             let diary = actor.diary();
             let counted = (done + diary.done, unavailable + diary.unavailable);
             (diary.done, diary.unavailable) = (0, 0);

@@ -12,6 +12,7 @@ use crate::line::{Line, Silence};
 
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 const BATCH: i64 = 20;
+const MANY: i64 = 6_000;
 
 #[derive(Clone)]
 pub struct Reporter {
@@ -108,8 +109,8 @@ impl Actor for Reporter {
         survival: &Survival,
         dice: &mut Dice,
     ) -> Result<(), Silence> {
-        // All of them only now and then: there are more with every round.
-        let all = self.looked == 0 || dice.once_in(8);
+        // Of many all only now and then: there are more with every round.
+        let all = self.looked == 0 || self.next < MANY || dice.once_in(8);
         let from = if all { 0 } else { self.looked - 1 };
         self.looked = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
         let found = self.exported(line, from)?;

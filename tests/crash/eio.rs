@@ -1,0 +1,267 @@
+//! The n-th call of a kind fails with EIO, by strace: what is being asked for then is not answered
+//! with success, the process ends with exit code 5 where it cannot go on, and the next start has
+//! everything that was acknowledged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::appliance::{Appliance, Launch, Started};
+use crate::cast::{Cast, Who};
+use crate::dice::{Dice, rounds, skip};
+use crate::disk::run;
+use crate::fact::Survival;
+use crate::rig::tail;
+
+/// How long a failed call may go unanswered by the end of the process.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// How long the appliance works under strace.
+const WORK: Duration = Duration::from_millis(900);
+/// The n-th calls that fail are up to this one.
+const NTH: u64 = 200;
+
+/// Calls that fail, and whether the process must not go on after it.
+struct Calls {
+    names: &'static str,
+    /// A failure here says that what was promised cannot be kept.
+    fatal: bool,
+}
+
+const CALLS: [Calls; 7] = [
+    Calls { names: "fdatasync,fsync", fatal: true },
+    Calls { names: "pwrite64", fatal: true },
+    Calls { names: "write", fatal: false },
+    Calls { names: "openat", fatal: false },
+    Calls { names: "rename,renameat,renameat2", fatal: false },
+    Calls { names: "ftruncate,fallocate", fatal: false },
+    Calls { names: "unlink,unlinkat", fatal: false },
+];
+
+/// How a run under strace went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    /// There was no n-th call.
+    NotReached,
+    /// It goes on, and everything was answered as usual.
+    Harmless,
+    /// It goes on; some requests were answered 503.
+    Refused,
+    /// It did not start, and says why.
+    NotStarted,
+    /// Exit code 5, with the reason.
+    Exit5,
+    Wrong,
+}
+
+/// A data directory with something in it, and the ledger of that.
+struct Template {
+    folder: TempDir,
+    cast: Cast,
+}
+
+impl Template {
+    fn make(dice: &Dice) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let launch = Launch::of(&folder.path().join("template"));
+        let Started::Ready(mut appliance) = launch.start() else {
+            panic!("it does not start");
+        };
+        let mut cast = Cast::new(&launch, &appliance).unwrap();
+        let address = appliance.address.clone();
+        cast.work(&address, Who::Importing, dice, || {
+            thread::park_timeout(Duration::from_millis(600));
+        });
+        assert_eq!(cast.problems(), Vec::<String>::new());
+        assert_eq!(appliance.end(), Some(0), "{}", appliance.log());
+        Self { folder, cast }
+    }
+
+    /// A fresh copy, always at the same place.
+    fn copy(&self) -> PathBuf {
+        let copy = self.folder.path().join("data");
+        let _ = fs::remove_dir_all(&copy);
+        let template = self.folder.path().join("template");
+        run(Command::new("cp").arg("-a").args([&template, &copy])).unwrap();
+        copy
+    }
+
+    /// Every path that a run touches: strace looks at these alone, so that no socket and no
+    /// library is meant.
+    fn paths(&self, dice: &Dice) -> Vec<String> {
+        let data = self.copy();
+        let mut paths = Vec::new();
+        list(&data, &mut paths);
+        let Started::Ready(appliance) = Launch::of(&data).start() else {
+            panic!("it does not start");
+        };
+        self.cast.clone().work(&appliance.address, Who::Importing, dice, || {
+            thread::park_timeout(WORK);
+        });
+        list(&data, &mut paths);
+        drop(appliance);
+        let new: Vec<String> = paths.iter().map(|path| format!("{path}.new")).collect();
+        paths.extend(new);
+        paths.sort_unstable();
+        paths.dedup();
+        paths.retain(|path| !path.ends_with(".sock"));
+        paths
+    }
+}
+
+fn list(path: &Path, found: &mut Vec<String>) {
+    found.push(path.to_str().unwrap().to_owned());
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        list(&entry.path(), found);
+    }
+}
+
+struct Trial<'a> {
+    template: &'a Template,
+    paths: &'a [String],
+    dice: Dice,
+}
+
+impl Trial<'_> {
+    /// One run; its outcome, and what is to be told of it.
+    fn run(&self, calls: &Calls, nth: u64) -> (Outcome, Vec<String>) {
+        let data = self.template.copy();
+        let trace = self.template.folder.path().join("trace");
+        let _ = fs::remove_file(&trace);
+        let launch = Launch::of(&data).under(&self.strace(calls, nth, &trace));
+        let mut cast = self.template.cast.clone();
+        let mut told = Vec::new();
+        let (outcome, log) = match launch.start() {
+            Started::Ready(appliance) => self.drive(appliance, &mut cast, &trace),
+            Started::Ended(Some(code), log) if code != 0 && log.contains("error: ") => {
+                (Outcome::NotStarted, log)
+            }
+            Started::Ended(code, log) => {
+                told.push(format!("ended at start with {code:?}"));
+                (Outcome::Wrong, log)
+            }
+            Started::Hung(log) => {
+                told.push("it hangs at start".to_owned());
+                (Outcome::Wrong, log)
+            }
+        };
+        told.extend(cast.problems());
+        if outcome == Outcome::Harmless && calls.fatal {
+            told.push("it goes on".to_owned());
+        }
+        if log.contains("panicked") {
+            told.push("it panicked".to_owned());
+        }
+        // Whatever happened, the next start has it all.
+        match Launch::of(&data).start() {
+            Started::Ready(appliance) => {
+                told.extend(cast.check(&appliance.address, &Survival::WHOLE, &self.dice));
+                if !told.is_empty() {
+                    told.push(format!("the next start: {}", tail(&appliance.log())));
+                }
+            }
+            Started::Ended(_, log) | Started::Hung(log) => {
+                told.push(format!("the next start fails: {}", tail(&log)));
+            }
+        }
+        if told.is_empty() {
+            return (outcome, told);
+        }
+        let calls = fs::read_to_string(&trace).unwrap_or_default();
+        let injected = calls.lines().filter(|line| line.contains("INJECTED"));
+        told.extend(injected.map(|line| format!("call: {line}")));
+        told.push(format!("log: {}", tail(&log)));
+        (Outcome::Wrong, told)
+    }
+
+    fn strace(&self, calls: &Calls, nth: u64, trace: &Path) -> Vec<String> {
+        let mut command: Vec<String> = ["strace", "-D", "-f", "-y", "--seccomp-bpf", "-o"]
+            .map(str::to_owned)
+            .into();
+        command.push(trace.to_str().unwrap().to_owned());
+        command.extend(["-e".to_owned(), format!("trace={}", calls.names)]);
+        let inject = format!("inject={}:error=EIO:when={nth}", calls.names);
+        command.extend(["-e".to_owned(), inject]);
+        for path in self.paths {
+            command.extend(["-P".to_owned(), path.clone()]);
+        }
+        command
+    }
+
+    /// Works until the process ends or the time is over.
+    fn drive(
+        &self,
+        mut appliance: Appliance,
+        cast: &mut Cast,
+        trace: &Path,
+    ) -> (Outcome, String) {
+        let address = appliance.address.clone();
+        let hit = || {
+            let calls = fs::read_to_string(trace).unwrap_or_default();
+            calls.contains("INJECTED")
+        };
+        let mut ended = None;
+        cast.work(&address, Who::Importing, &self.dice, || {
+            let began = Instant::now();
+            while ended.is_none() && began.elapsed() < WORK {
+                ended = appliance.wait(Duration::from_millis(20));
+            }
+        });
+        if ended.is_none() && hit() {
+            // It may be on its way out.
+            let not_ready = || appliance.readiness().is_none_or(|(status, _)| status != 200);
+            if not_ready() {
+                ended = appliance.wait(END_WITHIN);
+            }
+        }
+        let outcome = match ended {
+            Some(Some(5)) => Outcome::Exit5,
+            Some(_) => Outcome::Wrong,
+            None if !hit() => Outcome::NotReached,
+            None if cast.counts().1 > 0 => Outcome::Refused,
+            None => Outcome::Harmless,
+        };
+        appliance.kill();
+        (outcome, appliance.log())
+    }
+}
+
+#[test]
+fn failing_calls_lose_nothing() {
+    if let Err(why) = run(Command::new("strace").arg("-V")) {
+        return skip("failing calls", &why);
+    }
+    let dice = Dice::of_test("eio");
+    let template = Template::make(&dice);
+    let paths = template.paths(&dice);
+    let mut table: BTreeMap<(&str, Outcome), u32> = BTreeMap::new();
+    let mut wrong = 0;
+    for calls in &CALLS {
+        let each = rounds(8, NTH).clamp(1, NTH);
+        for step in 0..each {
+            // The first calls are those of the start: each by itself, then further and further
+            // apart.
+            let nth = 1 + step + step * step * (NTH - each) / (each * each);
+            let trial = Trial {
+                template: &template,
+                paths: &paths,
+                dice: dice.split(nth),
+            };
+            let (outcome, told) = trial.run(calls, nth);
+            *table.entry((calls.names, outcome)).or_default() += 1;
+            if outcome == Outcome::Wrong {
+                wrong += 1;
+                println!("{} number {nth}:\n  {}", calls.names, told.join("\n  "));
+            }
+        }
+    }
+    println!("Calls that fail with EIO\n| calls | outcome | runs |\n| --- | --- | --- |");
+    for ((names, outcome), runs) in &table {
+        println!("| {names} | {outcome:?} | {runs} |");
+    }
+    assert_eq!(wrong, 0, "{wrong} runs went wrong, as told above");
+}
