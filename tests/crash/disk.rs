@@ -67,7 +67,9 @@ impl Disk {
     pub fn mount(&mut self) -> Result<(), String> {
         let mut command = Command::new("mount");
         match &self.kind {
-            Kind::Image(image) => command.args(["-t", "ext4", "-o", "loop"]).arg(image),
+            Kind::Image(image) => command
+                .args(["-t", "ext4", "-o", "loop,errors=remount-ro"])
+                .arg(image),
             Kind::Memory(options) => command.args(["-t", "tmpfs", "-o", options, "tmpfs"]),
         };
         run(command.arg(&self.mount))?;
@@ -108,6 +110,17 @@ impl Disk {
     pub fn remount(&self, mode: &str) -> Result<(), String> {
         let option = format!("remount,{mode}");
         run(Command::new("mount").args(["-o", &option]).arg(&self.mount))
+    }
+
+    /// Makes ext4 find an error, upon which the kernel makes it read-only under whoever uses it.
+    pub fn fail(&self) -> Result<(), String> {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let here = self.mount.to_str().unwrap();
+        let line = mounts.lines().find(|line| line.contains(here));
+        let device = line.and_then(|line| line.strip_prefix("/dev/")?.split(' ').next());
+        let device = device.ok_or("not mounted")?;
+        let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
+        fs::write(trigger, "on purpose").map_err(|error| error.to_string())
     }
 
     /// Keeps the image of a failure, for whoever looks for its cause.

@@ -30,9 +30,13 @@ mod dice;
 mod disk;
 mod eio;
 mod fact;
+mod flips;
+mod full;
 mod kills;
 mod line;
 mod rig;
+mod soak;
+mod template;
 #[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../it/wire.rs"]
 mod wire;

@@ -52,6 +52,39 @@ impl Guide {
     }
 }
 
+impl Guide {
+    /// The titles of a day; none if it cannot be read or is not whole.
+    fn day(&mut self, line: &mut Line, day: i64) -> Result<Option<BTreeSet<String>>, Silence> {
+        let ids: Vec<String> = (0..LIVESTREAMS).map(|n| format!("c{n}")).collect();
+        let date = chrono::DateTime::from_timestamp(self.first + day * DAY, 0).unwrap();
+        let target = format!(
+            "/api/schedule/v1/broadcasts/day/{}?livestreams={}",
+            date.format("%Y-%m-%d"),
+            ids.join(",")
+        );
+        let headers = [("Service-AccessToken", self.keys.partner.as_str())];
+        let answer = line.ask("GET", &target, &headers, &Value::Null)?;
+        if answer.status != 200 {
+            self.diary.lost(&format!("the guide: {}", told(&answer)));
+            return Ok(None);
+        }
+        let json = answer.json();
+        let lists = json.as_object().unwrap().values();
+        let lists: Vec<&Vec<Value>> = lists.filter_map(Value::as_array).collect();
+        let sizes: Vec<usize> = lists.iter().map(|list| list.len()).collect();
+        // The last tv day ends after the guide does.
+        let whole = usize::try_from(DAY / LENGTH).unwrap();
+        let least = if day == DAYS - 1 { whole / 2 } else { whole };
+        if sizes.len() != LIVESTREAMS || sizes.iter().any(|size| *size < least) {
+            self.diary.lost(&format!("a day of the guide has {sizes:?} broadcasts"));
+            return Ok(None);
+        }
+        let all = lists.into_iter().flatten();
+        let titles = all.filter_map(|entry| entry["title"].as_str().map(str::to_owned));
+        Ok(Some(titles.collect()))
+    }
+}
+
 impl Actor for Guide {
     fn act(&mut self, line: &mut Line, _: &mut Dice) -> Result<(), Silence> {
         let version = *self.version.now() + 1;
@@ -69,35 +102,20 @@ impl Actor for Guide {
         survival: &Survival,
         _: &mut Dice,
     ) -> Result<(), Silence> {
-        let ids: Vec<String> = (0..LIVESTREAMS).map(|n| format!("c{n}")).collect();
-        let date = chrono::DateTime::from_timestamp(self.first + DAY, 0).unwrap();
-        let target = format!(
-            "/api/schedule/v1/broadcasts/day/{}?livestreams={}",
-            date.format("%Y-%m-%d"),
-            ids.join(",")
-        );
-        let headers = [("Service-AccessToken", self.keys.partner.as_str())];
-        let answer = line.ask("GET", &target, &headers, &Value::Null)?;
-        if answer.status != 200 {
-            self.diary.lost(&format!("the guide: {}", told(&answer)));
-            return Ok(());
-        }
-        let json = answer.json();
-        let days = json.as_object().unwrap();
-        let lists: Vec<&Vec<Value>> = days.values().filter_map(Value::as_array).collect();
-        let all = lists.iter().copied().flatten();
-        let titles: BTreeSet<&str> = all.filter_map(|entry| entry["title"].as_str()).collect();
-        let length = usize::try_from(DAY / LENGTH).unwrap();
-        let whole = lists.len() == LIVESTREAMS && lists.iter().all(|list| list.len() == length);
-        let version = match (whole, titles.first(), titles.len()) {
-            (true, Some(title), 1) => title.parse().unwrap(),
-            _ => {
-                let sizes: Vec<usize> = lists.iter().map(|list| list.len()).collect();
-                self.diary.lost(&format!("a guide of {titles:?}, {sizes:?} broadcasts"));
+        let mut versions = BTreeSet::new();
+        for day in 0..DAYS {
+            let Some(titles) = self.day(line, day)? else {
                 return Ok(());
+            };
+            versions.extend(titles);
+        }
+        match versions.first().map(|title| title.parse()) {
+            Some(Ok(version)) if versions.len() == 1 => {
+                let judged = self.version.judge("the guide", version, survival);
+                self.diary.judged(judged);
             }
-        };
-        self.diary.judged(self.version.judge("the guide", version, survival));
+            _ => self.diary.lost(&format!("a guide of the versions {versions:?}")),
+        }
         Ok(())
     }
 

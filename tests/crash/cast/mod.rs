@@ -110,7 +110,7 @@ pub fn told(answer: &Answer) -> String {
     format!("{} {code}", answer.status)
 }
 
-pub trait Actor: Send {
+pub trait Actor: Send + Sync {
     /// Does one thing. An error when there is no answer.
     fn act(&mut self, line: &mut Line, dice: &mut Dice) -> Result<(), Silence>;
 
