@@ -123,15 +123,18 @@ impl Launch {
         self.spawn().ready()
     }
 
-    /// Runs a command on the data directory.
-    pub fn run(&self, arguments: &[&str]) -> Output {
-        let ops = "127.0.0.1:0";
+    /// A command on the data directory, to be given its arguments.
+    pub fn order(&self) -> Command {
         let mut command = self.command();
         command
-            .args(arguments)
-            .env("PLAYGATE_OPS_LISTEN", ops)
+            .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
             .env("PLAYGATE_LOG_LEVEL", "warn");
-        command.output().unwrap()
+        command
+    }
+
+    /// Runs a command on the data directory.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.order().args(arguments).output().unwrap()
     }
 }
 
@@ -197,19 +200,18 @@ impl Appliance {
         Line::to(&self.address)
     }
 
-    /// Stops every thread where it is.
-    pub fn freeze(&self) {
-        freeze(self.process.id());
-    }
-
     pub fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
+    pub fn ask_to_end(&self) {
+        signal("TERM", self.process.id());
+    }
+
     /// Asks it to end; its exit code, or none if it took too long and was killed.
     pub fn end(&mut self) -> Option<i32> {
-        signal("TERM", self.process.id());
+        self.ask_to_end();
         let ended = wait(&mut self.process, Duration::from_secs(30));
         self.kill();
         ended.flatten()
@@ -237,6 +239,7 @@ impl Drop for Appliance {
     }
 }
 
+/// Stops every thread of a process where it is.
 pub fn freeze(pid: u32) {
     signal("STOP", pid);
 }

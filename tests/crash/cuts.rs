@@ -15,6 +15,7 @@ const PHASES: &[Phase] = &[
     Phase::Load,
     Phase::Import,
     Phase::Start,
+    Phase::Stop,
     Phase::AfterKill,
 ];
 

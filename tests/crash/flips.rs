@@ -125,20 +125,22 @@ fn place(file: &File, length: u64, dice: &mut Dice) -> u64 {
 fn outcome(template: &Template, data: &Path, dice: &Dice) -> (Outcome, String) {
     let mut launch = Launch::of(data);
     // A start may rebuild the store first.
-    launch.patience = Duration::from_secs(20);
+    launch.patience = Duration::from_secs(40);
     let mut log = String::new();
+    let mut last = Outcome::Hung;
     for _ in 0..STARTS {
         let mut appliance = match launch.start() {
             Started::Ready(appliance) => appliance,
             Started::Hung(text) => return (Outcome::Hung, log + &text),
             Started::Ended(code, text) => {
+                log += &text;
                 let clear = code.is_some_and(|code| code != 0 && code != 101);
-                let outcome = if clear && text.contains("error: ") {
-                    Outcome::Refused
-                } else {
-                    Outcome::Crashed
-                };
-                return (outcome, log + &text);
+                if !clear || !text.contains("error: ") {
+                    return (Outcome::Crashed, log);
+                }
+                // As its supervisor would do.
+                last = Outcome::Refused;
+                continue;
             }
         };
         match appliance.readiness() {
@@ -153,6 +155,7 @@ fn outcome(template: &Template, data: &Path, dice: &Dice) -> (Outcome, String) {
         let ended = appliance.wait(Duration::from_millis(0));
         log += &appliance.log();
         if ended == Some(Some(5)) {
+            last = Outcome::Refused;
             continue;
         }
         let told = ["WARN", "ERROR"].iter().any(|level| log.contains(level));
@@ -168,24 +171,19 @@ fn outcome(template: &Template, data: &Path, dice: &Dice) -> (Outcome, String) {
         };
         return (outcome, problems.join("\n") + "\n" + &log);
     }
-    (Outcome::Hung, log)
+    (last, log)
 }
 
-/// The part of a data directory that a file belongs to.
+/// The kind of a file: its path without what numbers it.
 fn part(file: &str) -> String {
-    let mut parts = file.split('/');
-    let first = parts.next().unwrap_or_default();
-    match parts.next() {
-        Some(name) if first == "sled" => {
-            let stem = name.split('.').next().unwrap_or(name);
-            format!("sled/{stem}")
-        }
-        Some(name) => {
-            let kind = name.rsplit('.').next().unwrap_or(name);
-            format!("{first}/*.{kind}")
-        }
-        None => first.to_owned(),
-    }
+    let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+    let digit = |c: char| c.is_ascii_digit();
+    let kind = match name.split_once('.') {
+        Some((stem, _)) if !stem.starts_with(digit) => stem.to_owned(),
+        Some((_, kind)) => format!("*.{}", kind.trim_matches(digit)),
+        None => name.to_owned(),
+    };
+    format!("{folder}/{kind}").trim_start_matches('/').to_owned()
 }
 
 #[test]
@@ -217,7 +215,7 @@ fn damage_is_mended_or_told() {
                     let data = template.copy(&format!("data{thread}"));
                     let (file, done) = harm(&data, *kind, &mut dice);
                     let (outcome, told) = outcome(template, &data, &dice);
-                    if !outcome.is_good() {
+                    if !outcome.is_good() || outcome == Outcome::Reported {
                         let told = tail(&told);
                         println!("run {nth}: {file}, {done}: {outcome:?}\n{told}");
                     }

@@ -3,7 +3,13 @@
 use crate::dice::rounds;
 use crate::rig::{Blow, Phase, Rig};
 
-const PHASES: &[Phase] = &[Phase::Load, Phase::Load, Phase::Import, Phase::Start];
+const PHASES: &[Phase] = &[
+    Phase::Load,
+    Phase::Load,
+    Phase::Import,
+    Phase::Start,
+    Phase::Stop,
+];
 
 #[test]
 fn kills_lose_nothing() {

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::appliance::{Appliance, Launch, Started, freeze};
@@ -28,8 +30,25 @@ pub enum Phase {
     Import,
     /// Starting after another blow.
     Start,
+    /// Stopping.
+    Stop,
+    /// Serving, while a backup is made.
+    Backup,
+    /// Serving, while the store is compacted.
+    Compact,
     /// Serving, shortly after a start that followed a kill.
     AfterKill,
+}
+
+impl Phase {
+    /// The command that is given again and again meanwhile.
+    fn command(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Backup => Some(&["backup", "create", "--json"]),
+            Self::Compact => Some(&["store", "compact"]),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +134,8 @@ pub struct Rig {
     place: Place,
     appliance: Option<Appliance>,
     cast: Option<Cast>,
+    /// The newest backup that a command told of.
+    backup: Option<String>,
     age: u32,
     nth: u64,
     /// How long a start takes about.
@@ -142,6 +163,7 @@ impl Rig {
             place,
             appliance: None,
             cast: None,
+            backup: None,
             age: 0,
             nth: 0,
             start_time: Duration::from_millis(300),
@@ -229,8 +251,9 @@ impl Rig {
                 Duration::from_micros(dice.below(most))
             }
             Phase::AfterKill => Duration::from_millis(dice.below(300)),
+            Phase::Stop => Duration::from_millis(dice.below(400)),
             // Beyond the half second after which everything has to be synced.
-            Phase::Load | Phase::Import => Duration::from_millis(20 + dice.below(1_000)),
+            _ => Duration::from_millis(20 + dice.below(1_000)),
         };
         if phase == Phase::FirstStart {
             let starting = self.launch().spawn();
@@ -242,20 +265,32 @@ impl Rig {
         let mut cast = self.cast.take().expect("a ledger");
         let mut struck = Instant::now();
         let address = appliance.address.clone();
-        let first = if phase == Phase::Start {
+        let first = if matches!(phase, Phase::Start | Phase::Stop) {
             Duration::from_millis(20 + dice.below(300))
         } else {
             moment
         };
+        let launch = self.launch();
         let who = match phase {
             Phase::Import => Who::Importing,
             _ if dice.once_in(3) => Who::Logged,
             _ => Who::Usual,
         };
         cast.work(&address, who, dice, || {
-            thread::park_timeout(first);
+            let mut orders = phase.command().map(|command| Orders::give(&launch, command));
+            match &mut orders {
+                Some(orders) => orders.repeat(first),
+                None => thread::park_timeout(first),
+            }
+            if phase == Phase::Stop {
+                appliance.ask_to_end();
+                thread::park_timeout(moment);
+            }
             struck = Instant::now();
             self.hit(blow, appliance.process.id(), || appliance.kill());
+            if let Some(told) = orders.and_then(Orders::end) {
+                self.backup = Some(told);
+            }
         });
         self.cast = Some(cast);
         if phase == Phase::Start {
@@ -311,6 +346,13 @@ impl Rig {
                 Err(why) => problems.push(format!("wrong: set-up: {why}")),
             },
         }
+        if let Some(backup) = self.backup.take() {
+            let output = launch.run(&["backup", "verify", &backup]);
+            if !output.status.success() {
+                let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                problems.push(format!("lost: the backup {backup}: {why}"));
+            }
+        }
         if !problems.is_empty() {
             problems.push(format!("log:\n{}", tail(&appliance.log())));
         }
@@ -322,6 +364,7 @@ impl Rig {
     fn renew(&mut self, problems: &[String]) {
         self.appliance = None;
         self.cast = None;
+        self.backup = None;
         self.age = 0;
         if self.on_disk {
             // Of the control a loss is expected.
@@ -334,6 +377,55 @@ impl Rig {
         } else {
             self.place = Place::Folder(tempfile::tempdir().unwrap());
         }
+    }
+}
+
+/// A command that is given again and again.
+struct Orders {
+    command: Command,
+    running: Option<Child>,
+    /// What it told last.
+    told: Option<String>,
+}
+
+impl Orders {
+    fn give(launch: &Launch, arguments: &[&str]) -> Self {
+        let mut command = launch.order();
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self {
+            command,
+            running: None,
+            told: None,
+        }
+    }
+
+    fn repeat(&mut self, time: Duration) {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            let command = &mut self.command;
+            let running = self.running.get_or_insert_with(|| command.spawn().unwrap());
+            if running.try_wait().unwrap().is_some() {
+                self.finish();
+            }
+            thread::park_timeout(Duration::from_millis(10));
+        }
+    }
+
+    fn finish(&mut self) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        let output = running.wait_with_output().unwrap();
+        if output.status.success() {
+            let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            self.told = json["path"].as_str().map(str::to_owned).or(self.told.take());
+        }
+    }
+
+    /// The path that it told last, if it tells any.
+    fn end(mut self) -> Option<String> {
+        self.finish();
+        self.told.take()
     }
 }
 

@@ -44,6 +44,8 @@ impl Template {
         if left == Left::ByStop {
             assert_eq!(appliance.end(), Some(0), "{}", appliance.log());
         }
+        // Made anew by each start, and large.
+        let _ = fs::remove_file(launch.data_dir.join("ballast"));
         Self { folder, cast }
     }
 
