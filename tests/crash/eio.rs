@@ -240,6 +240,6 @@ fn failing_calls_lose_nothing() {
     for ((names, outcome), runs) in &table {
         println!("| {names} | {outcome:?} | {runs} |");
     }
-    let wrong = table.keys().filter(|(_, outcome)| *outcome == Outcome::Wrong);
-    assert_eq!(wrong.count(), 0, "runs went wrong, as told above");
+    let wrong = table.keys().any(|(_, outcome)| *outcome == Outcome::Wrong);
+    assert!(!wrong, "runs went wrong, as told above");
 }

@@ -192,7 +192,10 @@ impl Rig {
 
     fn launch(&self) -> Launch {
         let mut launch = Launch::of(&self.place.path().join("data"));
-        launch.variables.clone_from(&self.variables);
+        // An appliance is set up as usual, so that there is something to lose.
+        if self.cast.is_some() {
+            launch.variables.clone_from(&self.variables);
+        }
         launch
     }
 

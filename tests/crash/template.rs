@@ -36,13 +36,12 @@ impl Template {
         let address = appliance.address.clone();
         cast.work(&address, Who::Importing, dice, || {
             thread::park_timeout(Duration::from_millis(600));
-            if left == Left::ByKill {
-                appliance.kill();
-            }
         });
+        // Everybody has their answer, so that the ledger is sure of everything.
         assert_eq!(cast.problems(), Vec::<String>::new());
-        if left == Left::ByStop {
-            assert_eq!(appliance.end(), Some(0), "{}", appliance.log());
+        match left {
+            Left::ByStop => assert_eq!(appliance.end(), Some(0), "{}", appliance.log()),
+            Left::ByKill => appliance.kill(),
         }
         // Made anew by each start, and large.
         let _ = fs::remove_file(launch.data_dir.join("ballast"));
