@@ -9,6 +9,7 @@ mod erase;
 mod error;
 mod frame;
 mod gaps;
+mod length;
 mod model;
 mod read;
 mod recent;
