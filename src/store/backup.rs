@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
-use super::engine::{Engine as _, SledEngine};
 use super::files::{create_private, make_directory, rename, with_suffix};
 use super::place::{Identity, Place, check_format};
-use super::recovery::snapshots;
+use super::recovery::{make_engine, snapshots};
 use super::snapshot::{self, Snapshot, SnapshotHead};
 use super::table::{Schema, TreeName};
 use super::truth::Truth;
@@ -167,17 +167,13 @@ pub fn prepare_restore(
     snapshot::write(&base, &of_side, pairs, true, &|path| {
         check_snapshot(path, schema).and_then(|(_, copied)| report.same(&copied, path))
     })?;
-    let engine = SledEngine::open(&side.sled(), schema, true)?;
-    Truth {
+    let truth = Truth {
         base: Some(Snapshot::open(&base, schema)?),
         segments: Vec::new(),
         schema,
         number,
-    }
-    .load(&engine)?;
-    engine.prove(&std::sync::atomic::AtomicU64::new(0))?;
-    engine.sync()?;
-    drop(engine);
+    };
+    make_engine(&side.next_engine()?, &side, truth)?.prove(&AtomicU64::new(0))?;
     place.offer_side()?;
     Ok(Restored {
         head,

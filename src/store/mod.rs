@@ -34,6 +34,8 @@ mod verify;
 mod writer;
 
 #[cfg(test)]
+mod recovery_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -61,7 +63,7 @@ pub use verify::{Found, TableReport, TruthReport};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::core::{Core, OnDisk};
-use engine::{Fault, MemoryEngine};
+use engine::MemoryEngine;
 use keeper::Keeper;
 use log::{CommitLog, FullLog, NoLog, Segments};
 use place::{Identity, Place};
@@ -149,11 +151,10 @@ impl Store {
             identity
         };
         let space = Space::of(directory);
-        let fault = fault(&place, &options.on_failure);
         let recovered = Recovery {
             place: &place,
             schema: &schema,
-            fault: Arc::clone(&fault),
+            on_failure: Arc::clone(&options.on_failure),
             instance: identity.instance,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
@@ -182,6 +183,7 @@ impl Store {
             notes: options.notes,
         };
         let writable = log.is_some();
+        let on_failure = Arc::clone(&options.on_failure);
         let core = Core::new(schema, engine, options.on_failure, writable, Some(disk));
         if broken_chain {
             keeper::base_from_engine(&core, number, (options.clock)())?;
@@ -192,7 +194,7 @@ impl Store {
             None => Box::new(FullLog),
         };
         let store = Self::start(core, log, number, Arc::clone(&options.clock), Some(lock));
-        store.start_keeper(fault, options.backups);
+        store.start_keeper(on_failure, options.backups);
         Ok(store)
     }
 
@@ -238,12 +240,12 @@ impl Store {
         }))
     }
 
-    fn start_keeper(&self, fault: Fault, backups: Option<PathBuf>) {
+    fn start_keeper(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
         let (stop, stopped) = channel();
         let keeper = Keeper {
             core: Arc::downgrade(&self.0.core),
             writer: self.0.inbox.clone(),
-            fault,
+            on_failure,
             backups,
             clock: Arc::clone(&self.0.clock),
         };
@@ -260,6 +262,17 @@ impl Store {
         E: From<StoreError> + Send + 'static,
         F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
     {
+        self.write_for(Need::Change, class, plan)
+    }
+
+    /// As [`Store::write`], for something that is refused earlier or later than other changes when
+    /// space runs out.
+    pub fn write_for<T, E, F>(&self, need: Need, class: Durability, plan: F) -> Commit<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
+    {
         let (sender, commit) = Commit::channel();
         // Kept outside of the job, so that a refusal can still be answered.
         let sender = Arc::new(Mutex::new(Some(sender)));
@@ -270,8 +283,13 @@ impl Store {
                 let _ = sender.send(result);
             }
         };
+        let core = Arc::clone(&self.0.core);
         let job = Box::new(move |mut txn: Txn<'_>| {
-            let result = plan(&mut txn);
+            let mut result = plan(&mut txn);
+            // Asked for here alone, so that a plan that changes nothing always has room.
+            if result.is_ok() && !txn.plan.is_empty() && !core.admits(need) {
+                result = Err(StoreError::Full.into());
+            }
             let plan = if result.is_ok() {
                 txn.plan
             } else {
@@ -391,23 +409,44 @@ impl Store {
         keeper::renew(&self.0.core, (self.0.clock)())
     }
 
+    /// Makes the engine anew beside the one that serves, and changes over: what the old one held on to
+    /// is free again. Says how many bytes the files took before and after.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], or that something is damaged.
+    pub fn compact(&self) -> Result<(u64, u64), StoreError> {
+        self.renew_base()?;
+        let core = Arc::clone(&self.0.core);
+        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
+        let next = disk.place.next_engine()?;
+        let begin = keeper::base_number(&core);
+        let made = keeper::with_truth(&core, begin, |truth| {
+            recovery::make_engine(&next, &disk.place, truth)
+        })?;
+        let before = files::size_of(&old.path);
+        let engine = recovery::guarded(made, &next, &core.failure.told());
+        self.between(move |writer| writer.change_engine(Arc::new(engine), begin))?;
+        std::fs::remove_dir_all(&old.path)?;
+        Ok((before, files::size_of(&next.path)))
+    }
+
     /// Whether there is room for something.
     ///
     /// # Errors
     /// [`StoreError::Full`].
     pub fn admits(&self, need: Need) -> Result<(), StoreError> {
-        let core = &self.0.core;
-        let room = match &core.disk {
-            Some(disk) => core.is_writable() && disk.space.admits(need),
-            None => true,
-        };
-        if room { Ok(()) } else { Err(StoreError::Full) }
+        if self.0.core.admits(need) {
+            Ok(())
+        } else {
+            Err(StoreError::Full)
+        }
     }
 
     /// Whether commits are taken; not while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.0.core.is_writable() && !self.0.core.tail.is_stalled()
+        self.0.core.is_writable()
     }
 
     /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.
@@ -458,9 +497,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<
 
 /// Brings the engine forward behind the log, until the store ends.
 fn apply(core: &Core) {
-    while let Some((number, plan)) = core.tail.take() {
-        match core.engine().apply(number, &plan) {
-            Ok(()) => core.tail.applied(),
+    while core.tail.wait() {
+        match core.apply_tail() {
+            Ok(()) => {}
             // The log has it. What the engine lacks stays readable in the tail.
             Err(StoreError::Full) => core.tail.stall(),
             Err(error) => {
@@ -470,16 +509,4 @@ fn apply(core: &Core) {
             }
         }
     }
-}
-
-/// What is done when the engine does what it must not: the next start does not open it.
-fn fault(place: &Place, on_failure: &OnFailure) -> Fault {
-    let (place, on_failure) = (place.clone(), Arc::clone(on_failure));
-    Arc::new(move |what| {
-        tracing::error!(what, "the engine has failed; the next start makes it anew");
-        if let Err(error) = place.suspect_because(what) {
-            tracing::error!(%error, "that could not be noted");
-        }
-        on_failure(&StoreError::Failed(what.to_owned()));
-    })
 }

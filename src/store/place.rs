@@ -3,7 +3,7 @@
 //! ```text
 //! lock        held by the one process that has the store open
 //! ballast     room that is given up when the disk is full
-//! store/      format, instance; sled/, log/, base/; `suspect` while sled must not be opened
+//! store/      format, instance; sled.N/, log/, base/
 //! restored/   a store that a backup was unpacked into, until the next start puts it into place
 //! aside/      what a recovery or a restore moved out of the way; nothing reads it
 //! ```
@@ -47,8 +47,36 @@ impl Place {
         self.data.join("store")
     }
 
-    pub(super) fn sled(&self) -> PathBuf {
-        self.store().join("sled")
+    /// The directory of the engine, the newest that is whole; and those that are not, or were replaced.
+    pub(super) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.store())? {
+            let path = entry?.path();
+            let number = path
+                .file_name()
+                .and_then(|name| name.to_str()?.strip_prefix("sled."))
+                .and_then(|number| number.parse().ok());
+            found.extend(number.map(|number| EngineDir { number, path }));
+        }
+        found.sort_by_key(|engine| engine.number);
+        let whole = found.iter().rposition(EngineDir::is_whole);
+        let current = whole.map(|at| found.remove(at));
+        Ok((current, found))
+    }
+
+    /// Where the next engine is made: nobody opens it before it is whole.
+    pub(super) fn next_engine(&self) -> Result<EngineDir, StoreError> {
+        let (current, others) = self.engines()?;
+        let last = others
+            .iter()
+            .chain(&current)
+            .map(|engine| engine.number)
+            .max();
+        let number = last.unwrap_or(0) + 1;
+        Ok(EngineDir {
+            number,
+            path: self.store().join(format!("sled.{number}")),
+        })
     }
 
     pub(super) fn log(&self) -> PathBuf {
@@ -139,38 +167,15 @@ impl Place {
         Ok(())
     }
 
-    /// Why sled must not be opened, if it must not.
-    pub(super) fn suspicion(&self) -> Option<String> {
-        fs::read_to_string(self.suspect()).ok()
-    }
-
-    /// Notes that sled must not be opened any more: it is made anew from base and log.
-    pub(super) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
-        Ok(replace(&self.suspect(), reason.as_bytes(), self.sync)?)
-    }
-
-    pub(super) fn trust_again(&self) -> Result<(), StoreError> {
-        match fs::remove_file(self.suspect()) {
-            Ok(()) => Ok(sync_directory(&self.store())?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn suspect(&self) -> PathBuf {
-        self.store().join("suspect")
-    }
-
     /// Moves something out of the way and keeps it, with one more of its kind.
-    pub(super) fn move_aside(&self, path: &Path) -> Result<PathBuf, StoreError> {
-        let moved = move_aside(path, &self.aside(), self.sync)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    pub(super) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
+        let moved = move_aside(path, &self.aside(), kind, self.sync)?;
         let mut of_kind = Vec::new();
         for entry in fs::read_dir(self.aside())? {
             let path = entry?.path();
             let number = path
                 .file_name()
-                .and_then(|found| found.to_str()?.strip_prefix(&*name)?.strip_prefix('.'))
+                .and_then(|found| found.to_str()?.strip_prefix(kind)?.strip_prefix('.'))
                 .and_then(|number| number.parse::<u32>().ok());
             of_kind.extend(number.map(|number| (number, path)));
         }
@@ -213,7 +218,7 @@ impl Place {
         if self.whole().exists() {
             // The mark went with the new store: what lies beside now is the old one.
             if side.store().exists() {
-                let moved = self.move_aside(&side.store())?;
+                let moved = self.move_aside(&side.store(), "store")?;
                 tracing::warn!(kept = %moved.display(), "a backup was restored");
             }
             fs::remove_file(self.whole())?;
@@ -227,6 +232,42 @@ impl Place {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
+    }
+}
+
+/// The directory of one engine. It is used once a mark says that everything is in it; another mark
+/// says that it must not be opened any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EngineDir {
+    number: u32,
+    pub(super) path: PathBuf,
+}
+
+impl EngineDir {
+    fn is_whole(&self) -> bool {
+        self.path.join("whole").exists()
+    }
+
+    pub(super) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
+        replace(&self.path.join("whole"), b"", sync)?;
+        if sync && let Some(store) = self.path.parent() {
+            sync_directory(store)?;
+        }
+        Ok(())
+    }
+
+    /// Why it must not be opened, if it must not.
+    pub(super) fn suspicion(&self) -> Option<String> {
+        let bytes = fs::read(self.path.join("suspect")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
+        Ok(replace(
+            &self.path.join("suspect"),
+            reason.as_bytes(),
+            true,
+        )?)
     }
 }
 
