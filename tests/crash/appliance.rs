@@ -16,6 +16,9 @@ use crate::line::{Address, Line};
 /// A start is ready within this time, whatever came before it; so says the promise.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
 
+/// How often a start is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// What limits and costs would otherwise keep the tests from their work.
 const SETTINGS: &[(&str, &str)] = &[
     ("PLAYGATE_ACCOUNTS_ARGON2_ITERATIONS", "1"),
@@ -42,6 +45,8 @@ pub struct Launch {
 /// How a start went.
 pub enum Started {
     Ready(Appliance),
+    /// It serves nothing but its reason, and waits for a person. It has been ended.
+    Waiting(String),
     /// It ended by itself: the exit code, if it was no signal, and what it said.
     Ended(Option<i32>, String),
     /// It neither became ready nor ended in time; it has been killed. What it said.
@@ -157,10 +162,18 @@ impl Starting {
             let _ = output.read_line(&mut first);
             let _ = told.send(first);
         });
-        let line = match line.recv_timeout(self.patience) {
-            Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Started::Hung(self.give_up()),
-            Err(RecvTimeoutError::Disconnected) => String::new(),
+        let line = loop {
+            match line.recv_timeout(LOOK_EVERY) {
+                Ok(line) => break line,
+                Err(RecvTimeoutError::Disconnected) => break String::new(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(reason) = maintenance(&self.ops) {
+                return Started::Waiting(format!("{reason}\n{}", self.give_up()));
+            }
+            if self.since.elapsed() >= self.patience {
+                return Started::Hung(self.give_up());
+            }
         };
         let Some((_, address)) = line.trim().rsplit_once("http://") else {
             // Its output has ended, so it is about to.
@@ -237,6 +250,15 @@ impl Drop for Appliance {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Why a server that is in maintenance is.
+fn maintenance(ops: &Path) -> Option<String> {
+    let answer = Line::probe(ops)?;
+    let reason = answer.json()["reasons"]["store"]
+        .as_str()
+        .map(str::to_owned);
+    reason.filter(|_| answer.status == 503)
 }
 
 /// Stops every thread of a process where it is.

@@ -19,8 +19,9 @@ use crate::template::{Left, Template, list};
 
 /// How long a failed call may go unanswered by the end of the process.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// How long the appliance works under strace.
-const WORK: Duration = Duration::from_millis(900);
+/// How long the appliance works under strace, and how much longer for each call that is let pass.
+const WORK: Duration = Duration::from_millis(800);
+const WORK_EACH: Duration = Duration::from_millis(8);
 /// The n-th calls that fail are up to this one.
 const NTH: u64 = 200;
 
@@ -32,13 +33,34 @@ struct Calls {
 }
 
 const CALLS: [Calls; 7] = [
-    Calls { names: "fdatasync,fsync", fatal: true },
-    Calls { names: "pwrite64", fatal: true },
-    Calls { names: "write", fatal: false },
-    Calls { names: "openat", fatal: false },
-    Calls { names: "rename,renameat,renameat2", fatal: false },
-    Calls { names: "ftruncate,fallocate", fatal: false },
-    Calls { names: "unlink,unlinkat", fatal: false },
+    Calls {
+        names: "fdatasync,fsync",
+        fatal: true,
+    },
+    Calls {
+        names: "pwrite64",
+        fatal: true,
+    },
+    Calls {
+        names: "write",
+        fatal: false,
+    },
+    Calls {
+        names: "openat",
+        fatal: false,
+    },
+    Calls {
+        names: "rename,renameat,renameat2",
+        fatal: false,
+    },
+    Calls {
+        names: "ftruncate,fallocate",
+        fatal: false,
+    },
+    Calls {
+        names: "unlink,unlinkat",
+        fatal: false,
+    },
 ];
 
 /// How a run under strace went.
@@ -50,7 +72,7 @@ enum Outcome {
     Harmless,
     /// It goes on; some requests were answered 503.
     Refused,
-    /// It did not start, and says why.
+    /// It did not start, or waits in maintenance, and says why.
     NotStarted,
     /// Exit code 5, with the reason.
     Exit5,
@@ -101,10 +123,14 @@ impl Trial<'_> {
         let mut cast = self.template.cast.clone();
         let mut told = Vec::new();
         let (outcome, log) = match launch.start() {
-            Started::Ready(appliance) => self.drive(appliance, &mut cast, &trace),
+            Started::Ready(appliance) => {
+                let time = WORK + WORK_EACH * u32::try_from(nth).unwrap();
+                self.drive(appliance, &mut cast, &trace, time)
+            }
             Started::Ended(Some(code), log) if code != 0 && log.contains("error: ") => {
                 (Outcome::NotStarted, log)
             }
+            Started::Waiting(log) => (Outcome::NotStarted, log),
             Started::Ended(code, log) => {
                 told.push(format!("ended at start with {code:?}"));
                 (Outcome::Wrong, log)
@@ -129,7 +155,7 @@ impl Trial<'_> {
                     told.push(format!("the next start: {}", tail(&appliance.log())));
                 }
             }
-            Started::Ended(_, log) | Started::Hung(log) => {
+            Started::Ended(_, log) | Started::Waiting(log) | Started::Hung(log) => {
                 told.push(format!("the next start fails: {}", tail(&log)));
             }
         }
@@ -163,6 +189,7 @@ impl Trial<'_> {
         mut appliance: Appliance,
         cast: &mut Cast,
         trace: &Path,
+        time: Duration,
     ) -> (Outcome, String) {
         let address = appliance.address.clone();
         let hit = || {
@@ -172,14 +199,17 @@ impl Trial<'_> {
         let mut ended = None;
         cast.work(&address, Who::Importing, &self.dice, || {
             let began = Instant::now();
-            while ended.is_none() && began.elapsed() < WORK {
+            while ended.is_none() && began.elapsed() < time {
                 ended = appliance.wait(Duration::from_millis(20));
             }
         });
         let serving = hit();
         if ended.is_none() && serving {
             // It may be on its way out.
-            if appliance.readiness().is_none_or(|(status, _)| status != 200) {
+            if appliance
+                .readiness()
+                .is_none_or(|(status, _)| status != 200)
+            {
                 ended = appliance.wait(END_WITHIN);
             }
         }

@@ -37,7 +37,7 @@ enum Outcome {
     Repaired,
     /// It is ready; what is missing is told, by the log or by `store verify`.
     Reported,
-    /// It does not start, or is not ready, and says why.
+    /// It does not start, or waits in maintenance, and says why.
     Refused,
     /// It ended by a signal or a panic.
     Crashed,
@@ -60,7 +60,10 @@ impl Outcome {
 fn harm(data: &Path, kind: Harm, dice: &mut Dice) -> (String, String) {
     let mut files = Vec::new();
     list(data, &mut files);
-    files.retain(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0));
+    files.retain(|path| {
+        path.metadata()
+            .is_ok_and(|meta| meta.is_file() && meta.len() > 0)
+    });
     files.sort_unstable();
     let path = pick(&files, dice);
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -95,7 +98,10 @@ fn pick<'a>(files: &'a [PathBuf], dice: &mut Dice) -> &'a PathBuf {
     if dice.once_in(2) {
         return &files[dice.index(files.len())];
     }
-    let sizes: Vec<u64> = files.iter().map(|path| path.metadata().unwrap().len()).collect();
+    let sizes: Vec<u64> = files
+        .iter()
+        .map(|path| path.metadata().unwrap().len())
+        .collect();
     let mut at = dice.below(sizes.iter().sum());
     let holds = |size: &u64| {
         let here = at < *size;
@@ -131,6 +137,7 @@ fn outcome(template: &Template, data: &Path, dice: &Dice) -> (Outcome, String) {
     for _ in 0..STARTS {
         let mut appliance = match launch.start() {
             Started::Ready(appliance) => appliance,
+            Started::Waiting(text) => return (Outcome::Refused, log + &text),
             Started::Hung(text) => return (Outcome::Hung, log + &text),
             Started::Ended(code, text) => {
                 log += &text;
@@ -183,7 +190,9 @@ fn part(file: &str) -> String {
         Some((_, kind)) => format!("*.{}", kind.trim_matches(digit)),
         None => name.to_owned(),
     };
-    format!("{folder}/{kind}").trim_start_matches('/').to_owned()
+    format!("{folder}/{kind}")
+        .trim_start_matches('/')
+        .to_owned()
 }
 
 #[test]

@@ -56,7 +56,12 @@ impl Scene {
         self.cast.work(&address, Who::Importing, &self.dice, || {
             thread::park_timeout(WORK);
         });
-        assert_eq!(self.cast.problems(), Vec::<String>::new(), "{}", self.running().log());
+        assert_eq!(
+            self.cast.problems(),
+            Vec::<String>::new(),
+            "{}",
+            self.running().log()
+        );
         self.cast.counts()
     }
 
@@ -64,11 +69,19 @@ impl Scene {
     fn reads_go_on(&self) {
         let line = &mut self.running().line();
         let headers = [("Service-AccessToken", self.cast.keys.partner.as_str())];
-        for target in ["/api/catalog/v1/livestreams", "/api/schedule/v1/broadcasts/live?livestreams=c0"] {
+        for target in [
+            "/api/catalog/v1/livestreams",
+            "/api/schedule/v1/broadcasts/live?livestreams=c0",
+        ] {
             let answer = line.ask("GET", target, &headers, &Value::Null).unwrap();
             assert_eq!(answer.status, 200, "{target}");
         }
-        for target in ["/admin/v1/users", "/admin/v1/operators", "/livez", "/metrics"] {
+        for target in [
+            "/admin/v1/users",
+            "/admin/v1/operators",
+            "/livez",
+            "/metrics",
+        ] {
             let answer = line.operate(&self.cast.keys.operator, "GET", target, &Value::Null);
             assert_eq!(answer.unwrap().status, 200, "{target}");
         }
@@ -80,7 +93,9 @@ impl Scene {
         let body = json!({});
         let target = "/admin/v1/users/office@example.com/grants/red";
         let target = format!("{target}?partner=rig");
-        let answer = line.operate(&self.cast.keys.operator, "PUT", &target, &body).unwrap();
+        let answer = line
+            .operate(&self.cast.keys.operator, "PUT", &target, &body)
+            .unwrap();
         crate::cast::told(&answer)
     }
 
@@ -92,7 +107,11 @@ impl Scene {
                 println!("writes are back after {} ms", since.elapsed().as_millis());
                 return;
             }
-            assert!(since.elapsed() < BACK_WITHIN, "{told}\n{}", self.running().log());
+            assert!(
+                since.elapsed() < BACK_WITHIN,
+                "{told}\n{}",
+                self.running().log()
+            );
             thread::park_timeout(Duration::from_millis(50));
         }
     }
@@ -134,7 +153,7 @@ fn ready(launch: &Launch) -> Appliance {
     match launch.start() {
         Started::Ready(appliance) => appliance,
         Started::Ended(code, log) => panic!("it ends with {code:?}: {log}"),
-        Started::Hung(log) => panic!("it is not ready: {log}"),
+        Started::Waiting(log) | Started::Hung(log) => panic!("it is not ready: {log}"),
     }
 }
 

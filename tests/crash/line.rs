@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -45,6 +45,16 @@ impl Line {
             public: None,
             ops: None,
         }
+    }
+
+    /// `/readyz`, of a server that may not be there.
+    pub fn probe(ops: &Path) -> Option<Answer> {
+        let stream = UnixStream::connect(ops).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut wire = Wire::over(stream);
+        wire.send(request("GET", "/readyz", &[], ""))
+            .heard("GET")
+            .ok()?
     }
 
     /// A request to the partner interface.

@@ -5,10 +5,13 @@
 //! | module | owns |
 //! | --- | --- |
 //! | `rig` | one appliance, its place and its ledger; a round of work, a blow, and what is there after it |
+//! | `tally` | the outcomes of rounds, as a table |
 //! | `cast` | who works on the appliance, and keeps the ledger of what was answered |
 //! | `fact` | what a thing may be after a blow, given what was answered when |
 //! | `appliance`, `line` | the process; the connections to it |
 //! | `disk` | file systems of our own, to be cut off, filled up, and made read-only |
+//! | `orders` | a command that is given meanwhile |
+//! | `template` | a data directory and its ledger, to be copied and harmed |
 //! | `dice` | the seed, how many rounds, and how a test is skipped |
 //! | the others | one kind of blow each: the tests |
 //!
@@ -34,8 +37,11 @@ mod flips;
 mod full;
 mod kills;
 mod line;
+mod order;
+mod orders;
 mod rig;
 mod soak;
+mod tally;
 mod template;
 #[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../it/wire.rs"]

@@ -1,13 +1,10 @@
 //! One appliance, its place and its ledger: a round of work, a blow in the midst of it, a start, and
 //! the comparison of what is there with what was answered.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::appliance::{Appliance, Launch, Started, freeze};
@@ -15,6 +12,8 @@ use crate::cast::{Cast, Who};
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::fact::Survival;
+use crate::orders::Orders;
+use crate::tally::Tally;
 
 /// After so many rounds a new appliance takes the place of the old one.
 const LIFE: u32 = 16;
@@ -70,59 +69,6 @@ impl Place {
             Self::Folder(folder) => folder.path(),
             Self::Disk(disk) => disk.path(),
         }
-    }
-}
-
-/// What came of the rounds of one phase.
-#[derive(Default)]
-struct Row {
-    rounds: u32,
-    answered: u64,
-    lost: u32,
-    wrong: u32,
-    failed_starts: u32,
-    slowest: Duration,
-}
-
-/// The outcomes of all rounds, printed as a table.
-#[derive(Default)]
-pub struct Tally {
-    rows: BTreeMap<Phase, Row>,
-    bad_rounds: u32,
-}
-
-impl Tally {
-    pub fn rounds(&self) -> u64 {
-        self.rows.values().map(|row| u64::from(row.rounds)).sum()
-    }
-
-    pub fn losses(&self) -> u32 {
-        let bad = |row: &Row| row.lost + row.failed_starts;
-        self.rows.values().map(bad).sum()
-    }
-
-    pub fn print(&self, title: &str) {
-        println!("{title}\n| phase | rounds | answered | lost | wrong | failed starts | slowest start ms |");
-        println!("| --- | --- | --- | --- | --- | --- | --- |");
-        for (phase, row) in &self.rows {
-            let Row {
-                rounds,
-                answered,
-                lost,
-                wrong,
-                failed_starts,
-                slowest,
-            } = row;
-            let slowest = slowest.as_millis();
-            println!(
-                "| {phase:?} | {rounds} | {answered} | {lost} | {wrong} | {failed_starts} | {slowest} |"
-            );
-        }
-    }
-
-    /// Fails unless every round went as promised.
-    pub fn assert_clean(&self) {
-        assert!(self.bad_rounds == 0, "{} rounds went wrong, as told above", self.bad_rounds);
     }
 }
 
@@ -229,18 +175,10 @@ impl Rig {
 
     fn enter(&mut self, phase: Phase, slowest: Duration, problems: &[String]) {
         let answered = self.cast.as_mut().map_or(0, |cast| cast.counts().0);
-        let row = self.tally.rows.entry(phase).or_default();
-        row.rounds += 1;
-        row.answered += answered;
-        row.slowest = row.slowest.max(slowest);
-        let any = |kind: &str| u32::from(problems.iter().any(|text| text.starts_with(kind)));
-        row.lost += any("lost");
-        row.wrong += any("wrong");
-        row.failed_starts += any("failed start");
         for problem in problems {
             println!("{} round {} {phase:?}: {problem}", self.name, self.nth);
         }
-        self.tally.bad_rounds += u32::from(!problems.is_empty());
+        self.tally.enter(phase, answered, slowest, problems);
         if self.nth.is_multiple_of(100) {
             self.tally.print(&format!("{}: so far", self.name));
         }
@@ -280,7 +218,9 @@ impl Rig {
             _ => Who::Usual,
         };
         cast.work(&address, who, dice, || {
-            let mut orders = phase.command().map(|command| Orders::give(&launch, command));
+            let mut orders = phase
+                .command()
+                .map(|command| Orders::give(&launch, command));
             match &mut orders {
                 Some(orders) => orders.repeat(first),
                 None => thread::park_timeout(first),
@@ -330,7 +270,12 @@ impl Rig {
             Started::Ended(code, log) => {
                 return vec![format!("failed start: exit code {code:?}\n{}", tail(&log))];
             }
-            Started::Hung(log) => return vec![format!("failed start: not in time\n{}", tail(&log))],
+            Started::Waiting(log) => {
+                return vec![format!("failed start: in maintenance\n{}", tail(&log))];
+            }
+            Started::Hung(log) => {
+                return vec![format!("failed start: not in time\n{}", tail(&log))];
+            }
         };
         self.start_time = appliance.ready_in;
         let mut problems = Vec::new();
@@ -372,7 +317,7 @@ impl Rig {
         if self.on_disk {
             // Of the control a loss is expected.
             let kept = !problems.is_empty() && self.variables.is_empty();
-            if let (Place::Disk(disk), true) = (&self.place, kept && self.tally.bad_rounds == 1) {
+            if let (Place::Disk(disk), true) = (&self.place, kept && self.tally.bad_rounds() == 1) {
                 let name = format!("{}-round-{}.img", self.name, self.nth);
                 disk.keep(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
             }
@@ -380,55 +325,6 @@ impl Rig {
         } else {
             self.place = Place::Folder(tempfile::tempdir().unwrap());
         }
-    }
-}
-
-/// A command that is given again and again.
-struct Orders {
-    command: Command,
-    running: Option<Child>,
-    /// What it told last.
-    told: Option<String>,
-}
-
-impl Orders {
-    fn give(launch: &Launch, arguments: &[&str]) -> Self {
-        let mut command = launch.order();
-        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
-        Self {
-            command,
-            running: None,
-            told: None,
-        }
-    }
-
-    fn repeat(&mut self, time: Duration) {
-        let began = Instant::now();
-        while began.elapsed() < time {
-            let command = &mut self.command;
-            let running = self.running.get_or_insert_with(|| command.spawn().unwrap());
-            if running.try_wait().unwrap().is_some() {
-                self.finish();
-            }
-            thread::park_timeout(Duration::from_millis(10));
-        }
-    }
-
-    fn finish(&mut self) {
-        let Some(running) = self.running.take() else {
-            return;
-        };
-        let output = running.wait_with_output().unwrap();
-        if output.status.success() {
-            let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            self.told = json["path"].as_str().map(str::to_owned).or(self.told.take());
-        }
-    }
-
-    /// The path that it told last, if it tells any.
-    fn end(mut self) -> Option<String> {
-        self.finish();
-        self.told.take()
     }
 }
 

@@ -41,7 +41,11 @@ fn resident(pid: u32) -> u64 {
 
 /// One line: the time, memory, and each part of the disk in MiB.
 fn line(began: Instant, pid: u32, data: &Path) -> String {
-    let mut parts: Vec<PathBuf> = fs::read_dir(data).unwrap().flatten().map(|e| e.path()).collect();
+    let mut parts: Vec<PathBuf> = fs::read_dir(data)
+        .unwrap()
+        .flatten()
+        .map(|e| e.path())
+        .collect();
     parts.sort_unstable();
     let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
     let shown = |path: &PathBuf| (name(path), size(path));
@@ -92,7 +96,9 @@ fn an_hour_of_mixed_load() {
     });
     println!("{}", line(began, pid, &data));
     println!("{} requests were done", cast.counts().0);
-    let told = appliance.line().operate(&token, "POST", "/admin/v1/store/verify", &Value::Null);
+    let told = appliance
+        .line()
+        .operate(&token, "POST", "/admin/v1/store/verify", &Value::Null);
     let tables = told.unwrap().json();
     let records = tables["tables"].as_array().into_iter().flatten();
     let records: i64 = records.filter_map(|table| table["records"].as_i64()).sum();

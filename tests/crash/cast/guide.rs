@@ -76,7 +76,8 @@ impl Guide {
         let whole = usize::try_from(DAY / LENGTH).unwrap();
         let least = if day == DAYS - 1 { whole / 2 } else { whole };
         if sizes.len() != LIVESTREAMS || sizes.iter().any(|size| *size < least) {
-            self.diary.lost(&format!("a day of the guide has {sizes:?} broadcasts"));
+            self.diary
+                .lost(&format!("a day of the guide has {sizes:?} broadcasts"));
             return Ok(None);
         }
         let all = lists.into_iter().flatten();
@@ -96,12 +97,7 @@ impl Actor for Guide {
         Ok(())
     }
 
-    fn check(
-        &mut self,
-        line: &mut Line,
-        survival: &Survival,
-        _: &mut Dice,
-    ) -> Result<(), Silence> {
+    fn check(&mut self, line: &mut Line, survival: &Survival, _: &mut Dice) -> Result<(), Silence> {
         let mut versions = BTreeSet::new();
         for day in 0..DAYS {
             let Some(titles) = self.day(line, day)? else {
@@ -114,7 +110,9 @@ impl Actor for Guide {
                 let judged = self.version.judge("the guide", version, survival);
                 self.diary.judged(judged);
             }
-            _ => self.diary.lost(&format!("a guide of the versions {versions:?}")),
+            _ => self
+                .diary
+                .lost(&format!("a guide of the versions {versions:?}")),
         }
         Ok(())
     }

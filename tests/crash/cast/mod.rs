@@ -19,6 +19,11 @@ use crate::fact::{Fact, Survival};
 use crate::line::{Address, Heard, Line, Silence};
 use crate::wire::Answer;
 
+pub use player::headers as play_headers;
+
+/// The password of those who never change it.
+pub const PASSWORD: &str = "a long way to go";
+
 /// What the actors play.
 const CATALOGUE: &str = r#"
 [[asset]]
@@ -183,9 +188,7 @@ impl Cast {
             return Err(told_whole(&imported));
         }
         let mut guide = guide::Guide::new(&keys);
-        guide
-            .act(line, &mut Dice::of_nothing())
-            .map_err(gone)?;
+        guide.act(line, &mut Dice::of_nothing()).map_err(gone)?;
         let durable: Vec<Box<dyn Actor>> = vec![
             Box::new(people::People::new(&keys, 1)),
             Box::new(people::People::new(&keys, 2)),
@@ -205,13 +208,7 @@ impl Cast {
 
     /// Lets everybody work until nobody hears an answer any more, or `meanwhile` is over and wants
     /// no more work.
-    pub fn work(
-        &mut self,
-        address: &Address,
-        who: Who,
-        dice: &Dice,
-        meanwhile: impl FnOnce(),
-    ) {
+    pub fn work(&mut self, address: &Address, who: Who, dice: &Dice, meanwhile: impl FnOnce()) {
         let enough = AtomicBool::new(false);
         thread::scope(|scope| {
             for (nth, actor) in self.everybody(who).enumerate() {
@@ -281,12 +278,13 @@ impl Cast {
 
     /// How many requests were done, and how many were answered 503, since the last time.
     pub fn counts(&mut self) -> (u64, u64) {
-        self.everybody(Who::Importing).fold((0, 0), |(done, unavailable), actor| {
-            let diary = actor.diary();
-            let counted = (done + diary.done, unavailable + diary.unavailable);
-            (diary.done, diary.unavailable) = (0, 0);
-            counted
-        })
+        self.everybody(Who::Importing)
+            .fold((0, 0), |(done, unavailable), actor| {
+                let diary = actor.diary();
+                let counted = (done + diary.done, unavailable + diary.unavailable);
+                (diary.done, diary.unavailable) = (0, 0);
+                counted
+            })
     }
 }
 
@@ -308,16 +306,16 @@ fn pause(dice: &mut Dice) {
 
 /// The requests of an actor that is somebody's client.
 #[derive(Clone)]
-struct Client {
+pub struct Client {
     keys: Keys,
     user: String,
-    id: String,
+    pub id: String,
 }
 
 impl Client {
     /// A new user.
-    fn sign_up(keys: &Keys, line: &mut Line, email: &str) -> Result<Self, Silence> {
-        let body = json!({"identity": email, "accessKey": "a long way to go"});
+    pub fn sign_up(keys: &Keys, line: &mut Line, email: &str) -> Result<Self, Silence> {
+        let body = json!({"identity": email, "accessKey": PASSWORD});
         let headers = [("Service-AccessToken", keys.partner.as_str())];
         let answer = line.ask("PUT", "/api/login/v2/auth/email", &headers, &body)?;
         assert_eq!(answer.status, 200, "{}", told_whole(&answer));
@@ -330,7 +328,7 @@ impl Client {
         })
     }
 
-    fn ask(
+    pub fn ask(
         &self,
         line: &mut Line,
         method: &str,

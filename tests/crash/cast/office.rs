@@ -131,7 +131,9 @@ impl Office {
                     }
                     (None, _) => {
                         let names = listed.as_array().into_iter().flatten();
-                        names.into_iter().any(|entry| entry["name"] == key.name.as_str())
+                        names
+                            .into_iter()
+                            .any(|entry| entry["name"] == key.name.as_str())
                     }
                 };
                 let what = format!("the key {}", key.name);
@@ -181,17 +183,13 @@ impl Actor for Office {
         }
     }
 
-    fn check(
-        &mut self,
-        line: &mut Line,
-        survival: &Survival,
-        _: &mut Dice,
-    ) -> Result<(), Silence> {
+    fn check(&mut self, line: &mut Line, survival: &Survival, _: &mut Dice) -> Result<(), Silence> {
         self.check_keys(line, survival)?;
         let target = format!("users/{}/grants", self.user.id);
         let answer = self.operate(line, "GET", &target, &Value::Null)?;
         if answer.status != 200 {
-            self.diary.lost(&format!("a user's grants: {}", told(&answer)));
+            self.diary
+                .lost(&format!("a user's grants: {}", told(&answer)));
             return Ok(());
         }
         let json = answer.json();

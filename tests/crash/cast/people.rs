@@ -114,7 +114,9 @@ impl People {
         {
             let json = answer.json();
             person.id = json["userId"].as_str().unwrap().to_owned();
-            account.tokens.insert(json["token"].as_str().unwrap().to_owned());
+            account
+                .tokens
+                .insert(json["token"].as_str().unwrap().to_owned());
             person.account.refused();
             person.account.ask(Some(account));
         }
@@ -156,7 +158,9 @@ impl People {
         let body = json!({"identity": person.email, "accessKey": account.password});
         let answer = self.public(line, "POST", &body)?;
         if let Some(answer) = self.diary.sort("login", answer) {
-            account.tokens.insert(answer.json()["token"].as_str().unwrap().to_owned());
+            account
+                .tokens
+                .insert(answer.json()["token"].as_str().unwrap().to_owned());
             let fact = &mut self.people[at].account;
             fact.ask(Some(account));
             fact.done();
@@ -252,7 +256,9 @@ impl Actor for People {
         let usable: Vec<usize> = (0..self.people.len())
             .filter(|at| {
                 let account = self.people[*at].account.now();
-                account.as_ref().is_some_and(|account| !account.tokens.is_empty())
+                account
+                    .as_ref()
+                    .is_some_and(|account| !account.tokens.is_empty())
             })
             .collect();
         if usable.len() < 3 || (self.people.len() < PEOPLE && dice.once_in(3)) {
@@ -308,10 +314,13 @@ impl Actor for People {
             let tokens = tokens.unwrap_or_default();
             let all = possible.iter().flatten().flat_map(|state| &state.tokens);
             let gone: BTreeSet<&String> = all.filter(|token| !tokens.contains(*token)).collect();
-            let gone = gone.into_iter().map(|token| (person.id.clone(), token.clone()));
+            let gone = gone
+                .into_iter()
+                .map(|token| (person.id.clone(), token.clone()));
             self.ended.extend(gone);
             let what = format!("the account of {}", person.email);
-            self.diary.judged(person.account.judge(&what, seen, survival));
+            self.diary
+                .judged(person.account.judge(&what, seen, survival));
             person.touched = false;
             if person.account.now().is_some() {
                 self.people.push(person);
@@ -322,13 +331,17 @@ impl Actor for People {
         for (id, token) in self.ended.clone() {
             let read = self.own(line, (&id, &token), "GET", "", &Value::Null)?;
             if read.status != 401 {
-                self.diary.lost(&format!("the end of a token: {}", told(&read)));
+                self.diary
+                    .lost(&format!("the end of a token: {}", told(&read)));
             }
         }
         // Those who have no token left get one.
         for at in 0..self.people.len() {
             let account = self.people[at].account.now();
-            if account.as_ref().is_some_and(|account| account.tokens.is_empty()) {
+            if account
+                .as_ref()
+                .is_some_and(|account| account.tokens.is_empty())
+            {
                 self.log_in(line, at)?;
             }
         }

@@ -49,7 +49,9 @@ impl Player {
         self.running.ask(None);
         let headers = headers(&entitlement);
         let target = "/api/playback/v2/preflight/asset/clear";
-        let answer = self.user.ask(line, "POST", target, &headers, &Value::Null)?;
+        let answer = self
+            .user
+            .ask(line, "POST", target, &headers, &Value::Null)?;
         if answer.status == 200 {
             self.running.refused();
             self.running.ask(Some(self.sessions.len()));
@@ -66,7 +68,11 @@ impl Player {
 
     fn beat(&mut self, line: &mut Line, at: usize) -> Result<String, Silence> {
         let session = &self.sessions[at];
-        let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs().to_string();
+        let now = std::time::UNIX_EPOCH
+            .elapsed()
+            .unwrap()
+            .as_secs()
+            .to_string();
         let mut headers = headers(&session.entitlement);
         headers.extend([
             ("Service-Play-Session", session.id.as_str()),
@@ -75,20 +81,26 @@ impl Player {
             ("Service-Play-ResolutionWidth", "1280"),
             ("Service-Play-ResolutionHeight", "720"),
         ]);
-        let answer = self.user.ask(line, "POST", HEARTBEAT, &headers, &Value::Null)?;
+        let answer = self
+            .user
+            .ask(line, "POST", HEARTBEAT, &headers, &Value::Null)?;
         Ok(told(&answer))
     }
 
     fn stop(&mut self, line: &mut Line, at: usize) -> Result<(), Silence> {
         self.running.ask(None);
         let headers = [("Service-Play-Session", self.sessions[at].id.as_str())];
-        let answer = self.user.ask(line, "DELETE", HEARTBEAT, &headers, &Value::Null)?;
-        self.diary.settle("an end of play", &mut self.running, answer);
+        let answer = self
+            .user
+            .ask(line, "DELETE", HEARTBEAT, &headers, &Value::Null)?;
+        self.diary
+            .settle("an end of play", &mut self.running, answer);
         Ok(())
     }
 }
 
-fn headers(entitlement: &str) -> Vec<(&'static str, &str)> {
+/// The usual headers of a preflight.
+pub fn headers(entitlement: &str) -> Vec<(&'static str, &str)> {
     vec![
         ("Service-Play-DRM", "none"),
         ("Service-Play-Protocol", "hls"),
@@ -115,12 +127,7 @@ impl Actor for Player {
         }
     }
 
-    fn check(
-        &mut self,
-        line: &mut Line,
-        survival: &Survival,
-        _: &mut Dice,
-    ) -> Result<(), Silence> {
+    fn check(&mut self, line: &mut Line, survival: &Survival, _: &mut Dice) -> Result<(), Silence> {
         let mut running = None;
         for at in 0..self.sessions.len() {
             let known = survival.keeps(self.sessions[at].began);
@@ -134,7 +141,10 @@ impl Actor for Player {
         let judged = self.running.judge("the running session", running, survival);
         self.diary.judged(judged);
         // What was ended before is not asked for again.
-        self.sessions = running.map(|at| self.sessions[at].clone()).into_iter().collect();
+        self.sessions = running
+            .map(|at| self.sessions[at].clone())
+            .into_iter()
+            .collect();
         self.running.seen(running.map(|_| 0));
         Ok(())
     }

@@ -53,7 +53,9 @@ impl Reporter {
             })
         };
         let batch: Vec<Value> = (first..first + BATCH).map(event).collect();
-        let answer = self.user.ask(line, "POST", EVENTS, &[], &Value::from(batch))?;
+        let answer = self
+            .user
+            .ask(line, "POST", EVENTS, &[], &Value::from(batch))?;
         let Some(answer) = self.diary.sort("telemetry", answer) else {
             return Ok(None);
         };
@@ -93,7 +95,9 @@ impl Actor for Reporter {
         self.recent.push((first, None));
         match self.send(line, first)? {
             Some((BATCH, 0)) => self.recent.last_mut().unwrap().1 = Some(Instant::now()),
-            Some(other) => self.diary.wrong(&format!("new events are counted {other:?}")),
+            Some(other) => self
+                .diary
+                .wrong(&format!("new events are counted {other:?}")),
             // Not taken, so that it comes again.
             None => {
                 self.next = first;
@@ -117,12 +121,16 @@ impl Actor for Reporter {
         let of = |sequence| found.get(&sequence).copied().unwrap_or(0);
         for (sequence, times) in &found {
             if *times > 1 || !(0..self.next).contains(sequence) {
-                self.diary.wrong(&format!("event {sequence} is kept {times} times"));
+                self.diary
+                    .wrong(&format!("event {sequence} is kept {times} times"));
             }
         }
-        let missing = (0..self.proven).filter(|sequence| of(*sequence) == 0).count();
+        let missing = (0..self.proven)
+            .filter(|sequence| of(*sequence) == 0)
+            .count();
         if all && missing > 0 {
-            self.diary.lost(&format!("{missing} events that were there before"));
+            self.diary
+                .lost(&format!("{missing} events that were there before"));
         }
         for (first, answered) in std::mem::take(&mut self.recent) {
             let kept: u32 = (first..first + BATCH).map(|n| of(n).min(1)).sum();
@@ -136,7 +144,9 @@ impl Actor for Reporter {
             }
             // The player sends again what it is not sure of; what is there is known.
             match self.send(line, first)? {
-                Some((accepted, known)) if known == i64::from(kept) && accepted + known == BATCH => {
+                Some((accepted, known))
+                    if known == i64::from(kept) && accepted + known == BATCH =>
+                {
                     if accepted > 0 {
                         self.recent.push((first, Some(Instant::now())));
                     }
