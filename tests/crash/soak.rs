@@ -39,22 +39,24 @@ fn resident(pid: u32) -> u64 {
     number.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// One line: the time, memory, and each part of the disk in MiB.
+/// One line: the time, memory, and each part of the disk in MiB; the store's parts by themselves.
 fn line(began: Instant, pid: u32, data: &Path) -> String {
-    let mut parts: Vec<PathBuf> = fs::read_dir(data)
-        .unwrap()
-        .flatten()
-        .map(|e| e.path())
-        .collect();
-    parts.sort_unstable();
-    let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
-    let shown = |path: &PathBuf| (name(path), size(path));
-    let sizes: Vec<String> = parts
-        .iter()
-        .map(shown)
-        .filter(|(_, bytes)| *bytes >= 1 << 16)
-        .map(|(name, bytes)| format!("{name} {:.1}", bytes as f64 / f64::from(1 << 20)))
-        .collect();
+    let below = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort_unstable();
+        paths
+    };
+    let mut parts = below(data);
+    parts.retain(|path| !path.ends_with("store"));
+    parts.extend(below(&data.join("store")));
+    let shown = |path: &PathBuf| {
+        let name = path.strip_prefix(data).unwrap().display();
+        let size = size(path);
+        let text = format!("{name} {:.1}", size as f64 / f64::from(1 << 20));
+        (size >= 1 << 16).then_some(text)
+    };
+    let sizes: Vec<String> = parts.iter().filter_map(shown).collect();
     format!(
         "{:4} s: RSS {} MiB; MiB on the disk: {}",
         began.elapsed().as_secs(),
