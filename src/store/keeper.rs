@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use super::StoreError;
 use super::core::{Core, OnDisk};
 use super::log::{FileLog, Segment, Survey};
 use super::recovery::{Recovered, Recovery};
 use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
 use super::truth::Truth;
 use super::writer::Message;
-use super::{FORMAT, StoreError};
 
 /// How often the disk is looked at.
 const TICK: Duration = Duration::from_millis(500);
@@ -312,11 +312,12 @@ pub(super) fn put_base(
 /// What a snapshot of this store says of itself.
 pub(super) fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
     SnapshotHead {
-        format: FORMAT,
+        format: disk.identity.reached,
         instance: disk.identity.instance,
         number,
         created: now,
-        notes: disk.notes.iter().cloned().collect(),
+        records: None,
+        notes: (disk.notes)(),
     }
 }
 

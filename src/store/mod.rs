@@ -22,8 +22,10 @@ mod log;
 mod mirror;
 mod place;
 mod plan;
+mod portable;
 mod record;
 mod recovery;
+mod salvage;
 mod snapshot;
 mod space;
 mod table;
@@ -34,12 +36,15 @@ mod verify;
 mod writer;
 
 #[cfg(test)]
+mod leaving_tests;
+#[cfg(test)]
 mod recovery_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
@@ -47,19 +52,23 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::core::{OnFailure, Prove};
-pub use backup::{Backup, Restored, check_snapshot, list_backups, prepare_restore};
+pub use self::core::{Notes, OnFailure, Prove};
+pub use backup::{
+    Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
+};
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
+pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, read as read_record};
+pub use salvage::{Salvaged, salvage};
 pub use snapshot::SnapshotHead;
 pub use space::Need;
-pub use table::{Entries, Index, PrimaryKey, Schema, Table, TreeName};
+pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
-pub use verify::{Found, TableReport, TruthReport};
+pub use verify::{Found, SnapshotReport, TableReport, TruthReport};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::core::{Core, OnDisk};
@@ -69,11 +78,9 @@ use log::{CommitLog, FullLog, NoLog, Segments};
 use place::{Identity, Place};
 use plan::Plan;
 use recovery::{Recovered, Recovery};
+use snapshot::Snapshot;
 use space::Space;
 use writer::{Message, Outcome, Writer};
-
-/// The format of the data directory that this version writes.
-pub const FORMAT: u32 = 1;
 
 /// How many commits may wait; more are refused at once.
 const QUEUE: usize = 8_192;
@@ -93,7 +100,7 @@ pub struct Options {
     /// The name that a new store gets: random, so that no two are the same.
     pub instance: [u8; 16],
     /// What is noted in each snapshot.
-    pub notes: Vec<(String, String)>,
+    pub notes: Notes,
     /// Says whether a snapshot that was just written is good; by default it is read in this process.
     pub prove: Option<Prove>,
     /// Where backups lie: the base is taken from there when it is gone.
@@ -107,7 +114,7 @@ impl Default for Options {
             on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
             clock: Arc::new(|| 0),
             instance: [0; 16],
-            notes: Vec::new(),
+            notes: Arc::new(BTreeMap::new),
             prove: None,
             backups: None,
         }
@@ -129,22 +136,37 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens or makes the store in a directory, and brings the engine forward to the end of the log.
+    /// Opens or makes the store in a directory, and brings it forward: the engine to the end of the
+    /// log, and the tables to the format of the schema, after a backup.
     ///
     /// # Errors
     /// [`StoreError::InUse`], [`StoreError::Newer`], or what is wrong with the files and could not be
     /// mended.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
+        let store = Self::open_as_it_is(directory, schema.clone(), options.clone())?;
+        if store.upgrade(&options)? {
+            drop(store);
+            return Self::open_as_it_is(directory, schema, options);
+        }
+        Ok(store)
+    }
+
+    fn open_as_it_is(
+        directory: &Path,
+        schema: Schema,
+        options: Options,
+    ) -> Result<Self, StoreError> {
         let place = Place::of(directory, options.sync);
         let lock = place.lock()?;
         place.take_side()?;
         let identity = if place.exists() {
             let identity = place.identity()?;
-            place::check_format(identity.format)?;
+            place::check_format(identity.format, schema.format())?;
             identity
         } else {
             let identity = Identity {
-                format: FORMAT,
+                format: schema.format(),
+                reached: schema.format(),
                 instance: options.instance,
             };
             place.identify(identity)?;
@@ -196,6 +218,33 @@ impl Store {
         let store = Self::start(core, log, number, Arc::clone(&options.clock), Some(lock));
         store.start_keeper(on_failure, options.backups);
         Ok(store)
+    }
+
+    /// Takes the steps that lead to the format of the schema; says whether there were any. From the
+    /// first one on no older version opens the store, and the backup is its way back.
+    fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
+        let core = &self.0.core;
+        let Some(disk) = &core.disk else {
+            return Ok(false);
+        };
+        let (place, mut identity) = (&disk.place, disk.identity);
+        let format = core.schema.format();
+        if identity.reached >= format {
+            return Ok(false);
+        }
+        if identity.format < format {
+            let aside = place.aside();
+            let backup = self.back_up(options.backups.as_deref().unwrap_or(&aside))?;
+            tracing::info!(backup = %backup.path.display(), format, "the store is upgraded");
+            identity.format = format;
+            place.identify(identity)?;
+        }
+        for (to, step) in core.schema.steps_from(identity.reached) {
+            step(self)?;
+            identity.reached = to;
+            place.identify(identity)?;
+        }
+        Ok(true)
     }
 
     /// A store that is gone with its last handle: for tests.
@@ -429,6 +478,44 @@ impl Store {
         self.between(move |writer| writer.change_engine(Arc::new(engine), begin))?;
         std::fs::remove_dir_all(&old.path)?;
         Ok((before, files::size_of(&next.path)))
+    }
+
+    /// Writes every record as a line of text, as of one commit, while the store serves.
+    ///
+    /// # Errors
+    /// That it cannot be written, or that base or log is damaged.
+    pub fn export(&self, out: &mut dyn Write) -> Result<Exported, StoreError> {
+        let core = &self.0.core;
+        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let head = self.renew_base()?;
+        // Once it is open it may be replaced.
+        let pairs = Snapshot::open(&disk.base_path(head.number), &core.schema)?;
+        portable::write(pairs, &core.schema, disk.identity.instance, out)
+    }
+
+    /// Brings in the records of an export, and makes their indexes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`], or that it is no export; damaged lines are skipped and reported.
+    pub fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+        const BATCH: usize = 256 * 1024;
+        let schema = &self.0.core.schema;
+        let empty = self.read(|txn| {
+            let mut tables = schema.tables().iter();
+            tables.try_fold(true, |empty, table| {
+                Ok::<_, StoreError>(empty && txn.pairs(table.name, &[], None, 1)?.is_empty())
+            })
+        })?;
+        if !empty {
+            return Err(StoreError::NotEmpty);
+        }
+        portable::read(input, schema, BATCH, &mut |plan| {
+            self.write(Durability::Durable, move |txn| {
+                txn.plan = plan;
+                Ok::<_, StoreError>(())
+            })
+            .wait()
+        })
     }
 
     /// Whether there is room for something.

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use super::StoreError;
 use super::files::{make_directory, move_aside, replace, sync_directory};
-use super::{FORMAT, StoreError};
 
 /// How many things of one kind that were moved aside are kept; older ones go.
 const ASIDE_KEPT: usize = 2;
@@ -31,7 +31,10 @@ pub(super) struct Place {
 /// The format of a store and its name, which tells it from that of another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
+    /// The format that a version must know to open it.
     pub(super) format: u32,
+    /// The format that an upgrade has come to; the same as `format` when none is under way.
+    pub(super) reached: u32,
     pub(super) instance: [u8; 16],
 }
 
@@ -223,7 +226,11 @@ impl Place {
             }
             fs::remove_file(self.whole())?;
         }
-        self.clear_side()
+        match self.clear_side() {
+            // Nothing reads it, and a disk that cannot be written must not be in the way.
+            Err(StoreError::Full) => Ok(()),
+            other => other,
+        }
     }
 
     /// Removes what a restore has left that did not come to its end.
@@ -273,8 +280,9 @@ impl EngineDir {
 
 fn write(identity: Identity) -> String {
     let body = format!(
-        "format = {}\ninstance = {}\n",
+        "format = {}\nreached = {}\ninstance = {}\n",
         identity.format,
+        identity.reached,
         HEXLOWER.encode(&identity.instance)
     );
     format!("{body}sum = {:08x}\n", crc32fast::hash(body.as_bytes()))
@@ -286,21 +294,25 @@ fn parse(text: &str) -> Option<Identity> {
     if crc32fast::hash(body.as_bytes()) != sum {
         return None;
     }
-    let (format, instance) = body.split_once('\n')?;
-    let instance = instance.strip_prefix("instance = ")?.trim_end();
+    let value = |name: &str| {
+        body.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
+    };
     Some(Identity {
-        format: format.strip_prefix("format = ")?.parse().ok()?,
-        instance: HEXLOWER.decode(instance.as_bytes()).ok()?.try_into().ok()?,
+        format: value("format")?.parse().ok()?,
+        reached: value("reached")?.parse().ok()?,
+        instance: HEXLOWER
+            .decode(value("instance")?.as_bytes())
+            .ok()?
+            .try_into()
+            .ok()?,
     })
 }
 
 /// Refuses a store of a newer version.
-pub(super) const fn check_format(found: u32) -> Result<(), StoreError> {
-    if found > FORMAT {
-        return Err(StoreError::Newer {
-            found,
-            known: FORMAT,
-        });
+pub(super) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
+    if found > known {
+        return Err(StoreError::Newer { found, known });
     }
     Ok(())
 }
