@@ -17,6 +17,8 @@ const PHASES: &[Phase] = &[
     Phase::Start,
     Phase::Stop,
     Phase::AfterKill,
+    Phase::Backup,
+    Phase::Compact,
 ];
 
 /// How many cuts may pass without a loss where nothing is synced.

@@ -9,6 +9,8 @@ const PHASES: &[Phase] = &[
     Phase::Import,
     Phase::Start,
     Phase::Stop,
+    Phase::Backup,
+    Phase::Compact,
 ];
 
 #[test]

@@ -20,6 +20,8 @@ pub enum Silence {
     Gone,
     /// It holds the connection and says nothing.
     Hung,
+    /// What it says breaks off.
+    Broken(std::io::ErrorKind),
 }
 
 pub type Heard = Result<Answer, Silence>;
@@ -111,6 +113,6 @@ fn say<S: Read + Write>(
         }
         Ok(None) => Err(Silence::Gone),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Silence::Hung),
-        Err(_) => Err(Silence::Gone),
+        Err(error) => Err(Silence::Broken(error.kind())),
     }
 }

@@ -265,7 +265,7 @@ impl Rig {
     /// Starts, and compares. What is wrong.
     fn recover(&mut self, survival: &Survival, dice: &Dice) -> Vec<String> {
         let launch = self.launch();
-        let appliance = match launch.start() {
+        let mut appliance = match launch.start() {
             Started::Ready(appliance) => appliance,
             Started::Ended(code, log) => {
                 return vec![format!("failed start: exit code {code:?}\n{}", tail(&log))];
@@ -293,6 +293,9 @@ impl Rig {
                 Ok(cast) => self.cast = Some(cast),
                 Err(why) => problems.push(format!("wrong: set-up: {why}")),
             },
+        }
+        if let Some(code) = appliance.wait(Duration::ZERO) {
+            problems.push(format!("wrong: it ended by itself: {code:?}"));
         }
         if let Some(backup) = self.backup.take() {
             let output = launch.run(&["backup", "verify", &backup]);

@@ -37,6 +37,16 @@ impl Template {
         cast.work(&address, Who::Importing, dice, || {
             thread::park_timeout(Duration::from_millis(600));
         });
+        // Half of it in a base and a backup, half in the log since.
+        let made = launch.run(&["backup", "create"]);
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        cast.work(&address, Who::Importing, dice, || {
+            thread::park_timeout(Duration::from_millis(400));
+        });
         // Everybody has their answer, so that the ledger is sure of everything.
         assert_eq!(cast.problems(), Vec::<String>::new());
         match left {

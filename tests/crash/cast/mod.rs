@@ -219,7 +219,7 @@ impl Cast {
                     while !enough.load(Ordering::Relaxed) {
                         match actor.act(&mut line, &mut dice) {
                             Ok(()) => pause(&mut dice),
-                            Err(Silence::Gone) => return,
+                            Err(Silence::Gone | Silence::Broken(_)) => return,
                             Err(Silence::Hung) => {
                                 actor.diary().wrong("a request got no answer");
                                 return;
@@ -242,10 +242,10 @@ impl Cast {
                     let mut line = Line::to(address);
                     if let Err(silence) = actor.check(&mut line, survival, &mut dice) {
                         let what = match silence {
-                            Silence::Gone => "the process ended while it was read back",
-                            Silence::Hung => "hung: a read got no answer",
+                            Silence::Hung => "hung: a read got no answer".to_owned(),
+                            other => format!("no answer while it was read back: {other:?}"),
                         };
-                        actor.diary().wrong(what);
+                        actor.diary().wrong(&what);
                     }
                 });
             }

@@ -11,20 +11,29 @@ use crate::fact::Survival;
 use crate::line::{Line, Silence};
 
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
-const BATCH: i64 = 20;
+const LENGTH: i64 = 20;
 const MANY: i64 = 6_000;
+
+#[derive(Clone)]
+struct Batch {
+    first: i64,
+    /// When any of it was sent first, in Unix seconds: a kill can part a batch, and then its events
+    /// were received at two times.
+    sent: u64,
+    /// When it was answered.
+    answered: Option<Instant>,
+}
 
 #[derive(Clone)]
 pub struct Reporter {
     user: Client,
     next: i64,
-    /// Batches since they were last looked at: their first sequence number, and when they were
-    /// answered.
-    recent: Vec<(i64, Option<Instant>)>,
-    /// Every batch below this number was found after a blow.
+    /// Those since they were last looked at.
+    recent: Vec<Batch>,
+    /// Every event below this number was found after a blow.
     proven: i64,
-    /// When it was last looked at, in Unix seconds.
-    looked: u64,
+    /// Whether it was looked at before.
+    looked: bool,
     diary: Diary,
 }
 
@@ -35,7 +44,7 @@ impl Reporter {
             next: 0,
             recent: Vec::new(),
             proven: 0,
-            looked: 0,
+            looked: false,
             diary: Diary::default(),
         })
     }
@@ -52,7 +61,7 @@ impl Reporter {
                 "extra": {"filling": "x".repeat(300)},
             })
         };
-        let batch: Vec<Value> = (first..first + BATCH).map(event).collect();
+        let batch: Vec<Value> = (first..first + LENGTH).map(event).collect();
         let answer = self
             .user
             .ask(line, "POST", EVENTS, &[], &Value::from(batch))?;
@@ -91,10 +100,16 @@ impl Actor for Reporter {
             std::thread::park_timeout(std::time::Duration::from_millis(dice.below(20)));
         }
         let first = self.next;
-        self.next += BATCH;
-        self.recent.push((first, None));
+        self.next += LENGTH;
+        self.recent.push(Batch {
+            first,
+            sent: std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
+            answered: None,
+        });
         match self.send(line, first)? {
-            Some((BATCH, 0)) => self.recent.last_mut().unwrap().1 = Some(Instant::now()),
+            Some((LENGTH, 0)) => {
+                self.recent.last_mut().unwrap().answered = Some(Instant::now());
+            }
             Some(other) => self
                 .diary
                 .wrong(&format!("new events are counted {other:?}")),
@@ -114,9 +129,14 @@ impl Actor for Reporter {
         dice: &mut Dice,
     ) -> Result<(), Silence> {
         // Of many all only now and then: there are more with every round.
-        let all = self.looked == 0 || self.next < MANY || dice.once_in(8);
-        let from = if all { 0 } else { self.looked - 1 };
-        self.looked = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        let all = !self.looked || self.next < MANY || dice.once_in(8);
+        self.looked = true;
+        let oldest = self.recent.iter().map(|batch| batch.sent).min();
+        let from = if all {
+            0
+        } else {
+            oldest.unwrap_or(10_000_000_000) - 1
+        };
         let found = self.exported(line, from)?;
         let of = |sequence| found.get(&sequence).copied().unwrap_or(0);
         for (sequence, times) in &found {
@@ -132,23 +152,25 @@ impl Actor for Reporter {
             self.diary
                 .lost(&format!("{missing} events that were there before"));
         }
-        for (first, answered) in std::mem::take(&mut self.recent) {
-            let kept: u32 = (first..first + BATCH).map(|n| of(n).min(1)).sum();
-            let sure = answered.is_some_and(|at| survival.keeps(at));
-            if sure && i64::from(kept) < BATCH {
-                let text = format!("{} of the events from {first}", BATCH - i64::from(kept));
+        for batch in std::mem::take(&mut self.recent) {
+            let first = batch.first;
+            let kept: u32 = (first..first + LENGTH).map(|n| of(n).min(1)).sum();
+            let sure = batch.answered.is_some_and(|at| survival.keeps(at));
+            if sure && i64::from(kept) < LENGTH {
+                let text = format!("{} of the events from {first}", LENGTH - i64::from(kept));
                 self.diary.lost(&text);
             }
-            if i64::from(kept) == BATCH && !dice.once_in(4) {
+            if i64::from(kept) == LENGTH && !dice.once_in(4) {
                 continue;
             }
             // The player sends again what it is not sure of; what is there is known.
             match self.send(line, first)? {
                 Some((accepted, known))
-                    if known == i64::from(kept) && accepted + known == BATCH =>
+                    if known == i64::from(kept) && accepted + known == LENGTH =>
                 {
                     if accepted > 0 {
-                        self.recent.push((first, Some(Instant::now())));
+                        let answered = Some(Instant::now());
+                        self.recent.push(Batch { answered, ..batch });
                     }
                 }
                 other => {
@@ -157,7 +179,7 @@ impl Actor for Reporter {
                 }
             }
         }
-        self.proven = self.recent.first().map_or(self.next, |(first, _)| *first);
+        self.proven = self.recent.first().map_or(self.next, |batch| batch.first);
         Ok(())
     }
 
