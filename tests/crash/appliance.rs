@@ -168,7 +168,9 @@ impl Starting {
                 Err(RecvTimeoutError::Disconnected) => break String::new(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if let Some(reason) = maintenance(&self.ops) {
+            // A disk that is full has a reason not to be ready too, and serves all the same.
+            let waits = read_log(&self.side).contains("in maintenance");
+            if let Some(reason) = maintenance(&self.ops).filter(|_| waits) {
                 return Started::Waiting(format!("{reason}\n{}", self.give_up()));
             }
             if self.since.elapsed() >= self.patience {

@@ -11,8 +11,10 @@ use crate::appliance::Launch;
 pub struct Orders {
     command: Command,
     running: Option<Child>,
-    /// What it told last.
-    told: Option<String>,
+    /// How often it was done.
+    pub done: u64,
+    /// The path that it told last, if it tells any.
+    pub told: Option<String>,
 }
 
 impl Orders {
@@ -25,6 +27,7 @@ impl Orders {
         Self {
             command,
             running: None,
+            done: 0,
             told: None,
         }
     }
@@ -42,23 +45,19 @@ impl Orders {
         }
     }
 
-    fn finish(&mut self) {
+    /// Waits for the one that goes on.
+    pub fn finish(&mut self) {
         let Some(running) = self.running.take() else {
             return;
         };
         let output = running.wait_with_output().unwrap();
         if output.status.success() {
+            self.done += 1;
             let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             self.told = json["path"]
                 .as_str()
                 .map(str::to_owned)
                 .or(self.told.take());
         }
-    }
-
-    /// The path that it told last, if it tells any.
-    pub fn end(mut self) -> Option<String> {
-        self.finish();
-        self.told.take()
     }
 }

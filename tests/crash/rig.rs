@@ -41,7 +41,7 @@ pub enum Phase {
 
 impl Phase {
     /// The command that is given again and again meanwhile.
-    fn command(self) -> Option<&'static [&'static str]> {
+    pub fn command(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Backup => Some(&["backup", "create", "--json"]),
             Self::Compact => Some(&["store", "compact"]),
@@ -231,8 +231,10 @@ impl Rig {
             }
             struck = Instant::now();
             self.hit(blow, appliance.process.id(), || appliance.kill());
-            if let Some(told) = orders.and_then(Orders::end) {
-                self.backup = Some(told);
+            if let Some(orders) = &mut orders {
+                orders.finish();
+                self.backup = orders.told.take().or(self.backup.take());
+                self.tally.ordered(phase, orders.done);
             }
         });
         self.cast = Some(cast);

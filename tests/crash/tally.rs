@@ -10,6 +10,8 @@ use crate::rig::Phase;
 struct Row {
     rounds: u32,
     answered: u64,
+    /// Commands that were done meanwhile.
+    ordered: u64,
     lost: u32,
     wrong: u32,
     failed_starts: u32,
@@ -37,6 +39,11 @@ impl Tally {
         self.bad_rounds += u32::from(!problems.is_empty());
     }
 
+    /// So many commands were done.
+    pub fn ordered(&mut self, phase: Phase, commands: u64) {
+        self.rows.entry(phase).or_default().ordered += commands;
+    }
+
     pub const fn bad_rounds(&self) -> u32 {
         self.bad_rounds
     }
@@ -52,13 +59,14 @@ impl Tally {
 
     pub fn print(&self, title: &str) {
         println!(
-            "{title}\n| phase | rounds | answered | lost | wrong | failed starts | slowest start ms |"
+            "{title}\n| phase | rounds | answered | commands | lost | wrong | failed starts | slowest start ms |"
         );
-        println!("| --- | --- | --- | --- | --- | --- | --- |");
+        println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
         for (phase, row) in &self.rows {
             let Row {
                 rounds,
                 answered,
+                ordered,
                 lost,
                 wrong,
                 failed_starts,
@@ -66,13 +74,17 @@ impl Tally {
             } = row;
             let slowest = slowest.as_millis();
             println!(
-                "| {phase:?} | {rounds} | {answered} | {lost} | {wrong} | {failed_starts} | {slowest} |"
+                "| {phase:?} | {rounds} | {answered} | {ordered} | {lost} | {wrong} | {failed_starts} | {slowest} |"
             );
         }
     }
 
     /// Fails unless every round went as promised.
     pub fn assert_clean(&self) {
+        for (phase, row) in &self.rows {
+            let idle = phase.command().is_some() && row.rounds > 10 && row.ordered == 0;
+            assert!(!idle, "{phase:?}: no command was ever done");
+        }
         assert!(
             self.bad_rounds == 0,
             "{} rounds went wrong, as told above",

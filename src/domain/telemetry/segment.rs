@@ -31,7 +31,7 @@ impl Directory {
             let path = entry?.path();
             // What a kill left half made.
             if path.extension().is_some_and(|extension| extension == "new") {
-                fs::remove_file(path)?;
+                where_writable(fs::remove_file(path))?;
             }
         }
         Ok(Self {
@@ -113,7 +113,7 @@ impl Directory {
         Lengths::read(&self.lengths(hour)).compare(&path, end);
         if self.sync {
             // It was not closed, so a killed process may have left its end in the page cache alone.
-            File::open(&path)?.sync_all()?;
+            where_writable(File::open(&path)?.sync_all())?;
         }
         // Only a help for the next start.
         if let Err(error) = self.keep_fingerprints(hour, &keys) {
@@ -128,6 +128,14 @@ impl Directory {
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         self.replace(&self.keys(hour), |file| file.write_all_at(&bytes, 0))
     }
+}
+
+/// What only tidies up is left out on a disk that is full or read-only.
+fn where_writable(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| match error.kind() {
+        kind if TelemetryError::is_of_space(kind) => Ok(()),
+        _ => Err(error),
+    })
 }
 
 pub(super) fn options() -> fs::OpenOptions {
@@ -240,8 +248,7 @@ impl Segment {
     }
 
     fn keep_lengths(&self) -> Result<(), TelemetryError> {
-        let written = self.keeper.write(self.lengths);
-        // In place: no lack of space is in the way.
+        let written = where_writable(self.keeper.write(self.lengths));
         written.map_err(|error| TelemetryError::Failed(error.to_string()))
     }
 

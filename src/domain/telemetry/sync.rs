@@ -76,6 +76,8 @@ impl Inner {
         let noted = match (synced, &mut state.segment) {
             (Ok(length), Some(segment)) if segment.hour == hour => segment.synced(length),
             (Ok(_), _) => Ok(()),
+            // Read-only since it was written: a new start would have no more than this one.
+            (Err(error), _) if TelemetryError::is_of_space(error.kind()) => Ok(()),
             (Err(error), _) => Err(TelemetryError::Failed(error.to_string())),
         };
         noted.inspect_err(|failed| state.failed = Some(failed.clone()))

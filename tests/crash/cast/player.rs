@@ -132,7 +132,8 @@ impl Actor for Player {
         for at in 0..self.sessions.len() {
             let known = survival.keeps(self.sessions[at].began);
             match self.beat(line, at)?.as_str() {
-                "200 " | "429 TOO_MANY_REQUESTS" => running = Some(at),
+                // One that runs may have been asked too often.
+                "200 " | "429 RATE_LIMITED" => running = Some(at),
                 "410 SESSION_ENDED" => {}
                 "404 SESSION_NOT_FOUND" if !known => {}
                 other => self.diary.lost(&format!("session {at}: {other}")),
