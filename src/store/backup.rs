@@ -22,6 +22,8 @@ use super::{Store, StoreError};
 
 /// What the name of a backup ends in.
 const EXTENSION: &str = ".snapshot";
+/// How far a restored store's numbers begin above those that are known.
+const AHEAD: u64 = 1_000_000;
 /// What is added to it until the backup is proven.
 const PARTIAL: &str = ".partial";
 
@@ -363,6 +365,7 @@ impl Restore<'_> {
 
     /// Numbers go on above all that were ever used, so that no older snapshot or log fits to what
     /// comes after.
+    /// The store that is given up may go on a little until it is.
     fn number_above_all(&self, place: &Place, head: &SnapshotHead) -> u64 {
         let logged = Survey::last_in(&place.log()).unwrap_or_else(|error| {
             // It is moved aside with the store that is given up.
@@ -376,6 +379,6 @@ impl Restore<'_> {
             .chain([head.number, logged])
             .max()
             .unwrap_or_default()
-            + 1
+            + AHEAD
     }
 }

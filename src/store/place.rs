@@ -135,6 +135,14 @@ impl Place {
         self.store().exists()
     }
 
+    /// Whether the store has come so far that something may be in it: the log is made after its
+    /// identity, and a first start that was cut off before is begun again.
+    pub(super) fn is_begun(&self) -> bool {
+        let store = self.store();
+        let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
+        parts.iter().any(|part| store.join(part).exists())
+    }
+
     /// Reads who the store is, from whichever of the two copies is sound.
     pub(super) fn identity(&self) -> Result<Identity, StoreError> {
         let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));

@@ -60,18 +60,17 @@ pub(super) struct Recovery<'a> {
 /// What is on the disk beside sled.
 struct Ground {
     survey: Survey,
-    /// The newest snapshots first: that of the base directory, then backups.
+    /// What lies in the base directory, the newest first.
     bases: Vec<(SnapshotHead, PathBuf)>,
+    /// Backups of this store: what they have and the log does not continue is of another time.
+    backups: Vec<(SnapshotHead, PathBuf)>,
 }
 
 impl Ground {
-    /// The number that the last commit had, as far as snapshots and log know.
+    /// The number that the last commit had, as far as base and log know.
     fn last(&self) -> u64 {
-        let numbers = self.bases.iter().map(|(head, _)| head.number);
-        numbers
-            .max()
-            .unwrap_or(0)
-            .max(self.survey.next.saturating_sub(1))
+        let base = self.bases.first().map_or(0, |(head, _)| head.number);
+        base.max(self.survey.next.saturating_sub(1))
     }
 
     /// Whether the log has everything that was committed after a number.
@@ -105,7 +104,7 @@ impl Recovery<'_> {
             }
             Err(error) => return Err(error),
         };
-        let base = self.base(&ground);
+        let base = ground.bases.first().map(|(head, _)| head.clone());
         let begin = base.as_ref().map_or(0, |base| base.number);
         let broken_chain = number > ground.last() || !ground.continues(begin);
         match FileLog::resume(
@@ -139,18 +138,16 @@ impl Recovery<'_> {
         } else {
             Survey::default()
         };
-        let mut bases = snapshots(&self.place.base(), self.schema);
-        if let Some(backups) = self.backups {
-            bases.extend(snapshots(backups, self.schema));
-        }
-        bases.retain(|(head, _)| head.instance == self.instance);
-        Ok(Ground { survey, bases })
-    }
-
-    /// The snapshot that lies in the base directory, if it can be read so far.
-    fn base(&self, ground: &Ground) -> Option<SnapshotHead> {
-        let (head, path) = ground.bases.first()?;
-        path.starts_with(self.place.base()).then(|| head.clone())
+        let own = |directory: &Path| {
+            let mut found = snapshots(directory, self.schema);
+            found.retain(|(head, _)| head.instance == self.instance);
+            found
+        };
+        Ok(Ground {
+            survey,
+            bases: own(&self.place.base()),
+            backups: self.backups.map(own).unwrap_or_default(),
+        })
     }
 
     /// sled with everything that was promised, brought forward or made anew.
@@ -292,8 +289,8 @@ impl Recovery<'_> {
             number: ground.last(),
         };
         let mut problems = vec![why.to_owned()];
-        for (head, path) in &ground.bases {
-            if !ground.continues(head.number) {
+        for (head, path) in ground.bases.iter().chain(&ground.backups) {
+            if head.number > ground.last() || !ground.continues(head.number) {
                 problems.push(format!("the log does not continue {}", path.display()));
                 continue;
             }
