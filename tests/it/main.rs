@@ -22,7 +22,6 @@ mod framing;
 mod front;
 mod guides;
 mod house;
-mod kill;
 mod lab;
 mod licenses;
 mod playback;

@@ -10,6 +10,7 @@ mod erase;
 mod error;
 mod frame;
 mod gaps;
+mod length;
 mod model;
 mod read;
 mod recent;
@@ -114,11 +115,21 @@ impl Telemetry {
             state.recent.tidy(hour);
         }
         if directory.events(hour).exists() {
-            let segment = Segment::open(&directory, hour)?;
-            for key in segment.keys() {
-                state.recent.remember(*key, hour);
+            match Segment::open(&directory, hour).map_err(TelemetryError::from) {
+                Ok(segment) => {
+                    for key in segment.keys() {
+                        state.recent.remember(*key, hour);
+                    }
+                    state.segment = Some(segment);
+                }
+                // The first batch that finds space opens it.
+                Err(TelemetryError::Full) => {
+                    for key in directory.fingerprints(hour)? {
+                        state.recent.remember(key, hour);
+                    }
+                }
+                Err(error) => return Err(error),
             }
-            state.segment = Some(segment);
         }
         let inner = Arc::new(Inner {
             store,

@@ -180,6 +180,29 @@ fn duplicates_are_known_for_seven_days_across_restarts() {
 }
 
 #[test]
+fn the_length_of_a_segment_is_kept() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let agree = |synced: bool| {
+        let length = fs::metadata(bench.file(".events")).unwrap().len();
+        let kept = length::Lengths::read(&bench.file(".length"));
+        assert_eq!(kept.written, length);
+        assert!(!synced || kept.synced == length);
+    };
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    agree(false);
+    telemetry.accept(sender(2), events([2, 3]), NOW).unwrap();
+    agree(false);
+    telemetry.erase(sender(1).user, NOW).unwrap();
+    agree(true);
+    telemetry.accept(sender(2), events([4]), NOW).unwrap();
+    drop(telemetry);
+    agree(true);
+    bench.open(NOW).retain(NOW + 40 * DAY).unwrap();
+    assert_eq!(fs::read_dir(bench.files()).unwrap().count(), 0);
+}
+
+#[test]
 fn fingerprints_are_read_from_the_segment_if_their_file_is_damaged() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
