@@ -1,8 +1,12 @@
 //! Metrics that are read from the services when they are asked for.
 
+use std::sync::Arc;
+
 use crate::config::Config;
+use crate::domain::mail::{self, Mail};
 use crate::domain::telemetry::{Counts, Telemetry};
 use crate::observe::metrics::Registry;
+use crate::ports::Clock;
 
 /// Makes the figures of a service known.
 pub(super) fn register(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
@@ -44,6 +48,49 @@ pub(super) fn register(metrics: &Registry, config: &Config, telemetry: &Telemetr
         "Events of the last seven days that are known again.",
         &[],
         of(|counts| counts.remembered),
+    );
+}
+
+/// Makes the figures of the queue of mails known.
+pub(super) fn mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
+    let counts = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_queued",
+        "Mails that wait for the mail server.",
+        &[],
+        move || i64::try_from(counts.counts().queued).unwrap_or(i64::MAX),
+    );
+    let (counts, clock) = (mail.clone(), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_mail_oldest_seconds",
+        "How long the oldest of them has waited.",
+        &[],
+        move || {
+            let oldest = counts.counts().oldest;
+            oldest.map_or(0, |oldest| clock.now().since(oldest).max(0))
+        },
+    );
+    let outcomes: [(&str, fn(&mail::Counts) -> u64); 4] = [
+        ("sent", |counts| counts.sent),
+        ("retried", |counts| counts.retried),
+        ("failed", |counts| counts.failed),
+        ("expired", |counts| counts.expired),
+    ];
+    for (outcome, read) in outcomes {
+        let mail = mail.clone();
+        metrics.counter_of(
+            "playgate_mail_attempts_total",
+            "Mails by what came of the attempt to send them.",
+            &[("outcome", outcome)],
+            move || i64::try_from(read(&mail.counts())).unwrap_or(i64::MAX),
+        );
+    }
+    let mail = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_server_failing",
+        "Whether the mail server could not be used when it was last tried.",
+        &[],
+        move || i64::from(mail.trouble().is_some()),
     );
 }
 
