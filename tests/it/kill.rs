@@ -15,10 +15,10 @@ use crate::wire::{Wire, ask, request};
 
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 
-struct Appliance {
+pub struct Appliance {
     data_dir: PathBuf,
     process: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 fn playgate(data_dir: &Path) -> Command {
@@ -37,7 +37,13 @@ fn playgate(data_dir: &Path) -> Command {
 
 impl Appliance {
     fn start(data_dir: &Path) -> Self {
+        Self::with(data_dir, &[])
+    }
+
+    /// Starts the server with further variables.
+    pub fn with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
         let mut process = playgate(data_dir)
+            .envs(variables.iter().copied())
             .args(["serve", "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .spawn()
@@ -53,13 +59,13 @@ impl Appliance {
         }
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
     /// Lines that a command prints, while the server runs.
-    fn told(&self, arguments: &[&str]) -> Vec<Value> {
+    pub fn told(&self, arguments: &[&str]) -> Vec<Value> {
         let output = playgate(&self.data_dir).args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}");
         let text = String::from_utf8(output.stdout).unwrap();
@@ -76,7 +82,7 @@ impl Drop for Appliance {
 }
 
 /// The tokens of a new user of a new partner.
-fn sign_up(appliance: &Appliance) -> (String, String) {
+pub fn sign_up(appliance: &Appliance) -> (String, String) {
     let partner = appliance.told(&["partner", "add", "test", "--json"]);
     let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
     let body = json!({"identity": "ann@example.com", "accessKey": "a long way to go"});

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::house::{House, PASSWORD};
+use super::kill::{Appliance, sign_up};
 use super::wire::{ask, request};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
@@ -376,6 +377,64 @@ fn a_server_that_is_down_for_a_while_loses_and_doubles_nothing() {
         3
     );
     assert_eq!(metric(&house, "playgate_mail_server_failing"), 0);
+}
+
+#[test]
+fn a_kill_loses_and_doubles_nothing() {
+    let Some(post) = Post::new() else { return };
+    let (port, ca) = (post.port.to_string(), post.file("ca.pem"));
+    let variables = [
+        ("PLAYGATE_SMTP_HOST", "127.0.0.1"),
+        ("PLAYGATE_SMTP_PORT", &*port),
+        ("PLAYGATE_SMTP_CA", &*ca),
+        ("PLAYGATE_SMTP_USERNAME", USER),
+        ("PLAYGATE_SMTP_PASSWORD", CANARY),
+        ("PLAYGATE_MAIL_FROM", "tv@example.org"),
+    ];
+    let data_dir = tempfile::tempdir().unwrap();
+    let mut appliance = Appliance::with(data_dir.path(), &variables);
+    let (partner, _) = sign_up(&appliance);
+    let headers = [("Service-AccessToken", partner.as_str())];
+    let body = json!({"email": "ann@example.com"}).to_string();
+    let answer = ask(appliance.address, request("POST", SEND, &headers, &body));
+    assert_eq!(answer.status, 200);
+    appliance.kill();
+
+    let server = post.server(&json!({}));
+    let mut appliance = Appliance::with(data_dir.path(), &variables);
+    let mail = server.next("mail");
+    assert_eq!(mail["to"], "ann@example.com");
+    // It says that it took the mail a moment before that is written down.
+    let written = (0..600).any(|_| {
+        thread::park_timeout(Duration::from_millis(50));
+        appliance.told(&["mail", "list", "--json"])[0][0]["status"] == "sent"
+    });
+    assert!(written);
+    appliance.kill();
+    let appliance = Appliance::with(data_dir.path(), &variables);
+    let test = appliance.told(&["mail", "test", "ops@example.com", "--json"]);
+    assert_eq!(test[0]["status"], "sent");
+    let next = server.next("mail");
+    assert_eq!(next["to"], "ops@example.com");
+    assert!(server.rest().is_empty());
+}
+
+#[test]
+fn only_the_newest_link_is_sent() {
+    let Some(post) = Post::new() else { return };
+    let house = post.house(&[]);
+    house.sign_up("ann@example.com");
+    send_reset(&house, "ann@example.com");
+    send_reset(&house, "ann@example.com");
+    let server = post.server(&json!({}));
+    deliver(&house);
+    let states: Vec<_> = mails(&house)
+        .iter()
+        .map(|mail| mail["status"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(states, ["sent", "expired"]);
+    server.next("mail");
+    assert!(server.rest().is_empty());
 }
 
 #[test]

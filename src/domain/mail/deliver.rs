@@ -17,6 +17,8 @@ use crate::types::{UnixSeconds, UserId};
 
 /// Mails that go over one connection, and before the job may be stopped.
 const PER_LINE: usize = 20;
+/// The most characters that are kept of a server's words: a record is bounded.
+const WORDS_MAX: usize = 500;
 /// Mails of a user among which those that wait are looked for: they are among the newest.
 const NEWEST: usize = 16;
 
@@ -228,7 +230,7 @@ impl Mail {
         Outcome {
             key,
             status,
-            words: Some(words),
+            words: Some(words.chars().take(WORDS_MAX).collect()),
             next,
         }
     }
