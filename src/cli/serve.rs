@@ -52,7 +52,9 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let server = Server::start(loaded).await?;
+            let Some(server) = Server::start_or_wait(loaded).await? else {
+                return Ok(());
+            };
             announce(&server)?;
             server.run().await
         })

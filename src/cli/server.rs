@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use sd_notify::NotifyState;
 use tokio::net::lookup_host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use super::exit::{Exit, Failure, Outcome};
 use super::{output, socket};
@@ -18,11 +19,14 @@ use crate::app::{App, AppError, Parts, Ports, open_store};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Address, Config, Loaded, LogFormat, LogLevel};
 use crate::http::listen::{Listener, Running, serve};
+use crate::http::maintenance::{self, Notice};
 use crate::http::matcher::Table;
 use crate::jobs::Jobs;
 use crate::observe::log;
-use crate::store::{Options, StoreError};
+use crate::store::{Options, Store, StoreError};
 
+/// How often a store that could not be brought back is tried again; the watchdog is fed as often.
+const TRY_AGAIN: Duration = Duration::from_secs(4);
 /// How long tasks that run may take once the server is asked to stop.
 const JOBS_TIME: Duration = Duration::from_secs(5);
 
@@ -66,25 +70,36 @@ impl Server {
     /// # Errors
     /// What cannot be had, with the exit code that goes with it.
     pub async fn start(loaded: Loaded) -> Result<Self, Failure> {
-        let Loaded {
+        let mut opening = Opening::new(loaded);
+        let store = opening.open()?;
+        Self::with(opening, store).await
+    }
+
+    /// As [`Server::start`]; but while a store is there and cannot be brought back, whoever asks is
+    /// told so, and it is tried again now and then: the disk, or a backup, may come back.
+    ///
+    /// # Errors
+    /// As [`Server::start`], and that a signal ended it.
+    pub async fn start_or_wait(loaded: Loaded) -> Result<Option<Self>, Failure> {
+        let mut opening = Opening::new(loaded);
+        let store = match opening.open() {
+            Ok(store) => store,
+            Err(error) if is_maintainable(&error) => match maintain(&mut opening, error).await? {
+                Some(store) => store,
+                None => return Ok(None),
+            },
+            Err(error) => return Err(error.into()),
+        };
+        Self::with(opening, store).await.map(Some)
+    }
+
+    async fn with(opening: Opening, store: Store) -> Result<Self, Failure> {
+        let Opening {
             config,
-            unsafe_no_sync,
-            ..
-        } = loaded;
-        let sync = !unsafe_no_sync;
-        let (failed, failures) = mpsc::channel(1);
-        let fail = move |error: String| {
-            tracing::error!(error, "the store has failed");
-            // One is enough to end the process.
-            let _ = failed.try_send(error);
-        };
-        let of_store = fail.clone();
-        let options = Options {
             sync,
-            on_failure: Arc::new(move |error: &StoreError| of_store(error.to_string())),
-            ..Options::default()
-        };
-        let store = open_store(&config, options)?;
+            fail,
+            failures,
+        } = opening;
         let public = bind_all(&config.server.listen, Table::Public, "listen").await?;
         let ops = bind(&config.ops.listen, Table::Ops, "ops.listen").await?;
         let admin = bind_admin(&config)?;
@@ -97,7 +112,7 @@ impl Server {
             store,
             listener: address,
             sync,
-            on_failure: Box::new(fail),
+            on_failure: Box::new(move |error| fail(error)),
         })?);
         let jobs =
             Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
@@ -158,6 +173,100 @@ impl Server {
             let _ = std::fs::remove_file(place.path());
         }
         Ok(())
+    }
+}
+
+/// A server before its store is open.
+struct Opening {
+    config: Config,
+    sync: bool,
+    fail: Arc<dyn Fn(String) + Send + Sync>,
+    failures: mpsc::Receiver<String>,
+}
+
+impl Opening {
+    fn new(loaded: Loaded) -> Self {
+        let (failed, failures) = mpsc::channel(1);
+        Self {
+            config: loaded.config,
+            sync: !loaded.unsafe_no_sync,
+            fail: Arc::new(move |error: String| {
+                tracing::error!(error, "the store has failed");
+                // One is enough to end the process.
+                let _ = failed.try_send(error);
+            }),
+            failures,
+        }
+    }
+
+    fn open(&mut self) -> Result<Store, StoreError> {
+        let fail = Arc::clone(&self.fail);
+        let options = Options {
+            sync: self.sync,
+            on_failure: Arc::new(move |error: &StoreError| fail(error.to_string())),
+            ..Options::default()
+        };
+        match open_store(&self.config, options) {
+            // The thread that hangs holds the file and cannot be ended; a new image has none.
+            Err(StoreError::Hung) => Err(begin_again()),
+            opened => opened,
+        }
+    }
+}
+
+/// Becomes this program anew, as the same process; returns only if that fails.
+fn begin_again() -> StoreError {
+    tracing::error!("the storage engine did not return; the process begins again");
+    let error = std::process::Command::new("/proc/self/exe")
+        .args(std::env::args_os().skip(1))
+        .exec();
+    StoreError::Failed(error.to_string())
+}
+
+/// Whether a person, or time, can mend what keeps the store from being opened.
+const fn is_maintainable(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Lost(_) | StoreError::Damaged { .. } | StoreError::Full
+    )
+}
+
+/// Says on every listener why there is no service, until the store can be opened or a signal ends
+/// it.
+async fn maintain(opening: &mut Opening, error: StoreError) -> Result<Option<Store>, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut listeners = bind_all(&opening.config.server.listen, Table::Public, "listen").await?;
+    listeners.push(bind(&opening.config.ops.listen, Table::Ops, "ops.listen").await?);
+    let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
+    let hint = Failure::from(error.clone());
+    tracing::error!(reason = %hint, "in maintenance");
+    let mut reason = error.to_string();
+    loop {
+        let status = format!("in maintenance: {reason}");
+        notify(&[
+            NotifyState::Ready,
+            NotifyState::Watchdog,
+            NotifyState::Status(&status),
+        ]);
+        let notice = Notice::new(reason.clone())
+            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        let mut answering = maintenance::serve(&listeners, notice);
+        tokio::select! {
+            name = signals.next() => {
+                tracing::info!(signal = name, "stopping");
+                return Ok(None);
+            }
+            () = sleep(TRY_AGAIN) => {}
+        }
+        // It lets go of the addresses, which are bound again by the service.
+        answering.shutdown().await;
+        match opening.open() {
+            Ok(store) => return Ok(Some(store)),
+            // Whoever restores a backup holds it for a moment.
+            Err(StoreError::InUse) => {}
+            Err(error) if is_maintainable(&error) => reason = error.to_string(),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -135,7 +135,7 @@ impl Drop for Seat {
     }
 }
 
-enum Socket {
+pub(super) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -143,8 +143,8 @@ enum Socket {
 /// A socket that is listened on, and what it serves. Bound before the service is put together: its
 /// address may be a part of the answers.
 pub struct Listener {
-    socket: Socket,
-    table: Table,
+    pub(super) socket: Socket,
+    pub(super) table: Table,
     /// Whoever gets through is the machine's administrator.
     local: bool,
 }

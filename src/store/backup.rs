@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
-use super::engine::{Engine as _, SledEngine};
 use super::files::{create_private, make_directory, rename, with_suffix};
 use super::place::{Identity, Place, check_format};
-use super::recovery::snapshots;
+use super::recovery::{make_engine, snapshots};
 use super::snapshot::{self, Snapshot, SnapshotHead};
 use super::table::{Schema, TreeName};
 use super::truth::Truth;
 use super::verify::{SnapshotReport, examine_snapshot};
-use super::{FORMAT, Store, StoreError};
+use super::{Store, StoreError};
 
 /// A backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub fn check_snapshot(
 ) -> Result<(SnapshotHead, SnapshotReport), StoreError> {
     let snapshot = Snapshot::open(path, schema)?;
     let head = snapshot.head().clone();
-    check_format(head.format)?;
+    check_format(head.format, schema.format())?;
     let report = examine_snapshot(snapshot, schema)?;
     match report.damage() {
         None => Ok((head, report)),
@@ -151,14 +151,15 @@ pub fn prepare_restore(
         .max()
         .unwrap_or_default()
         + 1;
+    // A backup of an older format is upgraded by the start that puts it into place.
     side.identify(Identity {
-        format: FORMAT,
+        format: head.format,
+        reached: head.format,
         instance: own,
     })?;
     make_directory(&side.base(), true)?;
     let base = side.base().join(format!("{number:020}.snapshot"));
     let of_side = SnapshotHead {
-        format: FORMAT,
         instance: own,
         number,
         ..head.clone()
@@ -167,17 +168,13 @@ pub fn prepare_restore(
     snapshot::write(&base, &of_side, pairs, true, &|path| {
         check_snapshot(path, schema).and_then(|(_, copied)| report.same(&copied, path))
     })?;
-    let engine = SledEngine::open(&side.sled(), schema, true)?;
-    Truth {
+    let truth = Truth {
         base: Some(Snapshot::open(&base, schema)?),
         segments: Vec::new(),
         schema,
         number,
-    }
-    .load(&engine)?;
-    engine.prove(&std::sync::atomic::AtomicU64::new(0))?;
-    engine.sync()?;
-    drop(engine);
+    };
+    make_engine(&side.next_engine()?, &side, truth)?.prove(&AtomicU64::new(0))?;
     place.offer_side()?;
     Ok(Restored {
         head,

@@ -22,8 +22,10 @@ mod log;
 mod mirror;
 mod place;
 mod plan;
+mod portable;
 mod record;
 mod recovery;
+mod salvage;
 mod snapshot;
 mod space;
 mod table;
@@ -34,10 +36,15 @@ mod verify;
 mod writer;
 
 #[cfg(test)]
+mod leaving_tests;
+#[cfg(test)]
+mod recovery_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
@@ -50,28 +57,28 @@ pub use backup::{Backup, Restored, check_snapshot, list_backups, prepare_restore
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
+pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, read as read_record};
+pub use salvage::{Salvaged, salvage};
 pub use snapshot::SnapshotHead;
 pub use space::Need;
-pub use table::{Entries, Index, PrimaryKey, Schema, Table, TreeName};
+pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
 pub use verify::{Found, TableReport, TruthReport};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::core::{Core, OnDisk};
-use engine::{Fault, MemoryEngine};
+use engine::MemoryEngine;
 use keeper::Keeper;
 use log::{CommitLog, FullLog, NoLog, Segments};
 use place::{Identity, Place};
 use plan::Plan;
 use recovery::{Recovered, Recovery};
+use snapshot::Snapshot;
 use space::Space;
 use writer::{Message, Outcome, Writer};
-
-/// The format of the data directory that this version writes.
-pub const FORMAT: u32 = 1;
 
 /// How many commits may wait; more are refused at once.
 const QUEUE: usize = 8_192;
@@ -127,33 +134,47 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens or makes the store in a directory, and brings the engine forward to the end of the log.
+    /// Opens or makes the store in a directory, and brings it forward: the engine to the end of the
+    /// log, and the tables to the format of the schema, after a backup.
     ///
     /// # Errors
     /// [`StoreError::InUse`], [`StoreError::Newer`], or what is wrong with the files and could not be
     /// mended.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
+        let store = Self::open_as_it_is(directory, schema.clone(), options.clone())?;
+        if store.upgrade(&options)? {
+            drop(store);
+            return Self::open_as_it_is(directory, schema, options);
+        }
+        Ok(store)
+    }
+
+    fn open_as_it_is(
+        directory: &Path,
+        schema: Schema,
+        options: Options,
+    ) -> Result<Self, StoreError> {
         let place = Place::of(directory, options.sync);
         let lock = place.lock()?;
         place.take_side()?;
         let identity = if place.exists() {
             let identity = place.identity()?;
-            place::check_format(identity.format)?;
+            place::check_format(identity.format, schema.format())?;
             identity
         } else {
             let identity = Identity {
-                format: FORMAT,
+                format: schema.format(),
+                reached: schema.format(),
                 instance: options.instance,
             };
             place.identify(identity)?;
             identity
         };
         let space = Space::of(directory);
-        let fault = fault(&place, &options.on_failure);
         let recovered = Recovery {
             place: &place,
             schema: &schema,
-            fault: Arc::clone(&fault),
+            on_failure: Arc::clone(&options.on_failure),
             instance: identity.instance,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
@@ -182,6 +203,7 @@ impl Store {
             notes: options.notes,
         };
         let writable = log.is_some();
+        let on_failure = Arc::clone(&options.on_failure);
         let core = Core::new(schema, engine, options.on_failure, writable, Some(disk));
         if broken_chain {
             keeper::base_from_engine(&core, number, (options.clock)())?;
@@ -192,8 +214,35 @@ impl Store {
             None => Box::new(FullLog),
         };
         let store = Self::start(core, log, number, Arc::clone(&options.clock), Some(lock));
-        store.start_keeper(fault, options.backups);
+        store.start_keeper(on_failure, options.backups);
         Ok(store)
+    }
+
+    /// Takes the steps that lead to the format of the schema; says whether there were any. From the
+    /// first one on no older version opens the store, and the backup is its way back.
+    fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
+        let core = &self.0.core;
+        let Some(disk) = &core.disk else {
+            return Ok(false);
+        };
+        let (place, mut identity) = (&disk.place, disk.identity);
+        let format = core.schema.format();
+        if identity.reached >= format {
+            return Ok(false);
+        }
+        if identity.format < format {
+            let aside = place.aside();
+            let backup = self.back_up(options.backups.as_deref().unwrap_or(&aside))?;
+            tracing::info!(backup = %backup.path.display(), format, "the store is upgraded");
+            identity.format = format;
+            place.identify(identity)?;
+        }
+        for (to, step) in core.schema.steps_from(identity.reached) {
+            step(self)?;
+            identity.reached = to;
+            place.identify(identity)?;
+        }
+        Ok(true)
     }
 
     /// A store that is gone with its last handle: for tests.
@@ -238,12 +287,12 @@ impl Store {
         }))
     }
 
-    fn start_keeper(&self, fault: Fault, backups: Option<PathBuf>) {
+    fn start_keeper(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
         let (stop, stopped) = channel();
         let keeper = Keeper {
             core: Arc::downgrade(&self.0.core),
             writer: self.0.inbox.clone(),
-            fault,
+            on_failure,
             backups,
             clock: Arc::clone(&self.0.clock),
         };
@@ -260,6 +309,17 @@ impl Store {
         E: From<StoreError> + Send + 'static,
         F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
     {
+        self.write_for(Need::Change, class, plan)
+    }
+
+    /// As [`Store::write`], for something that is refused earlier or later than other changes when
+    /// space runs out.
+    pub fn write_for<T, E, F>(&self, need: Need, class: Durability, plan: F) -> Commit<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
+    {
         let (sender, commit) = Commit::channel();
         // Kept outside of the job, so that a refusal can still be answered.
         let sender = Arc::new(Mutex::new(Some(sender)));
@@ -270,8 +330,13 @@ impl Store {
                 let _ = sender.send(result);
             }
         };
+        let core = Arc::clone(&self.0.core);
         let job = Box::new(move |mut txn: Txn<'_>| {
-            let result = plan(&mut txn);
+            let mut result = plan(&mut txn);
+            // Asked for here alone, so that a plan that changes nothing always has room.
+            if result.is_ok() && !txn.plan.is_empty() && !core.admits(need) {
+                result = Err(StoreError::Full.into());
+            }
             let plan = if result.is_ok() {
                 txn.plan
             } else {
@@ -391,23 +456,82 @@ impl Store {
         keeper::renew(&self.0.core, (self.0.clock)())
     }
 
+    /// Makes the engine anew beside the one that serves, and changes over: what the old one held on to
+    /// is free again. Says how many bytes the files took before and after.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], or that something is damaged.
+    pub fn compact(&self) -> Result<(u64, u64), StoreError> {
+        self.renew_base()?;
+        let core = Arc::clone(&self.0.core);
+        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
+        let next = disk.place.next_engine()?;
+        let begin = keeper::base_number(&core);
+        let made = keeper::with_truth(&core, begin, |truth| {
+            recovery::make_engine(&next, &disk.place, truth)
+        })?;
+        let before = files::size_of(&old.path);
+        let engine = recovery::guarded(made, &next, &core.failure.told());
+        self.between(move |writer| writer.change_engine(Arc::new(engine), begin))?;
+        std::fs::remove_dir_all(&old.path)?;
+        Ok((before, files::size_of(&next.path)))
+    }
+
+    /// Writes every record as a line of text, as of one commit, while the store serves.
+    ///
+    /// # Errors
+    /// That it cannot be written, or that base or log is damaged.
+    pub fn export(&self, out: &mut dyn Write) -> Result<Exported, StoreError> {
+        let core = &self.0.core;
+        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let head = self.renew_base()?;
+        // Once it is open it may be replaced.
+        let pairs = Snapshot::open(&disk.base_path(head.number), &core.schema)?;
+        portable::write(pairs, &core.schema, disk.identity.instance, out)
+    }
+
+    /// Brings in the records of an export, and makes their indexes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`], or that it is no export; damaged lines are skipped and reported.
+    pub fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+        const BATCH: usize = 256 * 1024;
+        let schema = &self.0.core.schema;
+        let empty = self.read(|txn| {
+            let mut tables = schema.tables().iter();
+            tables.try_fold(true, |empty, table| {
+                Ok::<_, StoreError>(empty && txn.pairs(table.name, &[], None, 1)?.is_empty())
+            })
+        })?;
+        if !empty {
+            return Err(StoreError::NotEmpty);
+        }
+        portable::read(input, schema, BATCH, &mut |plan| {
+            self.write(Durability::Durable, move |txn| {
+                txn.plan = plan;
+                Ok::<_, StoreError>(())
+            })
+            .wait()
+        })
+    }
+
     /// Whether there is room for something.
     ///
     /// # Errors
     /// [`StoreError::Full`].
     pub fn admits(&self, need: Need) -> Result<(), StoreError> {
-        let core = &self.0.core;
-        let room = match &core.disk {
-            Some(disk) => core.is_writable() && disk.space.admits(need),
-            None => true,
-        };
-        if room { Ok(()) } else { Err(StoreError::Full) }
+        if self.0.core.admits(need) {
+            Ok(())
+        } else {
+            Err(StoreError::Full)
+        }
     }
 
     /// Whether commits are taken; not while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.0.core.is_writable() && !self.0.core.tail.is_stalled()
+        self.0.core.is_writable()
     }
 
     /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.
@@ -458,9 +582,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<
 
 /// Brings the engine forward behind the log, until the store ends.
 fn apply(core: &Core) {
-    while let Some((number, plan)) = core.tail.take() {
-        match core.engine().apply(number, &plan) {
-            Ok(()) => core.tail.applied(),
+    while core.tail.wait() {
+        match core.apply_tail() {
+            Ok(()) => {}
             // The log has it. What the engine lacks stays readable in the tail.
             Err(StoreError::Full) => core.tail.stall(),
             Err(error) => {
@@ -470,16 +594,4 @@ fn apply(core: &Core) {
             }
         }
     }
-}
-
-/// What is done when the engine does what it must not: the next start does not open it.
-fn fault(place: &Place, on_failure: &OnFailure) -> Fault {
-    let (place, on_failure) = (place.clone(), Arc::clone(on_failure));
-    Arc::new(move |what| {
-        tracing::error!(what, "the engine has failed; the next start makes it anew");
-        if let Err(error) = place.suspect_because(what) {
-            tracing::error!(%error, "that could not be noted");
-        }
-        on_failure(&StoreError::Failed(what.to_owned()));
-    })
 }

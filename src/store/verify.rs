@@ -40,7 +40,7 @@ pub struct Found {
 }
 
 impl Found {
-    fn add(&mut self, tree: TreeName, key: &[u8]) {
+    pub(super) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
         if self.some.len() < NAMED {
             self.some

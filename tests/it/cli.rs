@@ -489,7 +489,7 @@ fn templates_and_certificates_are_checked_before_the_start() {
 fn a_store_that_cannot_be_read_is_code_5() {
     let data = Data::new();
     data.ok(&["partner", "list"]);
-    let identity = format!("format = 99\ninstance = {:032x}\n", 7);
+    let identity = format!("format = 99\nreached = 99\ninstance = {:032x}\n", 7);
     let sum = crc32fast::hash(identity.as_bytes());
     fs::write(
         data.path().join("store/identity"),

@@ -43,6 +43,7 @@ impl From<StoreError> for TelemetryError {
             | StoreError::InUse
             | StoreError::Newer { .. }
             | StoreError::Foreign
+            | StoreError::NotEmpty
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_)

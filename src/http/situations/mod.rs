@@ -29,6 +29,7 @@ impl From<StoreError> for ApiError {
             | StoreError::InUse
             | StoreError::Newer { .. }
             | StoreError::Foreign
+            | StoreError::NotEmpty
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_) => Self::internal(error),

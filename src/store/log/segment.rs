@@ -87,7 +87,11 @@ pub(in crate::store) struct Survey {
 impl Survey {
     /// Reads all segments of a directory, in order.
     pub(in crate::store) fn of(directory: &Path) -> Result<Self, StoreError> {
-        let segments = list(directory)?;
+        Self::over(list(directory)?)
+    }
+
+    /// Reads segments, in order; what stands last may be torn.
+    pub(in crate::store) fn over(segments: Vec<Segment>) -> Result<Self, StoreError> {
         let mut survey = Self {
             next: segments.first().map_or(0, |first| first.first),
             ..Self::default()
