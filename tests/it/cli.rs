@@ -302,6 +302,12 @@ fn work_on_user(data: &Data) {
         preview["text"].as_str().unwrap().contains("token="),
         "{preview}"
     );
+    let html = data.ok(&["mail", "preview", "reset", "--locale", "sv", "--html"]);
+    assert_eq!(
+        html.trim_end(),
+        preview["html"].as_str().unwrap().trim_end()
+    );
+
     let test = data.json(&["mail", "test", "ops@example.com", "--json"]);
     assert!(test["status"].is_string(), "{test}");
 
