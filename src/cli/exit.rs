@@ -99,7 +99,7 @@ impl From<StoreError> for Failure {
                 "install that version or a newer one, or go back with `playgate backup restore FILE`",
             ),
             StoreError::NotEmpty => failure.hint("import into a data directory that is new"),
-            StoreError::Foreign => failure.hint("`--adopt` takes it over"),
+            StoreError::Foreign => failure.hint(super::backup::ADOPT),
             StoreError::Lost(_) => failure.hint(
                 "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does",
             ),

@@ -202,11 +202,30 @@ impl Listener {
 /// Serves, on the runtime that this is called on.
 #[must_use]
 pub fn serve(app: Arc<App>, listeners: Vec<Listener>) -> Running {
+    serve_with_late(app, listeners, std::future::pending())
+}
+
+/// As [`serve`], and on one more listener once it is there.
+#[must_use]
+pub fn serve_with_late(
+    app: Arc<App>,
+    listeners: Vec<Listener>,
+    late: impl Future<Output = Listener> + Send + 'static,
+) -> Running {
     let (acceptor, ended) = Acceptor::new(app);
     let halt = Arc::clone(&acceptor.halt);
     for listener in listeners {
         tokio::spawn(accept(acceptor.clone(), listener));
     }
+    tokio::spawn(async move {
+        let halt = Arc::clone(&acceptor.halt);
+        let mut halted = std::pin::pin!(halt.changed());
+        halted.as_mut().enable();
+        tokio::select! {
+            () = halted => {}
+            listener = late => accept(acceptor, listener).await,
+        }
+    });
     Running { halt, ended }
 }
 

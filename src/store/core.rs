@@ -1,5 +1,6 @@
 //! What the handle of a store and its threads share.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,9 @@ pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
 /// Says whether a snapshot is good.
 pub type Prove = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
+
+/// Tells what is noted in a snapshot that is written now.
+pub type Notes = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 
 pub(super) struct Core {
     pub(super) schema: Schema,
@@ -42,7 +46,7 @@ pub(super) struct OnDisk {
     /// changes base or segments holds it.
     pub(super) base: Mutex<Option<SnapshotHead>>,
     pub(super) prove: Prove,
-    pub(super) notes: Vec<(String, String)>,
+    pub(super) notes: Notes,
 }
 
 impl OnDisk {

@@ -316,7 +316,8 @@ pub(super) fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
         instance: disk.identity.instance,
         number,
         created: now,
-        notes: disk.notes.iter().cloned().collect(),
+        records: None,
+        notes: (disk.notes)(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::place::Place;
 use super::portable::Imported;
+use super::recovery_tests::restore;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
 
@@ -155,7 +156,7 @@ fn an_older_store_is_backed_up_and_upgraded_step_by_step() {
     let backups = list_backups(&path.join("aside"), &schema());
     assert_eq!(backups.len(), 1);
     let backup = backups[0].path.clone();
-    prepare_restore(path, &backup, &schema(), [0; 16], false).unwrap();
+    restore(path, &backup, [0; 16], false).unwrap();
     let store = open(path).unwrap();
     assert!(all(&store).values().all(|person| person.age == 30));
 }

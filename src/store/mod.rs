@@ -42,7 +42,7 @@ mod recovery_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -52,8 +52,10 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::core::{OnFailure, Prove};
-pub use backup::{Backup, Restored, check_snapshot, list_backups, prepare_restore};
+pub use self::core::{Notes, OnFailure, Prove};
+pub use backup::{
+    Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
+};
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
@@ -66,7 +68,7 @@ pub use snapshot::SnapshotHead;
 pub use space::Need;
 pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
-pub use verify::{Found, TableReport, TruthReport};
+pub use verify::{Found, SnapshotReport, TableReport, TruthReport};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::core::{Core, OnDisk};
@@ -98,7 +100,7 @@ pub struct Options {
     /// The name that a new store gets: random, so that no two are the same.
     pub instance: [u8; 16],
     /// What is noted in each snapshot.
-    pub notes: Vec<(String, String)>,
+    pub notes: Notes,
     /// Says whether a snapshot that was just written is good; by default it is read in this process.
     pub prove: Option<Prove>,
     /// Where backups lie: the base is taken from there when it is gone.
@@ -112,7 +114,7 @@ impl Default for Options {
             on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
             clock: Arc::new(|| 0),
             instance: [0; 16],
-            notes: Vec::new(),
+            notes: Arc::new(BTreeMap::new),
             prove: None,
             backups: None,
         }

@@ -226,7 +226,11 @@ impl Place {
             }
             fs::remove_file(self.whole())?;
         }
-        self.clear_side()
+        match self.clear_side() {
+            // Nothing reads it, and a disk that cannot be written must not be in the way.
+            Err(StoreError::Full) => Ok(()),
+            other => other,
+        }
     }
 
     /// Removes what a restore has left that did not come to its end.

@@ -40,6 +40,23 @@ fn without_checkpoint(directory: &Path, at: &Path) {
     copy_tree(directory, at);
 }
 
+pub(super) fn restore(
+    directory: &Path,
+    backup: &Path,
+    instance: [u8; 16],
+    adopt: bool,
+) -> Result<Restored, StoreError> {
+    Restore {
+        directory,
+        backup,
+        backups: backup.parent().unwrap(),
+        schema: &schema(),
+        instance,
+        adopt,
+    }
+    .prepare()
+}
+
 fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 8;
@@ -190,8 +207,7 @@ fn a_backup_comes_back_and_what_was_there_is_kept() {
     let backup = store.back_up(backups.path()).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
     drop(store);
-    let restored =
-        prepare_restore(directory.path(), &backup.path, &schema(), [9; 16], false).unwrap();
+    let restored = restore(directory.path(), &backup.path, [9; 16], false).unwrap();
     assert_eq!(restored.tables, BTreeMap::from([(People::NAME, 1)]));
     let store = open(directory.path()).unwrap();
     assert_eq!(all(&store), numbered(1));
@@ -210,9 +226,9 @@ fn a_backup_of_another_machine_is_taken_over_only_when_asked_to() {
     let store = open(one.path()).unwrap();
     put(&store, 0, person("Lund", 30)).unwrap();
     let backup = store.back_up(backups.path()).unwrap().path;
-    let restore = |adopt| prepare_restore(two.path(), &backup, &schema(), [9; 16], adopt);
-    assert_eq!(restore(false), Err(StoreError::Foreign));
-    restore(true).unwrap();
+    let taken = |adopt| restore(two.path(), &backup, [9; 16], adopt);
+    assert_eq!(taken(false), Err(StoreError::Foreign));
+    taken(true).unwrap();
     assert_eq!(all(&open(two.path()).unwrap()), numbered(1));
 }
 
@@ -227,7 +243,7 @@ fn an_exchange_that_was_cut_off_is_ended() {
     put(&store, 1, person("Lund", 30)).unwrap();
     drop(store);
     let path = directory.path();
-    prepare_restore(path, &backup.path, &schema(), [9; 16], false).unwrap();
+    restore(path, &backup.path, [9; 16], false).unwrap();
     // The exchange was made, and nothing after it.
     for (from, to) in [
         ("store", "x"),

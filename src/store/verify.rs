@@ -208,6 +208,12 @@ pub struct SnapshotReport {
 }
 
 impl SnapshotReport {
+    /// The records of all tables.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.records.values().sum()
+    }
+
     /// What is wrong, if anything is.
     #[must_use]
     pub fn damage(&self) -> Option<String> {

@@ -2,6 +2,7 @@
 //! service. No text of a lower layer gets into a message; it travels as the cause, for the log.
 
 mod accounts;
+mod backups;
 mod catalog;
 mod partners;
 mod playback;
