@@ -310,6 +310,12 @@ fn work_on_user(data: &Data) {
         preview["text"].as_str().unwrap().contains("token="),
         "{preview}"
     );
+    let html = data.ok(&["mail", "preview", "reset", "--locale", "sv", "--html"]);
+    assert_eq!(
+        html.trim_end(),
+        preview["html"].as_str().unwrap().trim_end()
+    );
+
     let test = data.json(&["mail", "test", "ops@example.com", "--json"]);
     assert!(test["status"].is_string(), "{test}");
 
@@ -469,6 +475,28 @@ fn mistakes_of_usage_and_configuration_are_code_2() {
     assert_eq!(row("ops.listen")["origin"], "variable PLAYGATE_OPS_LISTEN");
     assert_eq!(row("listen")["origin"], "default");
     data.ok(&["config", "check"]);
+}
+
+#[test]
+fn templates_and_certificates_are_checked_before_the_start() {
+    let data = Data::new();
+    let templates = tempfile::tempdir().unwrap();
+    fs::create_dir(templates.path().join("en")).unwrap();
+    fs::write(templates.path().join("en/reset.txt"), "Subject: a\n\nb").unwrap();
+    let ca = data.file("ca.pem", "no certificate");
+    let text = format!(
+        "mail = {{ templates = '{}', from = 'tv@example.org' }}\n\
+         smtp = {{ host = 'mail.example', ca = '{ca}' }}\n",
+        templates.path().display()
+    );
+    let file = data.file("mail.toml", &text);
+    let (code, why) = data.fails(&["config", "check", "--config", &file]);
+    assert_eq!(code, 2);
+    let template = "`mail.templates`: en/reset.txt: has no `{link}`";
+    assert!(why.contains(template) && why.contains("`smtp.ca`"), "{why}");
+    let (code, why) = data.fails(&["serve", "--config", &file]);
+    assert_eq!(code, 2);
+    assert!(why.contains("`smtp.ca`"), "{why}");
 }
 
 #[test]
