@@ -1,15 +1,37 @@
 //! Metrics that are read from the services when they are asked for.
 
+use std::sync::Arc;
+
 use crate::config::Config;
+use crate::domain::accounts::HashCounts;
 use crate::domain::telemetry::{Counts, Telemetry};
 use crate::observe::metrics::Registry;
 
 /// Makes the figures of a service known.
-pub(super) fn register(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
+pub(super) fn register(
+    metrics: &Registry,
+    config: &Config,
+    telemetry: &Telemetry,
+    hashes: &Arc<HashCounts>,
+) {
     let environment = config.server.environment.as_str();
     let version = env!("CARGO_PKG_VERSION");
     let labels = &[("environment", environment), ("version", version)];
     metrics.gauge_of("playgate_info", "What runs here.", labels, || 1);
+
+    let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
+        ("argon2", HashCounts::argon2),
+        ("foreign", HashCounts::foreign),
+    ];
+    for (function, read) in functions {
+        let hashes = Arc::clone(hashes);
+        metrics.counter_of(
+            "playgate_password_hashes_total",
+            "Passwords and PINs that were hashed; foreign: as another service did.",
+            &[("function", function)],
+            move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
+        );
+    }
 
     let of = |read: fn(Counts) -> u64| {
         let telemetry = telemetry.clone();
@@ -89,7 +111,7 @@ mod tests {
             panic!("the defaults are a configuration");
         };
         let metrics = Registry::default();
-        register(&metrics, &loaded.config, &telemetry);
+        register(&metrics, &loaded.config, &telemetry, &Arc::default());
         let text = metrics.render();
         for line in [
             "playgate_telemetry_events_total{outcome=\"accepted\"} 1",

@@ -14,6 +14,8 @@ use crate::ports::Entropy;
 const DIRECTORY: &str = "keys";
 /// What content keys are sealed with.
 pub const CONTENT: &str = "content.key";
+/// What chooses the stand-ins of unknown users.
+pub const ACCOUNTS: &str = "accounts.key";
 /// What addresses of the built-in origin are signed with.
 pub const ORIGIN: &str = "origin.key";
 

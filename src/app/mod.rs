@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
 use crate::domain;
-use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::accounts::{Accounts, HashCounts, HashMemory};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
 use crate::domain::mail::Mail;
@@ -231,7 +231,7 @@ impl App {
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&public_url)?;
-        let accounts = ground.accounts(&mail)?;
+        let accounts = ground.accounts(&mail, &partners)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
         let grants = Grants::open(store.clone(), catalog.clone())?;
@@ -245,7 +245,8 @@ impl App {
             pins,
         }))?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
-        figures::register(&metrics, &config, &telemetry);
+        let hashes = Arc::<HashCounts>::default();
+        figures::register(&metrics, &config, &telemetry, &hashes);
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),
@@ -277,8 +278,10 @@ impl App {
             media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
             upkeep: Upkeep::new(store.clone()),
-            hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
-                .map_err(AppError::Threads)?,
+            hashing: Lane::new("hashing", cores, HASHES_WAITING, move || {
+                HashMemory::counted(Arc::clone(&hashes))
+            })
+            .map_err(AppError::Threads)?,
             cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
                 .map_err(AppError::Threads)?,
             bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,

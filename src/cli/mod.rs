@@ -18,6 +18,7 @@ mod server;
 mod socket;
 mod store;
 mod telemetry;
+mod token;
 mod user;
 mod user_import;
 

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    catalog as catalog_file, clock, content, grants, mail, partners, playback as running, probes,
-    store, telemetry as events, users as people,
+    catalog as catalog_file, clock, content, grants, mail, operators, partners,
+    playback as running, probes, store, telemetry as events, users as people,
 };
 use super::api::{
     catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
@@ -125,9 +125,12 @@ fn operator(
         E::PartnerTokens(request) => later!(app, cx, partners::tokens, auth, request),
         E::AddPartnerToken(request) => later!(app, cx, partners::add_token, auth, request),
         E::RevokePartnerToken(request) => later!(app, cx, partners::revoke_token, auth, request),
-        E::Operators => later!(app, cx, partners::operators, auth),
-        E::AddOperator(request) => later!(app, cx, partners::add_operator, auth, request),
-        E::RevokeOperator(request) => later!(app, cx, partners::revoke_operator, auth, request),
+        E::Operators => later!(app, cx, operators::operators, auth),
+        E::AddOperator(request) => later!(app, cx, operators::add_operator, auth, request),
+        E::RevokeOperator(request) => later!(app, cx, operators::revoke_operator, auth, request),
+        E::OperatorTokens(request) => later!(app, cx, operators::tokens, auth, request),
+        E::AddOperatorToken(request) => later!(app, cx, operators::add_token, auth, request),
+        E::RevokeOperatorToken(request) => later!(app, cx, operators::revoke_token, auth, request),
         E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
         E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),

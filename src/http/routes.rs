@@ -124,6 +124,9 @@ pub enum OperatorRoute {
     Operators,
     AddOperator,
     RevokeOperator,
+    OperatorTokens,
+    AddOperatorToken,
+    RevokeOperatorToken,
     ExportCatalog,
     ImportCatalog,
     ImportGuide,
@@ -329,6 +332,9 @@ impl Route {
             | O::Operators
             | O::AddOperator
             | O::RevokeOperator
+            | O::OperatorTokens
+            | O::AddOperatorToken
+            | O::RevokeOperatorToken
             | O::TestMail
             | O::ExportTelemetry
             | O::VerifyStore

@@ -11,8 +11,8 @@ use crate::http::routes::OperatorRoute;
 use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
 use system::{
     AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
-    MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest,
-    TestMailRequest,
+    MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest, PartnerTokenRequest,
+    PreviewMailRequest, TestMailRequest,
 };
 use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
@@ -35,6 +35,9 @@ pub enum OperatorEndpoint {
     Operators,
     AddOperator(AddOperatorRequest),
     RevokeOperator(OperatorRequest),
+    OperatorTokens(OperatorRequest),
+    AddOperatorToken(OperatorRequest),
+    RevokeOperatorToken(OperatorTokenRequest),
     ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
@@ -76,6 +79,7 @@ impl OperatorEndpoint {
         use OperatorRoute as R;
         let user = || UserRequest::parse(input);
         let partner = || PartnerRequest::parse(input);
+        let operator = || OperatorRequest::parse(input);
         Ok(match route {
             R::ReadClock => Self::ReadClock,
             R::MoveClock => Self::MoveClock(MoveClockRequest::parse(payload)?),
@@ -88,7 +92,12 @@ impl OperatorEndpoint {
             R::RevokePartnerToken => Self::RevokePartnerToken(PartnerTokenRequest::parse(input)?),
             R::Operators => Self::Operators,
             R::AddOperator => Self::AddOperator(AddOperatorRequest::parse(payload)?),
-            R::RevokeOperator => Self::RevokeOperator(OperatorRequest::parse(input)?),
+            R::RevokeOperator => Self::RevokeOperator(operator()?),
+            R::OperatorTokens => Self::OperatorTokens(operator()?),
+            R::AddOperatorToken => Self::AddOperatorToken(operator()?),
+            R::RevokeOperatorToken => {
+                Self::RevokeOperatorToken(OperatorTokenRequest::parse(input)?)
+            }
             R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
