@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use crate::config::Config;
 use crate::config::http::HttpSettings;
@@ -42,6 +43,8 @@ use keys::KeyError;
 
 /// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
 const HASHES_WAITING: usize = 128;
+/// How long a job may wait for a hash where hashes are dear, by setting or brought along.
+const HASHES_PATIENCE: Duration = Duration::from_secs(3);
 /// Cold reads at a time. They wait for the disk, not for a core.
 const COLD_THREADS: usize = 4;
 /// Cold reads that may wait.
@@ -281,6 +284,7 @@ impl App {
             hashing: Lane::new("hashing", cores, HASHES_WAITING, move || {
                 HashMemory::counted(Arc::clone(&hashes))
             })
+            .map(|lane| lane.with_patience(HASHES_PATIENCE))
             .map_err(AppError::Threads)?,
             cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
                 .map_err(AppError::Threads)?,

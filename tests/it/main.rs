@@ -18,6 +18,7 @@ mod connections;
 mod coverage;
 mod framing;
 mod front;
+mod guessing;
 mod guides;
 mod house;
 mod kill;
