@@ -21,7 +21,7 @@ use crate::http::listen::{Listener, Running, serve};
 use crate::http::matcher::Table;
 use crate::jobs::Jobs;
 use crate::observe::log;
-use crate::store::Options;
+use crate::store::{Options, StoreError};
 
 /// How long tasks that run may take once the server is asked to stop.
 const JOBS_TIME: Duration = Duration::from_secs(5);
@@ -81,7 +81,8 @@ impl Server {
         let of_store = fail.clone();
         let options = Options {
             sync,
-            on_failure: Box::new(move |error| of_store(error.to_string())),
+            on_failure: Arc::new(move |error: &StoreError| of_store(error.to_string())),
+            ..Options::default()
         };
         let store = open_store(&config, options)?;
         let public = bind_all(&config.server.listen, Table::Public, "listen").await?;

@@ -28,6 +28,9 @@ impl From<StoreError> for ApiError {
             | StoreError::TooLarge { .. }
             | StoreError::InUse
             | StoreError::Newer { .. }
+            | StoreError::Foreign
+            | StoreError::Lost(_)
+            | StoreError::Hung
             | StoreError::Engine(_) => Self::internal(error),
         }
     }
