@@ -4,14 +4,13 @@ mod figures;
 mod gate;
 mod ground;
 mod keys;
+mod lanes;
 mod settings;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::available_parallelism;
-use std::time::Duration;
 
 use crate::config::Config;
 use crate::config::http::HttpSettings;
@@ -40,17 +39,6 @@ use crate::store::{Options, Store, StoreError};
 use gate::{Doors, PartnerRates};
 use ground::Ground;
 use keys::KeyError;
-
-/// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
-const HASHES_WAITING: usize = 128;
-/// How long a job may wait for a hash where hashes are dear, by setting or brought along.
-const HASHES_PATIENCE: Duration = Duration::from_secs(3);
-/// Cold reads at a time. They wait for the disk, not for a core.
-const COLD_THREADS: usize = 4;
-/// Cold reads that may wait.
-const COLD_WAITING: usize = 1_024;
-/// Imports and verifications that may wait: they run one after the other.
-const BULK_WAITING: usize = 4;
 
 /// What every handler gets.
 pub struct App {
@@ -257,7 +245,6 @@ impl App {
             accounts: accounts.clone(),
             rates: PartnerRates::new(config.limits.partner_requests_per_second),
         });
-        let cores = available_parallelism().map_or(1, usize::from);
         Ok(Self {
             clock,
             lab,
@@ -281,14 +268,9 @@ impl App {
             media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
             upkeep: Upkeep::new(store.clone()),
-            hashing: Lane::new("hashing", cores, HASHES_WAITING, move || {
-                HashMemory::counted(Arc::clone(&hashes))
-            })
-            .map(|lane| lane.with_patience(HASHES_PATIENCE))
-            .map_err(AppError::Threads)?,
-            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
-                .map_err(AppError::Threads)?,
-            bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,
+            hashing: lanes::hashing(hashes)?,
+            cold: lanes::cold()?,
+            bulk: lanes::bulk()?,
             store,
             config,
         })

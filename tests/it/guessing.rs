@@ -86,7 +86,9 @@ fn of_fifty_uses_of_a_reset_token_one_succeeds() {
         let reset = "/api/login/v2/password/reset";
         house.partner("POST", reset, &body).status
     });
-    assert_eq!((count(&statuses, 200), count(&statuses, 400)), (1, 49));
+    // The lane tells who would wait too long to come again.
+    let refused = count(&statuses, 400) + count(&statuses, 503);
+    assert_eq!((count(&statuses, 200), refused), (1, 49));
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
     assert_eq!(login(&house, "ann@example.com", &new(winner)).status, 200);
 }
@@ -101,7 +103,8 @@ fn of_twenty_sign_ups_of_an_address_one_succeeds() {
         house.partner("PUT", AUTH, &body)
     });
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
-    assert_eq!((count(&statuses, 200), count(&statuses, 409)), (1, 19));
+    let refused = count(&statuses, 409) + count(&statuses, 503);
+    assert_eq!((count(&statuses, 200), refused), (1, 19));
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
     let made = viewer(&answers[winner]);
     let again = login(&house, "ann@example.com", &format!("{PASSWORD} {winner}"));

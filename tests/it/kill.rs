@@ -1,79 +1,16 @@
 //! A real process that is killed while players report: what was answered is there, once.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::appliance::Appliance;
 use crate::wire::{Wire, ask, request};
 
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
-
-struct Appliance {
-    data_dir: PathBuf,
-    process: Child,
-    address: SocketAddr,
-}
-
-fn playgate(data_dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("PLAYGATE_") {
-            command.env_remove(name);
-        }
-    }
-    command
-        .args(["--data-dir".as_ref(), data_dir.as_os_str()])
-        .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
-        .env("PLAYGATE_LOG_LEVEL", "error");
-    command
-}
-
-impl Appliance {
-    fn start(data_dir: &Path) -> Self {
-        let mut process = playgate(data_dir)
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        let (_, address) = line.trim().rsplit_once("http://").unwrap();
-        Self {
-            data_dir: data_dir.to_owned(),
-            address: address.parse().unwrap(),
-            process,
-        }
-    }
-
-    fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    /// Lines that a command prints, while the server runs.
-    fn told(&self, arguments: &[&str]) -> Vec<Value> {
-        let output = playgate(&self.data_dir).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        let values = serde_json::Deserializer::from_str(&text).into_iter();
-        values.map(Result::unwrap).collect()
-    }
-}
-
-impl Drop for Appliance {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// The tokens of a new user of a new partner.
 fn sign_up(appliance: &Appliance) -> (String, String) {

@@ -10,17 +10,21 @@
 )]
 
 mod accounts;
+mod appliance;
 mod bodies;
+mod canaries;
 mod catalog;
 mod cli;
 mod codes;
 mod connections;
 mod coverage;
+mod erasure;
 mod framing;
 mod front;
 mod guessing;
 mod guides;
 mod house;
+mod imports;
 mod kill;
 mod lab;
 mod licenses;
