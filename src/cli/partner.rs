@@ -4,7 +4,7 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::json;
 
-use super::admin::path;
+use super::admin::{Admin, path};
 use super::exit::Outcome;
 use super::token::Tokens;
 use super::{Global, output};
@@ -25,6 +25,18 @@ pub enum Command {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
+    },
+    /// Refuse all requests of a partner from now on; its users stay
+    Disable {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        partner: String,
+    },
+    /// Take requests of a disabled partner again
+    Enable {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        partner: String,
     },
     /// Remove a partner with its users
     Remove {
@@ -56,6 +68,8 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 json,
             )
         }
+        Command::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
+        Command::Enable { partner } => set_disabled(&mut admin, &partner, false).await,
         Command::Remove { partner } => {
             admin
                 .call(Method::DELETE, &path(&["partners", &partner]), None)
@@ -65,4 +79,14 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         }
         Command::Token(command) => command.run(&mut admin, "partners").await,
     }
+}
+
+async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> Outcome {
+    let body = json!({"disabled": disabled});
+    admin
+        .call(Method::PUT, &path(&["partners", partner]), Some(&body))
+        .await?;
+    let done = if disabled { "disabled" } else { "enabled" };
+    output::note(&format!("{done} {partner}"));
+    Ok(())
 }

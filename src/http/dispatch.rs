@@ -121,6 +121,7 @@ fn operator(
         E::ResetClock => Outcome::Now(clock::reset(app, &cx, auth)),
         E::Partners => later!(app, cx, partners::partners, auth),
         E::AddPartner(request) => later!(app, cx, partners::add_partner, auth, request),
+        E::ChangePartner(request) => later!(app, cx, partners::change_partner, auth, request),
         E::RemovePartner(request) => later!(app, cx, partners::remove_partner, auth, request),
         E::PartnerTokens(request) => later!(app, cx, partners::tokens, auth, request),
         E::AddPartnerToken(request) => later!(app, cx, partners::add_token, auth, request),

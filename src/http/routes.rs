@@ -117,6 +117,7 @@ pub enum OperatorRoute {
     ResetClock,
     Partners,
     AddPartner,
+    ChangePartner,
     RemovePartner,
     PartnerTokens,
     AddPartnerToken,
@@ -325,6 +326,7 @@ impl Route {
             O::MoveClock
             | O::ResetClock
             | O::AddPartner
+            | O::ChangePartner
             | O::RemovePartner
             | O::PartnerTokens
             | O::AddPartnerToken

@@ -123,6 +123,7 @@ pub static OPS: &[Route] = &[
     ops(Delete, "/admin/v1/clock", "admin_reset_clock", O::ResetClock, Ignored, Memory),
     ops(Get, "/admin/v1/partners", "admin_partners", O::Partners, Ignored, Store),
     ops(Post, "/admin/v1/partners", "admin_add_partner", O::AddPartner, SMALL, Store),
+    ops(Put, "/admin/v1/partners/{partner}", "admin_change_partner", O::ChangePartner, SMALL, Store),
     ops(Delete, "/admin/v1/partners/{partner}", "admin_remove_partner", O::RemovePartner, Ignored, Store),
     ops(Get, "/admin/v1/partners/{partner}/tokens", "admin_partner_tokens", O::PartnerTokens, Ignored, Store),
     ops(Post, "/admin/v1/partners/{partner}/tokens", "admin_add_partner_token", O::AddPartnerToken, Ignored, Store),

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::system::{
-    AddPartnerRequest, PartnerRequest, PartnerTokenRequest,
+    AddPartnerRequest, ChangePartnerRequest, PartnerRequest, PartnerTokenRequest,
 };
 use crate::http::error::ApiError;
 use crate::http::reply::Reply;
@@ -43,6 +43,22 @@ pub async fn add_partner(
         partner_id: id.to_string(),
         access_token: token.reveal(),
     })
+}
+
+/// PUT a partner: its tokens are refused from the next request on, or taken again.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`.
+pub async fn change_partner(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: ChangePartnerRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::partner(app, &request.partner)?;
+    let partners = app.partners.clone();
+    cold(app, move || partners.set_disabled(id, request.disabled)).await?;
+    Ok(Reply::empty_object())
 }
 
 /// DELETE a partner with its users. It is disabled first and goes last: what is broken off can be

@@ -10,9 +10,9 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
 use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
 use system::{
-    AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
-    MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest, PartnerTokenRequest,
-    PreviewMailRequest, TestMailRequest,
+    AddOperatorRequest, AddPartnerRequest, ChangePartnerRequest, EndPlaybackSessionRequest,
+    MailRequest, MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest,
+    PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
 };
 use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
@@ -28,6 +28,7 @@ pub enum OperatorEndpoint {
     ResetClock,
     Partners,
     AddPartner(AddPartnerRequest),
+    ChangePartner(ChangePartnerRequest),
     RemovePartner(PartnerRequest),
     PartnerTokens(PartnerRequest),
     AddPartnerToken(PartnerRequest),
@@ -86,6 +87,7 @@ impl OperatorEndpoint {
             R::ResetClock => Self::ResetClock,
             R::Partners => Self::Partners,
             R::AddPartner => Self::AddPartner(AddPartnerRequest::parse(payload)?),
+            R::ChangePartner => Self::ChangePartner(ChangePartnerRequest::parse(input, payload)?),
             R::RemovePartner => Self::RemovePartner(partner()?),
             R::PartnerTokens => Self::PartnerTokens(partner()?),
             R::AddPartnerToken => Self::AddPartnerToken(partner()?),

@@ -98,6 +98,26 @@ impl PartnerRequest {
     }
 }
 
+/// PUT on a partner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangePartnerRequest {
+    /// The partner.
+    pub partner: PartnerRef,
+    /// Whether its tokens are refused.
+    pub disabled: bool,
+}
+
+impl ChangePartnerRequest {
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let disabled = body.boolean("disabled")?;
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+            disabled: disabled.ok_or_else(|| body.refuse("disabled", "is missing"))?,
+        })
+    }
+}
+
 /// One access token of a partner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartnerTokenRequest {
