@@ -4,34 +4,17 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::domain::accounts::HashCounts;
+use crate::domain::mail::{self, Mail};
 use crate::domain::telemetry::{Counts, Telemetry};
 use crate::observe::metrics::Registry;
+use crate::ports::Clock;
 
 /// Makes the figures of a service known.
-pub(super) fn register(
-    metrics: &Registry,
-    config: &Config,
-    telemetry: &Telemetry,
-    hashes: &Arc<HashCounts>,
-) {
+pub(super) fn register(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     let environment = config.server.environment.as_str();
     let version = env!("CARGO_PKG_VERSION");
     let labels = &[("environment", environment), ("version", version)];
     metrics.gauge_of("playgate_info", "What runs here.", labels, || 1);
-
-    let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
-        ("argon2", HashCounts::argon2),
-        ("foreign", HashCounts::foreign),
-    ];
-    for (function, read) in functions {
-        let hashes = Arc::clone(hashes);
-        metrics.counter_of(
-            "playgate_password_hashes_total",
-            "Passwords and PINs that were hashed; foreign: as another service did.",
-            &[("function", function)],
-            move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
-        );
-    }
 
     let of = |read: fn(Counts) -> u64| {
         let telemetry = telemetry.clone();
@@ -67,6 +50,66 @@ pub(super) fn register(
         &[],
         of(|counts| counts.remembered),
     );
+}
+
+/// Makes the figures of the queue of mails known.
+pub(super) fn mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
+    let counts = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_queued",
+        "Mails that wait for the mail server.",
+        &[],
+        move || i64::try_from(counts.counts().queued).unwrap_or(i64::MAX),
+    );
+    let (counts, clock) = (mail.clone(), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_mail_oldest_seconds",
+        "How long the oldest of them has waited.",
+        &[],
+        move || {
+            let oldest = counts.counts().oldest;
+            oldest.map_or(0, |oldest| clock.now().since(oldest).max(0))
+        },
+    );
+    let outcomes: [(&str, fn(&mail::Counts) -> u64); 4] = [
+        ("sent", |counts| counts.sent),
+        ("retried", |counts| counts.retried),
+        ("failed", |counts| counts.failed),
+        ("expired", |counts| counts.expired),
+    ];
+    for (outcome, read) in outcomes {
+        let mail = mail.clone();
+        metrics.counter_of(
+            "playgate_mail_attempts_total",
+            "Mails by what came of the attempt to send them.",
+            &[("outcome", outcome)],
+            move || i64::try_from(read(&mail.counts())).unwrap_or(i64::MAX),
+        );
+    }
+    let mail = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_server_failing",
+        "Whether the mail server could not be used when it was last tried.",
+        &[],
+        move || i64::from(mail.trouble().is_some()),
+    );
+}
+
+/// Makes known how often passwords and PINs are hashed.
+pub(super) fn hashes(metrics: &Registry, hashes: &Arc<HashCounts>) {
+    let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
+        ("argon2", HashCounts::argon2),
+        ("foreign", HashCounts::foreign),
+    ];
+    for (function, read) in functions {
+        let hashes = Arc::clone(hashes);
+        metrics.counter_of(
+            "playgate_password_hashes_total",
+            "Passwords and PINs that were hashed; foreign: as another service did.",
+            &[("function", function)],
+            move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
+        );
+    }
 }
 
 #[cfg(test)]
@@ -111,7 +154,7 @@ mod tests {
             panic!("the defaults are a configuration");
         };
         let metrics = Registry::default();
-        register(&metrics, &loaded.config, &telemetry, &Arc::default());
+        register(&metrics, &loaded.config, &telemetry);
         let text = metrics.render();
         for line in [
             "playgate_telemetry_events_total{outcome=\"accepted\"} 1",

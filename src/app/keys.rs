@@ -16,6 +16,8 @@ const DIRECTORY: &str = "keys";
 pub const CONTENT: &str = "content.key";
 /// What chooses the stand-ins of unknown users.
 pub const ACCOUNTS: &str = "accounts.key";
+/// What tokens and PINs of queued mails are sealed with.
+pub const MAIL: &str = "mail.key";
 /// What addresses of the built-in origin are signed with.
 pub const ORIGIN: &str = "origin.key";
 

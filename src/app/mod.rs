@@ -144,6 +144,13 @@ pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError
     Store::open(&config.server.data_dir, domain::schema(), options)
 }
 
+/// What is wrong with the files that a configuration names and a server reads at its start: all of
+/// them, for who checks a configuration without starting.
+#[must_use]
+pub fn check(config: &Config) -> Vec<AppError> {
+    settings::check(config)
+}
+
 /// What a service is put together from.
 pub struct Parts {
     /// The configuration.
@@ -236,8 +243,10 @@ impl App {
             pins,
         }))?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
+        figures::register(&metrics, &config, &telemetry);
+        figures::mail(&metrics, &mail, &clock);
         let hashes = Arc::<HashCounts>::default();
-        figures::register(&metrics, &config, &telemetry, &hashes);
+        figures::hashes(&metrics, &hashes);
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),

@@ -53,6 +53,8 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenRoute {
     Origin,
+    ResetPage,
+    ResetForm,
     Livez,
     Readyz,
     Metrics,
@@ -290,6 +292,15 @@ impl Route {
     #[must_use]
     pub fn flat_message(&self) -> bool {
         self.pattern.starts_with("/api/login/")
+    }
+
+    /// Whether people read the answers in a browser, errors too: HTML then, and for no other origin.
+    #[must_use]
+    pub const fn is_page(&self) -> bool {
+        matches!(
+            self.target,
+            Target::Open(OpenRoute::ResetPage | OpenRoute::ResetForm)
+        )
     }
 
     /// The lowest role that an operator needs: content for catalogue and guide, agent for users.

@@ -33,11 +33,16 @@ fn playgate(data_dir: &Path) -> Command {
 
 impl Appliance {
     pub fn start(data_dir: &Path) -> Self {
-        Self::start_with(data_dir, &[], Stdio::inherit())
+        Self::with(data_dir, &[])
     }
 
-    /// Starts with other settings, by the names of the environment; the log goes to `log`.
-    pub fn start_with(data_dir: &Path, settings: &[(&str, &str)], log: Stdio) -> Self {
+    /// Starts with other settings, by the names of the environment.
+    pub fn with(data_dir: &Path, settings: &[(&str, &str)]) -> Self {
+        Self::with_log(data_dir, settings, Stdio::inherit())
+    }
+
+    /// The same with the log in `log`.
+    pub fn with_log(data_dir: &Path, settings: &[(&str, &str)], log: Stdio) -> Self {
         let mut process = playgate(data_dir)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .envs(settings.iter().copied())

@@ -464,6 +464,28 @@ fn mistakes_of_usage_and_configuration_are_code_2() {
 }
 
 #[test]
+fn templates_and_certificates_are_checked_before_the_start() {
+    let data = Data::new();
+    let templates = tempfile::tempdir().unwrap();
+    fs::create_dir(templates.path().join("en")).unwrap();
+    fs::write(templates.path().join("en/reset.txt"), "Subject: a\n\nb").unwrap();
+    let ca = data.file("ca.pem", "no certificate");
+    let text = format!(
+        "mail = {{ templates = '{}', from = 'tv@example.org' }}\n\
+         smtp = {{ host = 'mail.example', ca = '{ca}' }}\n",
+        templates.path().display()
+    );
+    let file = data.file("mail.toml", &text);
+    let (code, why) = data.fails(&["config", "check", "--config", &file]);
+    assert_eq!(code, 2);
+    let template = "`mail.templates`: en/reset.txt: has no `{link}`";
+    assert!(why.contains(template) && why.contains("`smtp.ca`"), "{why}");
+    let (code, why) = data.fails(&["serve", "--config", &file]);
+    assert_eq!(code, 2);
+    assert!(why.contains("`smtp.ca`"), "{why}");
+}
+
+#[test]
 fn a_store_that_cannot_be_read_is_code_5() {
     let data = Data::new();
     data.ok(&["partner", "list"]);

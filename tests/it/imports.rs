@@ -1,7 +1,6 @@
 //! `user import`: users who come from elsewhere, with what was stored of their passwords there.
 
 use std::fs;
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -21,7 +20,7 @@ fn users_are_imported_with_the_hashes_of_other_services() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let settings = [("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")];
-    let appliance = Appliance::start_with(data_dir.path(), &settings, Stdio::inherit());
+    let appliance = Appliance::with(data_dir.path(), &settings);
     let added = appliance.told(&["partner", "add", "Acme", "--json"]);
     let partner = added[0]["accessToken"].as_str().unwrap();
 

@@ -13,7 +13,7 @@ use crate::wire::{Wire, ask, request};
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 
 /// The tokens of a new user of a new partner.
-fn sign_up(appliance: &Appliance) -> (String, String) {
+pub fn sign_up(appliance: &Appliance) -> (String, String) {
     let partner = appliance.told(&["partner", "add", "test", "--json"]);
     let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
     let body = json!({"identity": "ann@example.com", "accessKey": "a long way to go"});

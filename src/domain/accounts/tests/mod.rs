@@ -51,7 +51,9 @@ fn fixture_with(settings: Settings) -> Fixture {
     let mail = Mail::open(
         store.clone(),
         Arc::clone(&entropy),
+        &[1; 32],
         mail::Settings::default(),
+        None,
     )
     .unwrap();
     let beside = beside(&store, &mail, Vec::new());
