@@ -22,6 +22,7 @@ mod server;
 mod socket;
 mod store;
 mod telemetry;
+mod token;
 mod user;
 mod user_import;
 

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    backups, catalog as catalog_file, clock, content, grants, mail, partners, playback as running,
-    probes, store, telemetry as events, users as people,
+    backups, catalog as catalog_file, clock, content, grants, mail, operators, partners,
+    playback as running, probes, store, telemetry as events, users as people,
 };
 use super::api::{
     catalog, devices, license, login, offers, origin, playback, reset_page, schedule, sessions,
@@ -123,13 +123,17 @@ fn operator(
         E::ResetClock => Outcome::Now(clock::reset(app, &cx, auth)),
         E::Partners => later!(app, cx, partners::partners, auth),
         E::AddPartner(request) => later!(app, cx, partners::add_partner, auth, request),
+        E::ChangePartner(request) => later!(app, cx, partners::change_partner, auth, request),
         E::RemovePartner(request) => later!(app, cx, partners::remove_partner, auth, request),
         E::PartnerTokens(request) => later!(app, cx, partners::tokens, auth, request),
         E::AddPartnerToken(request) => later!(app, cx, partners::add_token, auth, request),
         E::RevokePartnerToken(request) => later!(app, cx, partners::revoke_token, auth, request),
-        E::Operators => later!(app, cx, partners::operators, auth),
-        E::AddOperator(request) => later!(app, cx, partners::add_operator, auth, request),
-        E::RevokeOperator(request) => later!(app, cx, partners::revoke_operator, auth, request),
+        E::Operators => later!(app, cx, operators::operators, auth),
+        E::AddOperator(request) => later!(app, cx, operators::add_operator, auth, request),
+        E::RevokeOperator(request) => later!(app, cx, operators::revoke_operator, auth, request),
+        E::OperatorTokens(request) => later!(app, cx, operators::tokens, auth, request),
+        E::AddOperatorToken(request) => later!(app, cx, operators::add_token, auth, request),
+        E::RevokeOperatorToken(request) => later!(app, cx, operators::revoke_token, auth, request),
         E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
         E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),

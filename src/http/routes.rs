@@ -119,6 +119,7 @@ pub enum OperatorRoute {
     ResetClock,
     Partners,
     AddPartner,
+    ChangePartner,
     RemovePartner,
     PartnerTokens,
     AddPartnerToken,
@@ -126,6 +127,9 @@ pub enum OperatorRoute {
     Operators,
     AddOperator,
     RevokeOperator,
+    OperatorTokens,
+    AddOperatorToken,
+    RevokeOperatorToken,
     ExportCatalog,
     ImportCatalog,
     ImportGuide,
@@ -340,6 +344,7 @@ impl Route {
             O::MoveClock
             | O::ResetClock
             | O::AddPartner
+            | O::ChangePartner
             | O::RemovePartner
             | O::PartnerTokens
             | O::AddPartnerToken
@@ -347,6 +352,9 @@ impl Route {
             | O::Operators
             | O::AddOperator
             | O::RevokeOperator
+            | O::OperatorTokens
+            | O::AddOperatorToken
+            | O::RevokeOperatorToken
             | O::TestMail
             | O::ExportTelemetry
             | O::VerifyStore

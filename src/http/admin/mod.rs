@@ -6,6 +6,7 @@ pub mod clock;
 pub mod content;
 pub mod grants;
 pub mod mail;
+pub mod operators;
 pub mod partners;
 pub mod playback;
 pub mod probes;
