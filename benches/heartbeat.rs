@@ -108,6 +108,6 @@ fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> Vec<
 }
 
 fn wanted(answer: &Answer, name: &str) -> String {
-    member(&answer.body, name)
-        .unwrap_or_else(|| panic!("{name} expected in {} {}", answer.status, answer.body))
+    let body = answer.text();
+    member(&body, name).unwrap_or_else(|| panic!("{name} expected in {} {body}", answer.status))
 }
