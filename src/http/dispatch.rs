@@ -8,8 +8,8 @@ use super::admin::{
     store, telemetry as events, users as people,
 };
 use super::api::{
-    catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
-    users,
+    catalog, devices, export, license, login, offers, origin, playback, schedule, sessions,
+    telemetry, users,
 };
 use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
 use super::context::Context;
@@ -67,8 +67,9 @@ fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndp
         E::DayOne(request) => Outcome::Now(schedule::day_one(app, &cx, auth, request)),
         E::Broadcast(request) => Outcome::Now(schedule::broadcast(app, &cx, auth, request)),
         E::Broadcasts(request) => Outcome::Now(schedule::broadcasts(app, &cx, auth, request)),
-        E::Xmltv => Outcome::Now(schedule::xmltv(app, &cx, auth)),
-        E::M3u => Outcome::Now(schedule::m3u(app, &cx, auth)),
+        E::Xmltv => Outcome::Now(export::xmltv(app, &cx, auth)),
+        E::M3u(request) => Outcome::Now(export::m3u(app, &cx, auth, &request)),
+        E::Watch(request) => Outcome::Now(export::watch(app, &cx, auth, request)),
         E::Livestreams => later!(app, cx, catalog::livestreams, auth),
         E::Assets => later!(app, cx, catalog::assets, auth),
         E::SignUp(request) => later!(app, cx, login::sign_up, auth, *request),

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
-use super::coding::{accepts_gzip, is_known, pack, tag};
+use super::coding::{PackedBody, accepts_gzip, is_known, pack, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode};
 use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
@@ -75,13 +75,20 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
             body.unwrap_or(ReplyBody::Empty)
         }
         Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
-        Content::Kept(kept, _, _) if is_held(kept, false, wish, &mut headers) => {
-            status = StatusCode::NOT_MODIFIED;
-            ReplyBody::Empty
-        }
-        Content::Kept(_, media, body) => {
-            headers.insert(CONTENT_TYPE, media);
-            streamed(body, wish)
+        Content::Kept(kept, media, body) => {
+            let pack = takes_gzip(wish);
+            if is_held(kept, pack, wish, &mut headers) {
+                status = StatusCode::NOT_MODIFIED;
+                ReplyBody::Empty
+            } else {
+                headers.insert(CONTENT_TYPE, media);
+                if pack {
+                    headers.insert(CONTENT_ENCODING, GZIP);
+                    streamed(Box::pin(PackedBody::new(body)), wish)
+                } else {
+                    streamed(body, wish)
+                }
+            }
         }
         Content::Stream(media, length, body) => {
             headers.insert(CONTENT_TYPE, media);
@@ -96,6 +103,10 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
         headers.insert(name, value);
     }
     Ok(response(status, headers, body))
+}
+
+fn takes_gzip(wish: Wish<'_>) -> bool {
+    wish.heads.accept_encoding.ascii().is_some_and(accepts_gzip)
 }
 
 fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Response<ReplyBody> {
@@ -144,8 +155,7 @@ fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) ->
         identity,
         kept,
     } = prepared;
-    let accepted = wish.heads.accept_encoding.ascii().is_some_and(accepts_gzip);
-    let pack = accepted && identity.len() >= GZIP_FROM;
+    let pack = takes_gzip(wish) && identity.len() >= GZIP_FROM;
     if is_held(kept, pack, wish, headers) {
         return None;
     }

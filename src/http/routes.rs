@@ -70,6 +70,7 @@ pub enum PartnerRoute {
     Live,
     Xmltv,
     M3u,
+    Watch,
     Livestreams,
     Assets,
     SignUp,
@@ -298,9 +299,10 @@ impl Route {
         };
         Some(match route {
             O::ReadClock | O::Partners => &[Role::Admin, Role::Content, Role::Agent],
-            O::ExportCatalog | O::ImportCatalog | O::ImportGuide | O::ReportTelemetry => {
-                &[Role::Admin, Role::Content]
-            }
+            O::ExportCatalog
+            | O::ImportCatalog
+            | O::ImportGuide
+            | O::ReportTelemetry => &[Role::Admin, Role::Content],
             O::Users
             | O::AddUser
             | O::ShowUser

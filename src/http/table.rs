@@ -68,6 +68,7 @@ pub static PUBLIC: &[Route] = &[
         .replaced_by("/api/schedule/v1/broadcasts/live"),
     partner(Get, "/api/schedule/v1/xmltv", "xmltv", P::Xmltv, Ignored, Store).with_query_token(),
     partner(Get, "/api/schedule/v1/m3u", "m3u", P::M3u, Ignored, Memory).with_query_token(),
+    partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", P::Watch, Ignored, Memory).with_query_token(),
     // Catalogue for clients.
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", P::Livestreams, Ignored, Memory),
     partner(Get, "/api/catalog/v1/assets", "assets", P::Assets, Ignored, Memory),

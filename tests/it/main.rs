@@ -16,6 +16,7 @@ mod cli;
 mod codes;
 mod connections;
 mod coverage;
+mod export;
 mod framing;
 mod front;
 mod guides;

@@ -235,6 +235,12 @@ impl Channel {
         }
     }
 
+    /// Whether it has no broadcast.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The bytes that it takes up, for the printed budget.
     pub(super) fn memory(&self) -> usize {
         self.json.len() + self.entries.len() * (size_of::<Entry>() + size_of::<UnixSeconds>())

@@ -302,6 +302,26 @@ impl Snapshot {
         Program::of(channel, channel.current(at)?)
     }
 
+    /// When the first broadcast without live rights begins that does so after an instant; `most` if
+    /// there is none before that.
+    #[must_use]
+    pub fn next_withheld(
+        &self,
+        livestream: &LivestreamId,
+        after: UnixSeconds,
+        most: UnixSeconds,
+    ) -> UnixSeconds {
+        let Some(channel) = self.channel(livestream.as_str()) else {
+            return most;
+        };
+        let first = channel.starts.partition_point(|start| *start <= after);
+        let coming = channel.starts.iter().zip(&channel.entries).skip(first);
+        coming
+            .take_while(|(start, _)| **start < most)
+            .find(|(_, entry)| !entry.live)
+            .map_or(most, |(start, _)| *start)
+    }
+
     /// A broadcast as a program.
     #[must_use]
     pub fn program(&self, id: &BroadcastId) -> Option<Program> {

@@ -1,4 +1,4 @@
-//! Handlers of the schedule (interface part 4.1). All but the export answer from memory.
+//! Handlers of the schedule (interface part 4.1). All answer from memory.
 
 use crate::app::App;
 use crate::domain::schedule::{Answer, Missing};
@@ -9,7 +9,6 @@ use crate::http::endpoint::schedule::{
 };
 use crate::http::error::ApiError;
 use crate::http::reply::{Kept, Prepared, Reply, media};
-use crate::http::wire::{m3u, xmltv};
 
 /// S6.
 ///
@@ -98,40 +97,6 @@ pub fn broadcasts(
     let snapshot = app.schedule.snapshot();
     let answer = snapshot.by_ids(request.broadcasts.as_slice(), app.schedule.view());
     respond(app, cx, Ok(answer))
-}
-
-/// The schedule as XMLTV, for programs that know nothing else. It is made livestream by livestream
-/// as the client takes it, so that neither a large schedule nor a slow client costs memory.
-///
-/// # Errors
-/// None; a store that fails breaks the body off.
-pub fn xmltv(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
-    // Counted before anything is read: a change meanwhile makes the tag too old, never too new.
-    let generation = app.schedule.generation();
-    let livestreams = app.catalog.snapshot().livestreams().cloned().collect();
-    let body = xmltv::Export::new(app.schedule.clone(), livestreams);
-    let kept = Kept {
-        tag: app.front.era.wrapping_add(generation),
-        max_age: app.config.schedule.max_age,
-    };
-    Ok(Reply::kept_stream(kept, media::XML, Box::pin(body)))
-}
-
-/// The livestreams as M3U.
-///
-/// # Errors
-/// None.
-pub fn m3u(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
-    let list = m3u::list(app.catalog.snapshot().livestreams());
-    let kept = Kept {
-        tag: Kept::tag_of(list.as_bytes()),
-        max_age: app.config.schedule.max_age,
-    };
-    Ok(Reply::prepared(Prepared {
-        media: media::M3U,
-        identity: list.into(),
-        kept,
-    }))
 }
 
 fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<Reply, ApiError> {
