@@ -162,6 +162,8 @@ codes! {
     OperatorNotFound = 404, "OPERATOR_NOT_FOUND";
     /// The user has no such grant.
     GrantNotFound = 404, "GRANT_NOT_FOUND";
+    /// No rule has this number.
+    RuleNotFound = 404, "RULE_NOT_FOUND";
     /// The message is not known.
     MailNotFound = 404, "MAIL_NOT_FOUND";
     /// The name is taken.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::admin::{
     catalog as catalog_file, clock, content, grants, mail, partners, playback as running, probes,
-    store, telemetry as events, users as people,
+    rights, store, telemetry as events, users as people,
 };
 use super::api::{
     catalog, devices, export, license, login, offers, origin, playback, schedule, sessions,
@@ -132,6 +132,13 @@ fn operator(
         E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
         E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),
+        E::WhyRights(request) => later!(app, cx, rights::why, auth, request),
+        E::SetRights(request) => later!(app, cx, rights::set, auth, request),
+        E::ClearRights(request) => later!(app, cx, rights::clear, auth, request),
+        E::SetDefaults(request) => later!(app, cx, rights::set_defaults, auth, request),
+        E::Rules => Outcome::Now(rights::rules(app, &cx, auth)),
+        E::AddRule(request) => later!(app, cx, rights::add_rule, auth, request),
+        E::RemoveRule(request) => later!(app, cx, rights::remove_rule, auth, request),
         E::Users(request) => later!(app, cx, people::users, auth, request),
         E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
         E::ShowUser(request) => later!(app, cx, people::show_user, auth, request),

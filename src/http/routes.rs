@@ -128,6 +128,13 @@ pub enum OperatorRoute {
     ExportCatalog,
     ImportCatalog,
     ImportGuide,
+    WhyRights,
+    SetRights,
+    ClearRights,
+    SetDefaults,
+    Rules,
+    AddRule,
+    RemoveRule,
     Users,
     AddUser,
     ShowUser,
@@ -302,6 +309,13 @@ impl Route {
             O::ExportCatalog
             | O::ImportCatalog
             | O::ImportGuide
+            | O::WhyRights
+            | O::SetRights
+            | O::ClearRights
+            | O::SetDefaults
+            | O::Rules
+            | O::AddRule
+            | O::RemoveRule
             | O::ReportTelemetry => &[Role::Admin, Role::Content],
             O::Users
             | O::AddUser

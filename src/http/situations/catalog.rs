@@ -17,6 +17,10 @@ impl From<CatalogError> for ApiError {
             CatalogError::TooMany { .. } => {
                 Self::malformed(format!("{error}; nothing was imported"))
             }
+            CatalogError::NoLivestream => {
+                Self::new(ErrorCode::LivestreamNotFound, error.to_string())
+            }
+            CatalogError::NoRule => Self::new(ErrorCode::RuleNotFound, error.to_string()),
             CatalogError::Store(error) => error.into(),
         }
     }
