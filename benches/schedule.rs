@@ -1,7 +1,7 @@
 //! The schedule's rows: S6 of one livestream at the live point and at random offsets, S6 and a day (S5)
 //! of a hundred livestreams, plain and gzip, broadcasts by id (S3, S4); each against a bare server
 //! that sends as many bytes. nginx with a file of the bytes of the first row runs beside it where
-//! there is one: in the search path, or named by `NGINX`.
+//! there is one: in the search path, or named by `PLAYGATE_NGINX`.
 //!
 //! `cargo bench --bench schedule`
 

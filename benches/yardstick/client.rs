@@ -26,14 +26,16 @@ pub fn parse(bytes: &[u8]) -> Option<Answer> {
     let head = std::str::from_utf8(&bytes[..end]).expect("a head is text");
     let status = head.get(9..12)?.parse().expect("a status is a number");
     let rest = &bytes[end..];
-    let body = if head.contains("\r\ntransfer-encoding: chunked\r\n") {
+    let header = |wanted: &str| {
+        let mut lines = head.split("\r\n").filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value)
+    };
+    let body = if header("transfer-encoding").is_some() {
         rest.strip_suffix(b"0\r\n\r\n")?
     } else {
-        let length: usize = head
-            .split("\r\n")
-            .find_map(|line| line.strip_prefix("content-length: "))
-            .map_or(0, |length| length.parse().expect("a length is a number"));
-        rest.get(..length)?
+        let length = header("content-length").map_or(Ok(0), str::parse);
+        rest.get(..length.expect("a length is a number"))?
     };
     let body = body.to_vec();
     Some(Answer { status, body })

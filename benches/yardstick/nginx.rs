@@ -57,7 +57,7 @@ impl Nginx {
 }
 
 fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("NGINX").map(PathBuf::from);
+    let named = std::env::var_os("PLAYGATE_NGINX").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join("nginx"));
     named.into_iter().chain(found).find(|file| file.is_file())

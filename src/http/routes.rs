@@ -245,6 +245,8 @@ pub struct Route {
     pub rate: RateClass,
     /// The pattern of the route that replaces it.
     pub deprecated: Option<&'static str>,
+    /// Whether its answers are kept by the text of their requests.
+    pub kept: bool,
     /// Whether the partner token may come in the query as `accessToken`: for players that take
     /// an address and nothing else.
     pub query_token: bool,
@@ -269,6 +271,7 @@ impl Route {
             lane,
             rate: RateClass::General,
             deprecated: None,
+            kept: false,
             query_token: false,
             label,
         }
@@ -281,6 +284,11 @@ impl Route {
 
     pub(super) const fn replaced_by(mut self, pattern: &'static str) -> Self {
         self.deprecated = Some(pattern);
+        self
+    }
+
+    pub(super) const fn kept(mut self) -> Self {
+        self.kept = true;
         self
     }
 

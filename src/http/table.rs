@@ -58,9 +58,9 @@ const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 #[rustfmt::skip] // one route a line: it is read as a table
 pub static PUBLIC: &[Route] = &[
     // Schedule (interface, part 4.1): S6 to S1.
-    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory),
-    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory),
-    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory).kept(),
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory).kept(),
+    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory).kept(),
     partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", P::Broadcast, Ignored, Memory),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", P::DayOne, Ignored, Memory)
         .replaced_by("/api/schedule/v1/broadcasts/day/{date}"),

@@ -242,7 +242,7 @@ fn a_livestream_of_the_origin_plays_until_a_program_is_withheld() {
     assert_eq!(tune().code(), "NOT_ENTITLED");
 }
 
-fn unpacked(bytes: &[u8]) -> Vec<u8> {
+pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let mut decoder = flate2::read::GzDecoder::new(bytes);
     decoder.read_to_end(&mut plain).unwrap();

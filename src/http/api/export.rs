@@ -87,8 +87,9 @@ pub fn m3u(
     };
     Ok(Reply::prepared(Prepared {
         media: media::M3U,
-        identity: list.into(),
+        body: Arc::new(list.into()),
         kept,
+        until: None,
     }))
 }
 

@@ -1,7 +1,10 @@
 //! Handlers of the schedule (interface part 4.1). All answer from memory.
 
+use std::sync::Arc;
+
 use crate::app::App;
 use crate::domain::schedule::{Answer, Missing};
+use crate::http::answers::{self, Packable};
 use crate::http::auth::PartnerAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::schedule::{
@@ -9,6 +12,7 @@ use crate::http::endpoint::schedule::{
 };
 use crate::http::error::ApiError;
 use crate::http::reply::{Kept, Prepared, Reply, media};
+use crate::types::UnixSeconds;
 
 /// S6.
 ///
@@ -101,12 +105,37 @@ pub fn broadcasts(
 
 fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<Reply, ApiError> {
     let answer = answer?;
-    Ok(Reply::prepared(Prepared {
+    let body = answer.body.joined();
+    Ok(prepared(
+        app,
+        cx,
+        Arc::new(body.into()),
+        answer.tag,
+        answer.valid_until,
+    ))
+}
+
+/// The reply of an answer that was kept.
+#[must_use]
+pub fn again(app: &App, cx: &Context, answer: answers::Answer) -> Reply {
+    let answers::Answer { body, tag, until } = answer;
+    prepared(app, cx, body, tag, until)
+}
+
+fn prepared(
+    app: &App,
+    cx: &Context,
+    body: Arc<Packable>,
+    tag: u64,
+    until: Option<UnixSeconds>,
+) -> Reply {
+    Reply::prepared(Prepared {
         media: media::JSON,
-        identity: answer.body.joined(),
+        body,
         kept: Kept {
-            tag: answer.tag,
-            max_age: Kept::age(cx.now, answer.valid_until, app.config.schedule.max_age),
+            tag,
+            max_age: Kept::age(cx.now, until, app.config.schedule.max_age),
         },
-    }))
+        until,
+    })
 }
