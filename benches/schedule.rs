@@ -67,6 +67,28 @@ fn id(livestream: usize, slot: i64) -> String {
     format!("b-{livestream:03}-{slot:03}")
 }
 
+/// A text of 30 words that packs about as well as one that somebody wrote.
+fn description(seed: u64) -> String {
+    let mut dice = seed;
+    let mut roll = |end: u64| {
+        dice = dice
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % end
+    };
+    let mut text = String::new();
+    for _ in 0..30 {
+        // Of a vocabulary of 500 words, the first of which are the frequent ones.
+        let mut word = (roll(500) * roll(500)) / 500;
+        for _ in 0..2 + roll(3) {
+            text.push_str(["an", "ter", "is", "o", "den", "ha", "mu", "re"][(word % 8) as usize]);
+            word /= 3;
+        }
+        text.push(' ');
+    }
+    text
+}
+
 struct Bench {
     playgate: Server,
     token: String,
@@ -85,7 +107,6 @@ impl Bench {
             .duration_since(UNIX_EPOCH)
             .expect("after 1970");
         let midnight = (now.as_secs() / 86_400) as i64 * 86_400;
-        let text = "A sentence about what happens in this programme, and another one. ".repeat(3);
         let mut guide = Map::new();
         for livestream in 0..LIVESTREAMS {
             let broadcasts: Vec<_> = (0..72)
@@ -94,7 +115,7 @@ impl Bench {
                     json!({
                         "id": id(livestream, slot), "start": start, "stop": start + SLOT, "pgAge": 12,
                         "title": format!("Programme {slot} of {livestream}"),
-                        "description": format!("{text}{slot}"),
+                        "description": description(livestream as u64 * 1_000 + slot as u64),
                         "images": [{
                             "type": "sixteen-nine", "default": true, "embeddedText": false,
                             "filename": format!("https://images.example.test/{livestream}/{slot}/wide.jpg"),

@@ -1,7 +1,8 @@
 //! The catalogue: livestreams, videos on demand, offers, rights by rule, content keys.
 //!
-//! It owns what of these there is and how it changes: by files, as a whole. Who may play what is
-//! decided by [`entitlement`](super::entitlement); how files are written is not known here.
+//! It owns what of these there is and how it changes: by files, as a whole, or one right at a time.
+//! Who may play what is decided by [`entitlement`](super::entitlement); how files are written is not
+//! known here.
 
 mod amend;
 mod difference;
