@@ -4,6 +4,7 @@ mod figures;
 mod gate;
 mod ground;
 mod keys;
+mod opening;
 mod settings;
 
 use std::io;
@@ -15,8 +16,8 @@ use std::thread::available_parallelism;
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
-use crate::domain;
 use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
 use crate::domain::mail::Mail;
@@ -35,10 +36,12 @@ use crate::observe::readiness::Readiness;
 use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
-use crate::store::{Options, Store, StoreError};
+use crate::store::{Store, StoreError};
 use gate::{Doors, PartnerRates};
 use ground::Ground;
 use keys::KeyError;
+pub use opening::{Opening, open_store};
+pub use settings::backups as backup_settings;
 
 /// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
 const HASHES_WAITING: usize = 128;
@@ -98,6 +101,10 @@ pub struct App {
     pub telemetry: Telemetry,
     /// The health of the store.
     pub upkeep: Upkeep,
+    /// Backups of the store.
+    pub backups: Backups,
+    /// Ends the process once what runs is done, and begins it again; not everywhere is that possible.
+    pub restart: Option<Restart>,
 
     /// Work that hashes passwords and PINs.
     pub hashing: Lane<HashMemory>,
@@ -109,6 +116,9 @@ pub struct App {
     /// The store, for its own verbs. The last field: services go before what they stand on.
     pub store: Store,
 }
+
+/// Asks the process to begin again.
+pub type Restart = Box<dyn Fn() + Send + Sync>;
 
 /// Why the service cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -144,15 +154,6 @@ impl AppError {
     }
 }
 
-/// Opens the store of a configuration: the first thing that a process does, since it holds the lock
-/// of the data directory.
-///
-/// # Errors
-/// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
-pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError> {
-    Store::open(&config.server.data_dir, domain::schema(), options)
-}
-
 /// What a service is put together from.
 pub struct Parts {
     /// The configuration.
@@ -167,6 +168,10 @@ pub struct Parts {
     pub sync: bool,
     /// Told when a file of the service has failed and the process has to restart.
     pub on_failure: Box<dyn Fn(String) + Send + Sync>,
+    /// Reads a backup that is to be verified to its end.
+    pub examine: Examine,
+    /// Begins the process again, where that is possible.
+    pub restart: Option<Restart>,
 }
 
 /// The ports of a service.
@@ -216,6 +221,8 @@ impl App {
             listener,
             sync,
             on_failure,
+            examine,
+            restart,
         } = parts;
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
@@ -245,7 +252,11 @@ impl App {
             pins,
         }))?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
-        figures::register(&metrics, &config, &telemetry);
+        // After the catalogue, which makes the key that backups tell.
+        let backups = Backups::new(store.clone(), settings::backups(&config), examine);
+        let upkeep = Upkeep::new(store.clone());
+        figures::of_telemetry(&metrics, &config, &telemetry);
+        figures::of_store(&metrics, &upkeep, &backups, &clock);
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),
@@ -276,7 +287,9 @@ impl App {
             licenses: settings::licenses(&config)?,
             media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
-            upkeep: Upkeep::new(store.clone()),
+            upkeep,
+            backups,
+            restart,
             hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
                 .map_err(AppError::Threads)?,
             cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())

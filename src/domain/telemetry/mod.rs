@@ -5,6 +5,7 @@
 //! The text of an event is kept as it was sent; nothing here understands it.
 
 mod accept;
+mod catch_up;
 mod erase;
 mod error;
 mod frame;
@@ -127,10 +128,17 @@ impl Telemetry {
             rewriting: Mutex::new(()),
         });
         let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
-        Ok(Self {
+        let telemetry = Self {
             inner,
             _sync: Arc::new(sync),
-        })
+        };
+        match telemetry.catch_up() {
+            Ok(0) => {}
+            Ok(added) => tracing::info!(added, "events that the index did not know of"),
+            // The next start does it.
+            Err(error) => tracing::warn!(%error, "the index of events could not be made whole"),
+        }
+        Ok(telemetry)
     }
 
     /// Counts since the start.
