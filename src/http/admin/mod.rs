@@ -11,6 +11,7 @@ pub mod partners;
 pub mod playback;
 pub mod probes;
 pub mod resolve;
+pub mod rights;
 pub mod store;
 pub mod telemetry;
 pub mod users;

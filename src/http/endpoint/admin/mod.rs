@@ -2,6 +2,7 @@
 
 pub mod backups;
 pub mod content;
+pub mod rights;
 pub mod system;
 pub mod telemetry;
 pub mod users;
@@ -11,6 +12,9 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
 use backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
 use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
+use rights::{
+    AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
+};
 use system::{
     AddOperatorRequest, AddPartnerRequest, ChangePartnerRequest, EndPlaybackSessionRequest,
     MailRequest, MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest,
@@ -44,6 +48,13 @@ pub enum OperatorEndpoint {
     ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
+    WhyRights(BroadcastRightsRequest),
+    SetRights(SetRightsRequest),
+    ClearRights(BroadcastRightsRequest),
+    SetDefaults(SetDefaultsRequest),
+    Rules,
+    AddRule(AddRuleRequest),
+    RemoveRule(RemoveRuleRequest),
     Users(UsersRequest),
     AddUser(Box<AddUserRequest>),
     ShowUser(UserRequest),
@@ -112,6 +123,13 @@ impl OperatorEndpoint {
             R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
+            R::WhyRights => Self::WhyRights(BroadcastRightsRequest::parse(input)?),
+            R::SetRights => Self::SetRights(SetRightsRequest::parse(input, payload)?),
+            R::ClearRights => Self::ClearRights(BroadcastRightsRequest::parse(input)?),
+            R::SetDefaults => Self::SetDefaults(SetDefaultsRequest::parse(input, payload)?),
+            R::Rules => Self::Rules,
+            R::AddRule => Self::AddRule(AddRuleRequest::parse(payload)?),
+            R::RemoveRule => Self::RemoveRule(RemoveRuleRequest::parse(input)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
             R::AddUser => Self::AddUser(Box::new(AddUserRequest::parse(input, payload)?)),
             R::ShowUser => Self::ShowUser(user()?),
