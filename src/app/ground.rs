@@ -7,11 +7,14 @@ use crate::config::Config;
 use crate::domain::accounts::{Accounts, Eraser};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement;
+use crate::domain::feeds::Feeds;
 use crate::domain::mail::Mail;
 use crate::domain::playback::{self, Playback, World};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::telemetry::{self, Telemetry};
+use crate::http::wire::guide;
 use crate::ports::Entropy;
+use crate::ports::fetch::Fetch;
 use crate::store::Store;
 use crate::types::UnixSeconds;
 
@@ -60,6 +63,15 @@ impl Ground<'_> {
         Schedule::open(self.store.clone(), rights, view)
             .map(Arc::new)
             .map_err(AppError::setting)
+    }
+
+    pub fn feeds(&self, schedule: &Arc<Schedule>, fetch: Box<dyn Fetch>) -> Result<Feeds, AppError> {
+        let (store, entropy) = (self.store.clone(), Arc::clone(self.entropy));
+        let sources = settings::feeds(self.config)?;
+        let schedule = Arc::clone(schedule);
+        Ok(Feeds::open(
+            store, schedule, sources, fetch, entropy, guide::source,
+        )?)
     }
 
     pub fn playback(&self, world: Arc<dyn World>) -> Result<Playback, AppError> {

@@ -19,6 +19,7 @@ use crate::domain;
 use crate::domain::accounts::{Accounts, HashMemory};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
+use crate::domain::feeds::Feeds;
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
@@ -32,6 +33,7 @@ use crate::http::front::Front;
 use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
+use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
@@ -84,6 +86,8 @@ pub struct App {
     pub catalog: Catalog,
     /// The broadcast schedule.
     pub schedule: Arc<Schedule>,
+    /// Sources of guides.
+    pub feeds: Feeds,
     /// The offers that users have.
     pub grants: Grants,
     /// Who may play what.
@@ -234,6 +238,7 @@ impl App {
         let accounts = ground.accounts(&mail)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
+        let feeds = ground.feeds(&schedule, Box::<Fetcher>::default())?;
         let grants = Grants::open(store.clone(), catalog.clone())?;
         let pins = settings::entitlement(&config)?;
         let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
@@ -246,6 +251,7 @@ impl App {
         }))?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
         figures::register(&metrics, &config, &telemetry);
+        figures::register_feeds(&metrics, &feeds);
 
         let gate = Arc::new(Doors {
             partners: partners.clone(),
@@ -270,6 +276,7 @@ impl App {
             mail,
             catalog,
             schedule,
+            feeds,
             grants,
             rights,
             playback,

@@ -13,7 +13,8 @@ use ring::digest;
 use super::AppError;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{self, Address, Config, Secret, Unrated, WatershedRule, WhenFull};
-use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule, telemetry};
+use crate::domain::schedule::ratings::Ratings;
+use crate::domain::{accounts, catalog, entitlement, feeds, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::time::DAY;
@@ -152,6 +153,37 @@ pub fn schedule(config: &Config) -> schedule::query::View {
         pad_before: i64::from(config.schedule.padding_before),
         pad_after: i64::from(config.schedule.padding_after),
     }
+}
+
+/// Where guides come from, and what their ratings mean.
+pub fn feeds(config: &Config) -> Result<feeds::Settings, AppError> {
+    let mut ratings = Ratings::built_in();
+    if let Some(path) = &config.epg.ratings {
+        let text = fs::read_to_string(path).map_err(|error| AppError::File {
+            path: path.clone(),
+            error,
+        })?;
+        let wrong = |why| AppError::Setting(format!("`epg.ratings`: {}: {why}", path.display()));
+        ratings.add(&text).map_err(wrong)?;
+    }
+    let sources = config.epg.sources.iter();
+    let feeds = sources.map(|source| feeds::Feed {
+        name: source.name.clone(),
+        place: source.url.clone(),
+        interval: i64::try_from(source.interval.as_secs()).unwrap_or(i64::MAX),
+        priority: source.priority,
+        reading: feeds::Reading {
+            zone: source.zone,
+            ignore_offsets: source.ignore_offsets,
+            languages: source.languages.clone(),
+            channels: source.channels.clone().into_iter().collect(),
+        },
+    });
+    Ok(feeds::Settings {
+        feeds: feeds.collect(),
+        ratings: Arc::new(ratings),
+        retention_days: config.schedule.retention_days,
+    })
 }
 
 /// Which programs ask for the PIN.

@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod epg;
 mod exit;
+mod guide_report;
 mod mail;
 mod operator;
 mod output;

@@ -122,10 +122,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "this version has its built-in templates alone",
     ),
     (
-        "epg.sources",
-        "this version fetches no guides; use `playgate epg import`",
-    ),
-    (
         "telemetry.forward.",
         "this version forwards no telemetry; use `playgate telemetry export`",
     ),

@@ -5,6 +5,7 @@
 pub mod accounts;
 pub mod catalog;
 pub mod entitlement;
+pub mod feeds;
 pub mod mail;
 pub mod operators;
 pub mod partners;
@@ -28,6 +29,7 @@ pub fn schema() -> Schema {
     let schema = catalog::schema(schema);
     let schema = entitlement::schema(schema);
     let schema = schedule::tables::schema(schema);
+    let schema = feeds::schema(schema);
     let schema = playback::schema(schema);
     telemetry::schema(schema)
 }

@@ -168,6 +168,10 @@ codes! {
     NameInUse = 409, "NAME_IN_USE";
     /// The import differs suspiciously and waits for approval; `details` has the report.
     ImportHeld = 409, "IMPORT_HELD";
+    /// No source of guides has that name.
+    GuideSourceNotFound = 404, "GUIDE_SOURCE_NOT_FOUND";
+    /// The source of guides could not be fetched; the message says why.
+    GuideSourceFailed = 502, "GUIDE_SOURCE_FAILED";
     /// The clock may not be moved here.
     LabClockOff = 403, "LAB_CLOCK_OFF";
 

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    catalog as catalog_file, clock, content, grants, mail, partners, playback as running, probes,
-    store, telemetry as events, users as people,
+    catalog as catalog_file, clock, content, feeds, grants, mail, partners, playback as running,
+    probes, store, telemetry as events, users as people,
 };
 use super::api::{
     catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
@@ -131,6 +131,9 @@ fn operator(
         E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
         E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),
+        E::GuideSources => Outcome::Now(feeds::sources(app, &cx, auth)),
+        E::GuideSource(request) => Outcome::Now(feeds::source(app, &cx, auth, &request)),
+        E::RefreshSource(request) => later!(app, cx, feeds::refresh, auth, request),
         E::Users(request) => later!(app, cx, people::users, auth, request),
         E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
         E::ShowUser(request) => later!(app, cx, people::show_user, auth, request),

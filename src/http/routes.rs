@@ -127,6 +127,9 @@ pub enum OperatorRoute {
     ExportCatalog,
     ImportCatalog,
     ImportGuide,
+    GuideSources,
+    GuideSource,
+    RefreshSource,
     Users,
     AddUser,
     ShowUser,
@@ -298,9 +301,13 @@ impl Route {
         };
         Some(match route {
             O::ReadClock | O::Partners => &[Role::Admin, Role::Content, Role::Agent],
-            O::ExportCatalog | O::ImportCatalog | O::ImportGuide | O::ReportTelemetry => {
-                &[Role::Admin, Role::Content]
-            }
+            O::ExportCatalog
+            | O::ImportCatalog
+            | O::ImportGuide
+            | O::GuideSources
+            | O::GuideSource
+            | O::RefreshSource
+            | O::ReportTelemetry => &[Role::Admin, Role::Content],
             O::Users
             | O::AddUser
             | O::ShowUser

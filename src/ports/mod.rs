@@ -2,8 +2,10 @@
 
 pub mod clock;
 pub mod entropy;
+pub mod fetch;
 pub mod media;
 pub mod upstream;
+pub mod web;
 
 pub use clock::{Clock, LabClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};

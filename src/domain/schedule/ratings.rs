@@ -4,6 +4,7 @@
 //! guess that is too low would show a child what it must not see.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Deserialize;
 
@@ -18,6 +19,8 @@ const AGE_MAX: u8 = 21;
 pub struct Ratings {
     /// By folded system name, then by folded value.
     systems: HashMap<String, HashMap<String, u8>>,
+    /// Changes with the tables.
+    version: u64,
 }
 
 /// The shape of the table file, and of the same table in the configuration.
@@ -65,7 +68,16 @@ impl Ratings {
                 }
             }
         }
+        let mut hasher = DefaultHasher::new();
+        (self.version, table).hash(&mut hasher);
+        self.version = hasher.finish();
         Ok(())
+    }
+
+    /// A number that is another one for other tables.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The age that a rating stands for, if a table knows it.

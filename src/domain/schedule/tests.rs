@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::claims::Standing;
 use super::import::draft::{ChannelMap, Draft};
 use super::import::{GuideError, GuideEvent, GuideProgramme, GuideSource, Skip};
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks};
@@ -125,6 +126,7 @@ fn guide(rows: &[(&str, &str, i64, i64)]) -> Draft {
 
 fn options() -> ImportOptions {
     ImportOptions {
+        standing: Standing::default(),
         dry_run: false,
         accept: false,
         now: NOW,

@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod clock;
 pub mod content;
+pub mod feeds;
 pub mod grants;
 pub mod mail;
 pub mod partners;

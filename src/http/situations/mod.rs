@@ -3,6 +3,7 @@
 
 mod accounts;
 mod catalog;
+mod feeds;
 mod partners;
 mod playback;
 mod schedule;

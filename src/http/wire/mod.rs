@@ -4,6 +4,7 @@
 pub mod catalog;
 pub mod entitlement;
 pub mod events;
+pub mod feeds;
 pub mod guide;
 pub mod login;
 pub mod m3u;

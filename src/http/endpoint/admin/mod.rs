@@ -8,7 +8,10 @@ pub mod users;
 use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
-use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
+use content::{
+    ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
+    SourceRequest,
+};
 use system::{
     AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
     MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest,
@@ -38,6 +41,9 @@ pub enum OperatorEndpoint {
     ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
+    GuideSources,
+    GuideSource(SourceRequest),
+    RefreshSource(RefreshSourceRequest),
     Users(UsersRequest),
     AddUser(Box<AddUserRequest>),
     ShowUser(UserRequest),
@@ -92,6 +98,9 @@ impl OperatorEndpoint {
             R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
+            R::GuideSources => Self::GuideSources,
+            R::GuideSource => Self::GuideSource(SourceRequest::parse(input)?),
+            R::RefreshSource => Self::RefreshSource(RefreshSourceRequest::parse(input)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
             R::AddUser => Self::AddUser(Box::new(AddUserRequest::parse(input, payload)?)),
             R::ShowUser => Self::ShowUser(user()?),
