@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use guide_maker::{FIRST, MadeGuide};
+use guide_maker::MadeGuide;
 use playgate::domain::schedule::claims::Standing;
 
 use playgate::domain::schedule::import::draft::{ChannelMap, Draft};
@@ -39,6 +39,8 @@ use playgate::types::{LiveOffset, LivestreamId, UnixSeconds};
 
 const CHANNELS: usize = 500;
 const PROGRAMMES: usize = 456;
+/// 2026-08-22 00:00 UTC.
+const FIRST: i64 = 1_787_356_800;
 /// How often an import and its quiet times are measured.
 const ROUNDS: usize = 3;
 
@@ -134,7 +136,12 @@ struct Felt {
 }
 
 /// Reads and commits at a steady pace while something runs.
-fn felt(schedule: &Schedule, store: &Store, livestreams: &[LivestreamId], run: impl FnOnce()) -> Felt {
+fn felt(
+    schedule: &Schedule,
+    store: &Store,
+    livestreams: &[LivestreamId],
+    run: impl FnOnce(),
+) -> Felt {
     let over = AtomicBool::new(false);
     let p99 = |mut all: Vec<Duration>| {
         all.sort_unstable();
@@ -149,7 +156,11 @@ fn felt(schedule: &Schedule, store: &Store, livestreams: &[LivestreamId], run: i
                     let at = (n * 7_919) % livestreams.len();
                     let began = Instant::now();
                     let snapshot = schedule.snapshot();
-                    black_box(snapshot.live(&livestreams[at..=at], LiveOffset::LIVE, now).ok());
+                    black_box(
+                        snapshot
+                            .live(&livestreams[at..=at], LiveOffset::LIVE, now)
+                            .ok(),
+                    );
                     took.push(began.elapsed());
                 }
                 thread::sleep(Duration::from_millis(1));
@@ -187,7 +198,11 @@ fn while_importing(
     livestreams: &[LivestreamId],
     guides: [&Path; 2],
 ) {
-    let quiet = || felt(schedule, store, livestreams, || thread::sleep(Duration::from_secs(2)));
+    let quiet = || {
+        felt(schedule, store, livestreams, || {
+            thread::sleep(Duration::from_secs(2))
+        })
+    };
     let mut reads = Vec::new();
     let mut commits = Vec::new();
     let mut before = quiet();
@@ -210,7 +225,10 @@ fn while_importing(
     }
     for (name, ratios, goal) in [("reads", &mut reads, 2), ("commits", &mut commits, 5)] {
         ratios.sort_by(f64::total_cmp);
-        println!("  {name}: p99 {:.2} x quiet (goal: {goal})", ratios[ROUNDS / 2]);
+        println!(
+            "  {name}: p99 {:.2} x quiet (goal: {goal})",
+            ratios[ROUNDS / 2]
+        );
     }
 }
 
@@ -275,10 +293,15 @@ fn main() {
         programmes: PROGRAMMES,
         shift: 0,
         word: "Programme",
+        first: FIRST,
     };
     guide.write(&path);
     let moved = folder.path().join("moved.xml");
-    MadeGuide { shift: 300, ..guide }.write(&moved);
+    MadeGuide {
+        shift: 300,
+        ..guide
+    }
+    .write(&moved);
     let bytes = std::fs::metadata(&path).map_or(0, |data| data.len());
     println!(
         "{} programmes, {} MB",

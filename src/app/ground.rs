@@ -65,12 +65,21 @@ impl Ground<'_> {
             .map_err(AppError::setting)
     }
 
-    pub fn feeds(&self, schedule: &Arc<Schedule>, fetch: Box<dyn Fetch>) -> Result<Feeds, AppError> {
+    pub fn feeds(
+        &self,
+        schedule: &Arc<Schedule>,
+        fetch: Box<dyn Fetch>,
+    ) -> Result<Feeds, AppError> {
         let (store, entropy) = (self.store.clone(), Arc::clone(self.entropy));
         let sources = settings::feeds(self.config)?;
         let schedule = Arc::clone(schedule);
         Ok(Feeds::open(
-            store, schedule, sources, fetch, entropy, guide::source,
+            store,
+            schedule,
+            sources,
+            fetch,
+            entropy,
+            guide::source,
         )?)
     }
 

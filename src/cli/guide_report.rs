@@ -82,7 +82,8 @@ fn changes(report: &Value) -> Vec<String> {
 /// `+` for a new broadcast, `-` for one that goes, `~` for one that becomes another.
 fn edit(edit: &Value, zone: Tz) -> String {
     let (before, after) = (edit.get("before"), edit.get("after"));
-    let shown = |airing: &Value| format!("{}  {}", times(airing, zone), output::text(airing, "title"));
+    let shown =
+        |airing: &Value| format!("{}  {}", times(airing, zone), output::text(airing, "title"));
     match (before, after) {
         (Some(before), Some(after)) => {
             let mut was = Vec::new();
@@ -112,7 +113,11 @@ fn times(airing: &Value, zone: Tz) -> String {
     };
     match (at("start"), at("stop")) {
         (Some(start), Some(stop)) => {
-            format!("{}-{}", start.format("%Y-%m-%d %H:%M"), stop.format("%H:%M"))
+            format!(
+                "{}-{}",
+                start.format("%Y-%m-%d %H:%M"),
+                stop.format("%H:%M")
+            )
         }
         _ => "?".to_owned(),
     }
@@ -126,9 +131,7 @@ mod tests {
 
     #[test]
     fn changes_are_read_line_by_line() {
-        let airing = |start: i64, title: &str| {
-            json!({"start": 1_787_356_800 + start, "stop": 1_787_358_600 + start, "title": title})
-        };
+        let airing = |start: i64, title: &str| json!({"start": 1_787_356_800 + start, "stop": 1_787_358_600 + start, "title": title});
         let report = json!({"changes": [{
             "livestream": "news", "zone": "Europe/Stockholm",
             "added": 1, "changed": 3, "removed": 12,

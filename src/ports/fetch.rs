@@ -354,7 +354,9 @@ impl Read for WebReader {
                 .runtime
                 .block_on(async { timeout(wait, body.frame()).await });
             let Ok(frame) = frame else {
-                return Err(io::Error::other("the server stopped sending, or is too slow"));
+                return Err(io::Error::other(
+                    "the server stopped sending, or is too slow",
+                ));
             };
             let Some(frame) = frame else {
                 return Ok(0);

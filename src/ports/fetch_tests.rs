@@ -98,7 +98,11 @@ fn a_guide_is_fetched_with_what_tells_it_from_others() {
 
 #[test]
 fn redirects_are_followed_a_few_times_and_never_down() {
-    let to = |location: &str| text(format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n"));
+    let to = |location: &str| {
+        text(format!(
+            "HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n"
+        ))
+    };
     let (address, served) = serve(vec![to("/b?x"), to("c"), text(GUIDE)]);
     let got = fetch(&format!("{address}/a/a"), &Validators::default()).unwrap();
     assert_eq!(whole(got).1.unwrap(), b"<tv></tv>");
@@ -179,7 +183,10 @@ fn what_is_no_guide_is_told_apart() {
     assert!(matches!(error(br), FetchError::Coding(_)));
     let long = "HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n";
     assert!(matches!(error(long), FetchError::TooLarge));
-    assert!(matches!(error("not http\r\n\r\n"), FetchError::Connection(_)));
+    assert!(matches!(
+        error("not http\r\n\r\n"),
+        FetchError::Connection(_)
+    ));
     assert!(matches!(error(""), FetchError::Connection(_)));
     let nobody = fetch("http://127.0.0.1:1/", &Validators::default());
     assert!(matches!(nobody, Err(FetchError::Connection(_))));
@@ -195,7 +202,11 @@ fn a_server_that_stalls_or_gives_half_gives_nothing_whole() {
 
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n<tv>\r\n";
     let (address, served) = serve(vec![text(chunked)]);
-    assert!(whole(fetch(&address, &Validators::default()).unwrap()).1.is_err());
+    assert!(
+        whole(fetch(&address, &Validators::default()).unwrap())
+            .1
+            .is_err()
+    );
     served.join().unwrap();
 
     let silent = |begun: &'static str| -> Box<dyn FnOnce(&mut TcpStream) + Send> {
@@ -255,5 +266,8 @@ fn a_file_is_another_when_it_was_written() {
     let again = fetch(place, &validators).unwrap();
     assert!(matches!(again, Fetched::Unchanged));
     fs::write(&path, "<tv> </tv>").unwrap();
-    assert_eq!(whole(fetch(place, &validators).unwrap()).1.unwrap(), b"<tv> </tv>");
+    assert_eq!(
+        whole(fetch(place, &validators).unwrap()).1.unwrap(),
+        b"<tv> </tv>"
+    );
 }

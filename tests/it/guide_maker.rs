@@ -5,9 +5,6 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-/// 2026-08-22 00:00 UTC: when made guides begin.
-pub const FIRST: i64 = 1_787_356_800;
-
 /// What is made.
 #[derive(Clone, Copy)]
 pub struct MadeGuide {
@@ -19,6 +16,8 @@ pub struct MadeGuide {
     pub shift: i64,
     /// What stands before every title: another word makes another guide.
     pub word: &'static str,
+    /// When the first programme starts, in Unix seconds.
+    pub first: i64,
 }
 
 impl MadeGuide {
@@ -37,7 +36,7 @@ impl MadeGuide {
                 "<channel id=\"channel-{channel}\"><display-name>Channel {channel}</display-name></channel>\n"
             ));
         }
-        let mut at = FIRST;
+        let mut at = self.first;
         for row in 0..self.programmes {
             let length = 2_400 + i64::try_from(row % 7).unwrap_or(0) * 100;
             let moved = if row % 10 == 3 { self.shift } else { 0 };

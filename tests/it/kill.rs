@@ -15,13 +15,14 @@ use crate::wire::{Wire, ask, request};
 
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 
-struct Appliance {
+pub struct Appliance {
     data_dir: PathBuf,
     process: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
-fn playgate(data_dir: &Path) -> Command {
+/// The program, with a data directory and no settings of whoever runs the tests.
+pub fn playgate(data_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("PLAYGATE_") {
@@ -37,8 +38,13 @@ fn playgate(data_dir: &Path) -> Command {
 
 impl Appliance {
     fn start(data_dir: &Path) -> Self {
+        Self::start_with(data_dir, &[])
+    }
+
+    pub fn start_with(data_dir: &Path, arguments: &[&str]) -> Self {
         let mut process = playgate(data_dir)
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -53,13 +59,13 @@ impl Appliance {
         }
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
     /// Lines that a command prints, while the server runs.
-    fn told(&self, arguments: &[&str]) -> Vec<Value> {
+    pub fn told(&self, arguments: &[&str]) -> Vec<Value> {
         let output = playgate(&self.data_dir).args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}");
         let text = String::from_utf8(output.stdout).unwrap();

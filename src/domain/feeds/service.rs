@@ -30,10 +30,8 @@ const TURN: Duration = Duration::from_secs(30);
 const ERROR_MAX: usize = 500;
 
 /// Opens a guide of any form.
-pub type OpenGuide = for<'a> fn(
-    Box<dyn Read + 'a>,
-    XmltvOptions,
-) -> Result<Box<dyn GuideSource + 'a>, GuideError>;
+pub type OpenGuide =
+    for<'a> fn(Box<dyn Read + 'a>, XmltvOptions) -> Result<Box<dyn GuideSource + 'a>, GuideError>;
 
 /// Why a source could not be fetched, or its guide not be brought in.
 #[derive(Debug, thiserror::Error)]

@@ -28,7 +28,9 @@ struct Catalogue(Mutex<Vec<&'static str>>);
 impl Rights for Catalogue {
     fn livestreams(&self) -> Vec<LivestreamId> {
         let ids = self.0.lock();
-        ids.iter().map(|id| LivestreamId::parse(id).unwrap()).collect()
+        ids.iter()
+            .map(|id| LivestreamId::parse(id).unwrap())
+            .collect()
     }
 
     fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts> {
@@ -154,13 +156,16 @@ impl Lab {
 
     /// The same store with other settings, as after a restart.
     fn again(self, list: Vec<Feed>) -> Self {
-        let (store, catalogue, web) = (self.store.clone(), self.catalogue.clone(), self.web.clone());
+        let (store, catalogue, web) =
+            (self.store.clone(), self.catalogue.clone(), self.web.clone());
         drop(self);
         Self::on(store, catalogue, web, list)
     }
 
     fn run(&self, hours: i64) -> usize {
-        self.feeds.run_due(UnixSeconds(MIDNIGHT + hours * HOUR)).unwrap()
+        self.feeds
+            .run_due(UnixSeconds(MIDNIGHT + hours * HOUR))
+            .unwrap()
     }
 
     fn state(&self, name: &str) -> FeedState {
@@ -180,7 +185,11 @@ impl Lab {
 #[test]
 fn a_source_is_asked_again_when_it_is_due_and_not_given_twice() {
     let lab = Lab::of(vec![feed("main", "a", 0)]);
-    lab.web.put("a", xmltv(&[("news", "A", 0, 6), ("other", "O", 0, 6)]), "1");
+    lab.web.put(
+        "a",
+        xmltv(&[("news", "A", 0, 6), ("other", "O", 0, 6)]),
+        "1",
+    );
     assert_eq!(lab.run(0), 1);
     assert_eq!(lab.shown("news"), "A 0-6");
     let state = lab.state("main");
@@ -221,7 +230,10 @@ fn a_source_that_fails_is_tried_again_ever_more_slowly() {
         assert_eq!(lab.feeds.run_due(now).unwrap(), 0);
         let state = lab.state("main");
         let waits = state.due.since(now);
-        assert!((wait..=wait + wait / 10).contains(&waits), "{wait}: {waits}");
+        assert!(
+            (wait..=wait + wait / 10).contains(&waits),
+            "{wait}: {waits}"
+        );
         assert!(state.error.unwrap().contains("is gone"));
         now = state.due;
     }
@@ -230,7 +242,10 @@ fn a_source_that_fails_is_tried_again_ever_more_slowly() {
     let whole = xmltv(&[("news", "A", 0, 6)]);
     lab.web.put("a", whole[..whole.len() - 3].to_owned(), "1");
     lab.feeds.run_due(now).unwrap();
-    assert_eq!((lab.state("main").failures, lab.shown("news")), (9, String::new()));
+    assert_eq!(
+        (lab.state("main").failures, lab.shown("news")),
+        (9, String::new())
+    );
     lab.web.put("a", whole, "2");
     assert_eq!(lab.feeds.run_due(lab.state("main").due).unwrap(), 1);
     let state = lab.state("main");
@@ -242,7 +257,9 @@ fn a_source_that_fails_is_tried_again_ever_more_slowly() {
 fn a_held_guide_waits_for_a_word_and_comes_again_until_then() {
     let lab = Lab::of(vec![feed("main", "a", 0)]);
     let rows = |count: i64| -> Vec<(&str, &str, i64, i64)> {
-        (0..count).map(|n| ("news", "A", n * 24 / count, (n + 1) * 24 / count)).collect()
+        (0..count)
+            .map(|n| ("news", "A", n * 24 / count, (n + 1) * 24 / count))
+            .collect()
     };
     lab.web.put("a", xmltv(&rows(12)), "1");
     lab.run(0);
@@ -295,8 +312,18 @@ fn the_source_of_higher_priority_has_what_it_covers() {
     lab.run(0);
     assert_eq!(lab.shown("news"), "W1 0-6, W2 6-14, W3 14-40, W4 40-80");
     // It reaches less far, which is no doubt: the rest is another's.
-    lab.web.put("g", xmltv(&[("news", "G1", 8, 12), ("news", "G2", 12, 20)]), "1");
-    assert_eq!(lab.feeds.refresh("good", Refresh::default(), UnixSeconds(MIDNIGHT)).unwrap().doubts, []);
+    lab.web.put(
+        "g",
+        xmltv(&[("news", "G1", 8, 12), ("news", "G2", 12, 20)]),
+        "1",
+    );
+    assert_eq!(
+        lab.feeds
+            .refresh("good", Refresh::default(), UnixSeconds(MIDNIGHT))
+            .unwrap()
+            .doubts,
+        []
+    );
     let joined = "W1 0-6, W2 6-8, G1 8-12, G2 12-20, W4 40-80";
     assert_eq!(lab.shown("news"), joined);
     // The wide one comes again, and even after a restart it leaves alone what is the good one's.
@@ -313,9 +340,16 @@ fn the_source_of_higher_priority_has_what_it_covers() {
         dry_run: false,
         accept: true,
     };
-    lab.feeds.refresh("good", accept, UnixSeconds(MIDNIGHT + 3 * HOUR)).unwrap();
-    lab.feeds.refresh("wide", Refresh::default(), UnixSeconds(MIDNIGHT + 3 * HOUR)).unwrap();
-    assert_eq!(lab.shown("news"), "W1 0-6, W2 6-8, G1 8-12, W3 14-40, W5 40-80");
+    lab.feeds
+        .refresh("good", accept, UnixSeconds(MIDNIGHT + 3 * HOUR))
+        .unwrap();
+    lab.feeds
+        .refresh("wide", Refresh::default(), UnixSeconds(MIDNIGHT + 3 * HOUR))
+        .unwrap();
+    assert_eq!(
+        lab.shown("news"),
+        "W1 0-6, W2 6-8, G1 8-12, W3 14-40, W5 40-80"
+    );
     // Alone it has everything.
     let lab = lab.again(vec![feed("wide", "w", 1)]);
     lab.run(6);

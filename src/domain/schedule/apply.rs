@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono_tz::Tz;
 
+use super::Broadcast;
 use super::builder::Slab;
 use super::channel::Channel;
 use super::claims::Claims;
@@ -17,7 +18,6 @@ use super::rights::{BroadcastRights, ChannelFacts, Rights};
 use super::service::{Schedule, ScheduleError, first_day, render};
 use super::shelf::{Shelf, Writing};
 use super::snapshot::Snapshot;
-use super::Broadcast;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 

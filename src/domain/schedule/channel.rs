@@ -227,7 +227,9 @@ impl Channel {
 
     /// How many broadcasts lie at least partly within a span.
     pub(super) fn count_within(&self, span: Span) -> u64 {
-        let first = self.entries.partition_point(|entry| entry.stop <= span.from);
+        let first = self
+            .entries
+            .partition_point(|entry| entry.stop <= span.from);
         let end = self.starts.partition_point(|start| *start < span.to);
         u64::try_from(end.saturating_sub(first)).unwrap_or(0)
     }

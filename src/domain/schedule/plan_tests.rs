@@ -197,7 +197,11 @@ fn what_a_source_above_has_is_left_alone() {
         blocked: vec![span(1000, 2000)],
     };
     // Its id cannot be had either.
-    let done = apply_in(&first, rows("X@500-1000 Thief@2000-2500#t Y@2500-3000"), &room);
+    let done = apply_in(
+        &first,
+        rows("X@500-1000 Thief@2000-2500#t Y@2500-3000"),
+        &room,
+    );
     assert_eq!(shown(&done.list), "X@500-1000 Theirs@1000-2000 Y@2500-3000");
     assert_eq!(done.difference, difference(2, 0, 2, 0));
 }

@@ -42,7 +42,7 @@ pub(super) fn put_in_order(
     let last = options.now + AHEAD_MAX;
     let mut ready = Vec::new();
     for (livestream, channel) in draft.channels {
-        let rows = channel.rows;
+        let mut rows = channel.rows;
         if rights.channel(&livestream).is_none() {
             for row in rows {
                 skipped.add(Problem {
@@ -52,13 +52,13 @@ pub(super) fn put_in_order(
             }
             continue;
         }
+        // Before anything else: a programme without a stop would last until then.
+        keep(&mut rows, skipped, |row| {
+            (row.start > last).then_some((row.line, Skip::TooFar))
+        });
         let mut kept = normalise(rows, skipped);
         keep(&mut kept, skipped, |row| {
-            if row.start.utc_day() < first {
-                Some(Skip::TooOld)
-            } else {
-                (row.start > last).then_some(Skip::TooFar)
-            }
+            (row.start.utc_day() < first).then_some((row.line, Skip::TooOld))
         });
         let whole = kept.first().zip(kept.last()).map(|(first, last)| Span {
             from: first.start,
@@ -67,7 +67,8 @@ pub(super) fn put_in_order(
         let room = room(whole, claims.get(&livestream).as_deref(), &options.standing);
         let span_of = |at: UnixSeconds| room.free.iter().find(|span| span.holds(at));
         keep(&mut kept, skipped, |row| {
-            span_of(row.start).is_none().then_some(Skip::Outranked)
+            let outranked = span_of(row.start).is_none();
+            outranked.then_some((row.line, Skip::Outranked))
         });
         for row in &mut kept {
             let end = span_of(row.start).map_or(row.stop, |span| span.to);
@@ -85,20 +86,13 @@ pub(super) fn put_in_order(
 }
 
 /// Drops the rows that there is something against.
-fn keep(
-    rows: &mut Vec<Kept<u32>>,
-    skipped: &mut Skipped,
-    against: impl Fn(&Kept<u32>) -> Option<Skip>,
-) {
+fn keep<R>(rows: &mut Vec<R>, skipped: &mut Skipped, against: impl Fn(&R) -> Option<(u64, Skip)>) {
     rows.retain(|row| {
-        let kind = against(row);
-        if let Some(kind) = kind {
-            skipped.add(Problem {
-                line: row.line,
-                kind,
-            });
+        let problem = against(row);
+        if let Some((line, kind)) = problem {
+            skipped.add(Problem { line, kind });
         }
-        kind.is_none()
+        problem.is_none()
     });
 }
 

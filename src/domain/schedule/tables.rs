@@ -80,10 +80,7 @@ impl Table for Heads {
 /// Adds the schedule's tables to a store's.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
-    schema
-        .with::<Chunks>()
-        .with::<Heads>()
-        .with::<AllClaims>()
+    schema.with::<Chunks>().with::<Heads>().with::<AllClaims>()
 }
 
 /// Cuts the broadcasts of one day into chunks; none make one empty chunk.

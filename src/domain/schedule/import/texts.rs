@@ -139,7 +139,10 @@ mod tests {
             description: Some(format!("{number} ").repeat(length).into()),
             ..Facts::default()
         };
-        (number.is_multiple_of(3).then(|| format!("id-{number}")), facts)
+        (
+            number.is_multiple_of(3).then(|| format!("id-{number}")),
+            facts,
+        )
     }
 
     #[test]

@@ -138,7 +138,11 @@ mod tests {
     fn an_offset_that_is_made_up_can_be_ignored() {
         let zone = Tz::Europe__Stockholm;
         let local = parse("20260822182500 +0200", zone);
-        for text in ["20260822182500 +0000", "20260822182500 IST", "20260822182500"] {
+        for text in [
+            "20260822182500 +0000",
+            "20260822182500 IST",
+            "20260822182500",
+        ] {
             assert_eq!(parse_local(text, zone), local, "{text}");
         }
         assert_eq!(parse_local("soon", zone), None);
