@@ -259,7 +259,7 @@ impl App {
             accounts: accounts.clone(),
             rates: PartnerRates::new(config.limits.partner_requests_per_second),
         });
-        let cores = available_parallelism().map_or(1, usize::from);
+        let (hashing, cold, bulk) = lanes().map_err(AppError::Threads)?;
         Ok(Self {
             clock,
             lab,
@@ -284,13 +284,21 @@ impl App {
             media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
             upkeep: Upkeep::new(store.clone()),
-            hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
-                .map_err(AppError::Threads)?,
-            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
-                .map_err(AppError::Threads)?,
-            bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,
+            hashing,
+            cold,
+            bulk,
             store,
             config,
         })
     }
+}
+
+/// The lanes of hashing, of cold reads and of long work.
+fn lanes() -> io::Result<(Lane<HashMemory>, Lane<()>, Lane<()>)> {
+    let cores = available_parallelism().map_or(1, usize::from);
+    Ok((
+        Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)?,
+        Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())?,
+        Lane::new("bulk", 1, BULK_WAITING, || ())?,
+    ))
 }

@@ -301,6 +301,26 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_adds_rating_systems() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ratings.toml");
+        let with = |table: &str| {
+            fs::write(&path, table).unwrap();
+            let flag = ("epg.ratings", "-", path.to_str().unwrap().to_owned());
+            feeds(&config(vec![flag]))
+        };
+        let own = "[[system]]\nnames = [\"House\"]\nvalues = { \"red\" = 18 }";
+        let ratings = with(own).unwrap().ratings;
+        assert_eq!(ratings.age("house", "Red"), Some(18));
+        assert_eq!(ratings.age("FSK", "12"), Some(12));
+        let why = with("[[system]]\nname = 1").unwrap_err().to_string();
+        assert!(
+            why.contains("epg.ratings") && why.contains("line 2"),
+            "{why}"
+        );
+    }
+
+    #[test]
     fn an_http_date_has_the_form_of_the_standard() {
         let date = NaiveDate::from_ymd_opt(2026, 8, 2).unwrap();
         assert_eq!(http_date(date), "Sun, 02 Aug 2026 00:00:00 GMT");

@@ -319,15 +319,16 @@ fn is_open(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             let [a, b, ..] = v4.octets();
+            // What providers share between their customers.
             let shared = a == 100 && (64..128).contains(&b);
-            !(v4.is_private() || v4.is_loopback() || v4.is_link_local() || v4.is_unspecified())
-                && !shared
+            let inside = v4.is_private() || v4.is_link_local() || shared;
+            !inside && !v4.is_loopback() && !v4.is_unspecified()
         }
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
             Some(v4) => is_open(IpAddr::V4(v4)),
             None => {
                 let inside = v6.is_unique_local() || v6.is_unicast_link_local();
-                !(v6.is_loopback() || v6.is_unspecified() || inside)
+                !inside && !v6.is_loopback() && !v6.is_unspecified()
             }
         },
     }

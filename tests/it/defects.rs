@@ -95,7 +95,7 @@ fn each_defect_does_what_the_rules_say() {
                    "noStop": 1, "tooOld": 1, "tooFar": 1, "unmapped": 1}),
         ),
         (file!("languages.xml"), "Le été & l'hiver 12-18", json!({})),
-        (file!("pictures.xml"), "Film 12-18", json!({})),
+        (file!("pictures.xml"), "Feature 12-18", json!({})),
         (
             file!("ids.json"),
             "Noon 12-13, Last 17-18",

@@ -71,7 +71,8 @@ fn watch(address: SocketAddr, partner: &str, over: &AtomicBool) {
 
 #[test]
 fn a_kill_leaves_the_old_guide_or_the_new_one() {
-    let rounds = std::env::var("PLAYGATE_KILL_ROUNDS").map_or(6, |n| n.parse::<u32>().unwrap());
+    let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
+    let rounds = rounds.map_or(6, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let first = (now() - DAY) / 3_600 * 3_600;
     let guide = |word: &'static str, shift| {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
@@ -260,6 +261,16 @@ fn wait_for(place: &Place, source: &str) {
     }
 }
 
+/// The metrics of the running server, by its administration socket.
+fn metrics(place: &Place) -> String {
+    let mut stream = UnixStream::connect(place.data().join("admin.sock")).unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[test]
 fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
     let (address, asked) = web();
@@ -272,6 +283,14 @@ fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
     wait_for(&place, "main");
     let one = place.json(&["epg", "sources", "main", "--json"]);
     assert_eq!(one["lastImport"]["added"], ROWS);
+    let metrics = metrics(&place);
+    for line in [
+        "playgate_guide_failures{source=\"main\"} 0",
+        "playgate_guide_held{source=\"main\"} 0",
+        "playgate_job_done_total{job=\"guides\"} 1",
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
+    }
     appliance.kill();
     // The second source tells when the first has been looked at.
     place.configure(&[main, ("late", format!("{address}/xz"))]);

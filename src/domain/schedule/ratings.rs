@@ -122,6 +122,13 @@ mod tests {
             ("New Zealand", "G", Some(0)),
             ("IMDA", "M18", Some(18)),
             ("ACB", "MA 15+", Some(15)),
+            ("TV Parental Guidelines", "TV-14", Some(14)),
+            ("BBFC", "PG", Some(8)),
+            ("CSA", "-12", Some(12)),
+            ("CSA Belgium", "KT", Some(0)),
+            ("RARS", "16+", Some(16)),
+            ("INCAA", "SAM 13", Some(13)),
+            ("CBFC", "UA 13+", Some(13)),
             ("FSK", "X", None),
             ("", "16+", Some(16)),
             ("nobody", "12", Some(12)),
@@ -130,6 +137,24 @@ mod tests {
             ("nobody", "-3", None),
         ] {
             assert_eq!(ratings.age(system, value), age, "{system} {value}");
+        }
+    }
+
+    /// Two names or values that fold to the same would hide one another.
+    #[test]
+    fn no_system_is_named_twice_and_no_age_is_odd() {
+        let file: File = toml::from_str(BUILT_IN).unwrap();
+        let mut names = std::collections::HashSet::new();
+        for system in &file.system {
+            for name in &system.names {
+                assert!(names.insert(fold(name)), "{name} is named twice");
+            }
+            let mut ages = HashMap::new();
+            for (value, age) in &system.values {
+                assert!(*age <= AGE_MAX && !fold(value).is_empty(), "{value}");
+                let before = ages.insert(fold(value), *age);
+                assert!(before.is_none_or(|before| before == *age), "{value}");
+            }
         }
     }
 
