@@ -261,11 +261,11 @@ fn wait_for(place: &Place, source: &str) {
     }
 }
 
-/// The metrics of the running server, by its administration socket.
-fn metrics(place: &Place) -> String {
+/// What the running server answers on its administration socket, head and body.
+fn told(place: &Place, request: &str) -> String {
     let mut stream = UnixStream::connect(place.data().join("admin.sock")).unwrap();
-    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(request.as_bytes()).unwrap();
+    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -276,14 +276,15 @@ fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
     let (address, asked) = web();
     let place = Place::new();
     let main = ("main", format!("{address}/main"));
-    place.configure(std::slice::from_ref(&main));
+    let gone = ("gone", format!("{address}/gone"));
+    place.configure(&[main.clone(), gone]);
     let config = place.config();
     let start = || Appliance::start_with(Path::new(&place.data()), &["--config", &config]);
     let mut appliance = start();
     wait_for(&place, "main");
     let one = place.json(&["epg", "sources", "main", "--json"]);
     assert_eq!(one["lastImport"]["added"], ROWS);
-    let metrics = metrics(&place);
+    let metrics = told(&place, "GET /metrics");
     for line in [
         "playgate_guide_failures{source=\"main\"} 0",
         "playgate_guide_held{source=\"main\"} 0",
@@ -291,11 +292,22 @@ fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
     ] {
         assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
     }
+    for (source, code) in [
+        ("gone", "502 Bad Gateway;GUIDE_SOURCE_FAILED"),
+        ("nobody", "404 Not Found;GUIDE_SOURCE_NOT_FOUND"),
+    ] {
+        let target = format!("POST /admin/v1/epg/sources/{source}/refresh");
+        let answer = told(&place, &target);
+        let (status, code) = code.split_once(';').unwrap();
+        assert!(answer.contains(status) && answer.contains(code), "{answer}");
+    }
     appliance.kill();
     // The second source tells when the first has been looked at.
     place.configure(&[main, ("late", format!("{address}/xz"))]);
     let mut appliance = start();
     wait_for(&place, "late");
     appliance.kill();
-    assert_eq!(*asked.lock().unwrap(), ["/main", "/xz"]);
+    let mut asked = asked.lock().unwrap().clone();
+    asked.retain(|path| path != "/gone");
+    assert_eq!(asked, ["/main", "/xz"]);
 }

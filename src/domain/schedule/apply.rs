@@ -212,11 +212,6 @@ impl Change<'_> {
             edits.add(&livestream, zone, new.difference, (&old, &new.list));
         }
         report.edits = edits.livestreams;
-        // What would change nothing can do no harm: a guide that was accepted may come again.
-        let harmless = report.difference.is_none() && report.created.is_empty();
-        if report.outcome == Outcome::Held && harmless && !report.nothing_usable() {
-            report.outcome = Outcome::Applied;
-        }
         Ok(())
     }
 

@@ -144,10 +144,11 @@ mod tests {
     #[test]
     fn no_system_is_named_twice_and_no_age_is_odd() {
         let file: File = toml::from_str(BUILT_IN).unwrap();
-        let mut names = std::collections::HashSet::new();
-        for system in &file.system {
+        let mut names = HashMap::new();
+        for (number, system) in file.system.iter().enumerate() {
             for name in &system.names {
-                assert!(names.insert(fold(name)), "{name} is named twice");
+                let before = names.insert(fold(name), number);
+                assert!(before.is_none_or(|before| before == number), "{name}");
             }
             let mut ages = HashMap::new();
             for (value, age) in &system.values {

@@ -72,10 +72,3 @@ pub struct ImportReport {
     /// Of an import that changed nothing, what it would change: the first of it.
     pub edits: Vec<LivestreamEdits>,
 }
-
-impl ImportReport {
-    /// Whether the brake found nothing in the guide at all.
-    pub(super) fn nothing_usable(&self) -> bool {
-        self.doubts.contains(&Doubt::Nothing)
-    }
-}
