@@ -2,17 +2,24 @@
 
 use std::sync::Arc;
 
+use super::gate::{Doors, PartnerRates};
 use super::{AppError, keys, settings};
 use crate::config::Config;
+use crate::config::http::HttpSettings;
 use crate::domain::accounts::{Accounts, Eraser};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement;
 use crate::domain::feeds::Feeds;
 use crate::domain::mail::Mail;
+use crate::domain::operators::Operators;
+use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, World};
 use crate::domain::schedule::{self, Schedule};
+use crate::domain::surroundings::Surroundings;
 use crate::domain::telemetry::{self, Telemetry};
+use crate::http::front::Front;
 use crate::http::wire::guide;
+use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
 use crate::ports::fetch::Fetch;
 use crate::store::Store;
@@ -26,6 +33,20 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
+    pub fn front(&self, http: &HttpSettings, metrics: &Registry) -> Result<Front, AppError> {
+        let messages = settings::messages(self.config)?;
+        Front::new(http, messages, &**self.entropy, metrics).map_err(AppError::setting)
+    }
+
+    pub fn doors(&self, partners: &Partners, operators: &Operators, accounts: &Accounts) -> Doors {
+        Doors {
+            partners: partners.clone(),
+            operators: operators.clone(),
+            accounts: accounts.clone(),
+            rates: PartnerRates::new(self.config.limits.partner_requests_per_second),
+        }
+    }
+
     pub fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
         let letters = settings::mail(self.config, public_url);
         Mail::open(self.store.clone(), Arc::clone(self.entropy), letters).map_err(AppError::setting)
@@ -83,7 +104,8 @@ impl Ground<'_> {
         )?)
     }
 
-    pub fn playback(&self, world: Arc<dyn World>) -> Result<Playback, AppError> {
+    pub fn playback(&self, world: Surroundings) -> Result<Playback, AppError> {
+        let world: Arc<dyn World> = Arc::new(world);
         let data_dir = &self.config.server.data_dir;
         let signing = match &self.config.origin.signing_key {
             Some(secret) => settings::signing_key(secret),

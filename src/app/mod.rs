@@ -4,6 +4,7 @@ mod figures;
 mod gate;
 mod ground;
 mod keys;
+mod opening;
 mod settings;
 
 use std::io;
@@ -15,8 +16,8 @@ use std::thread::available_parallelism;
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
-use crate::domain;
 use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
 use crate::domain::feeds::Feeds;
@@ -37,10 +38,11 @@ use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
-use crate::store::{Options, Store, StoreError};
-use gate::{Doors, PartnerRates};
+use crate::store::{Store, StoreError};
 use ground::Ground;
 use keys::KeyError;
+pub use opening::{Opening, open_store};
+pub use settings::backups as backup_settings;
 
 /// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
 const HASHES_WAITING: usize = 128;
@@ -102,6 +104,10 @@ pub struct App {
     pub telemetry: Telemetry,
     /// The health of the store.
     pub upkeep: Upkeep,
+    /// Backups of the store.
+    pub backups: Backups,
+    /// Ends the process once what runs is done, and begins it again; not everywhere is that possible.
+    pub restart: Option<Restart>,
 
     /// Work that hashes passwords and PINs.
     pub hashing: Lane<HashMemory>,
@@ -113,6 +119,9 @@ pub struct App {
     /// The store, for its own verbs. The last field: services go before what they stand on.
     pub store: Store,
 }
+
+/// Asks the process to begin again.
+pub type Restart = Box<dyn Fn() + Send + Sync>;
 
 /// Why the service cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -148,15 +157,6 @@ impl AppError {
     }
 }
 
-/// Opens the store of a configuration: the first thing that a process does, since it holds the lock
-/// of the data directory.
-///
-/// # Errors
-/// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
-pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError> {
-    Store::open(&config.server.data_dir, domain::schema(), options)
-}
-
 /// What a service is put together from.
 pub struct Parts {
     /// The configuration.
@@ -171,6 +171,10 @@ pub struct Parts {
     pub sync: bool,
     /// Told when a file of the service has failed and the process has to restart.
     pub on_failure: Box<dyn Fn(String) + Send + Sync>,
+    /// Reads a backup that is to be verified to its end.
+    pub examine: Examine,
+    /// Begins the process again, where that is possible.
+    pub restart: Option<Restart>,
 }
 
 /// The ports of a service.
@@ -211,27 +215,24 @@ impl App {
         let Parts {
             config,
             store,
-            ports:
-                Ports {
-                    clock,
-                    lab,
-                    entropy,
-                },
+            ports,
             listener,
             sync,
             on_failure,
+            examine,
+            restart,
         } = parts;
+        let (clock, entropy) = (ports.clock, ports.entropy);
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
-        let messages = settings::messages(&config)?;
-        let front = Front::new(&http, messages, &*entropy, &metrics).map_err(AppError::setting)?;
 
         let ground = Ground {
             config: &config,
             store: &store,
             entropy: &entropy,
         };
+        let front = ground.front(&http, &metrics)?;
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&public_url)?;
@@ -242,27 +243,25 @@ impl App {
         let grants = Grants::open(store.clone(), catalog.clone())?;
         let pins = settings::entitlement(&config)?;
         let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
-        let playback = ground.playback(Arc::new(Surroundings {
+        let playback = ground.playback(Surroundings {
             accounts: accounts.clone(),
             catalog: catalog.clone(),
             schedule: Arc::clone(&schedule),
             rights: rights.clone(),
             pins,
-        }))?;
+        })?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
-        figures::register(&metrics, &config, &telemetry);
-        figures::register_feeds(&metrics, &feeds);
-
-        let gate = Arc::new(Doors {
-            partners: partners.clone(),
-            operators: operators.clone(),
-            accounts: accounts.clone(),
-            rates: PartnerRates::new(config.limits.partner_requests_per_second),
-        });
+        // After the catalogue, which makes the key that backups tell.
+        let backups = Backups::new(store.clone(), settings::backups(&config), examine);
+        let upkeep = Upkeep::new(store.clone());
+        figures::of_telemetry(&metrics, &config, &telemetry);
+        figures::of_store(&metrics, &upkeep, &backups, &clock);
+        figures::of_feeds(&metrics, &feeds);
+        let gate = Arc::new(ground.doors(&partners, &operators, &accounts));
         let (hashing, cold, bulk) = lanes().map_err(AppError::Threads)?;
         Ok(Self {
             clock,
-            lab,
+            lab: ports.lab,
             entropy,
             limits: config.limits.clone(),
             http,
@@ -283,7 +282,9 @@ impl App {
             licenses: settings::licenses(&config)?,
             media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
-            upkeep: Upkeep::new(store.clone()),
+            upkeep,
+            backups,
+            restart,
             hashing,
             cold,
             bulk,

@@ -95,7 +95,15 @@ impl From<StoreError> for Failure {
             StoreError::InUse => failure.hint(
                 "a server is starting, or another command is at work; one process at a time opens the store",
             ),
-            StoreError::Newer { .. } => failure.hint("run the version that wrote it, or a newer one"),
+            StoreError::Newer { .. } => failure.hint(
+                "install that version or a newer one, or go back with `playgate backup restore FILE`",
+            ),
+            StoreError::NotEmpty => failure.hint("import into a data directory that is new"),
+            StoreError::Foreign => failure.hint(super::backup::ADOPT),
+            StoreError::Lost(_) => failure.hint(
+                "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does",
+            ),
+            StoreError::Hung => failure,
             StoreError::Damaged { .. } => failure.hint("`playgate store verify` lists what is damaged"),
             StoreError::Full
             | StoreError::Overloaded

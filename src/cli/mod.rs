@@ -2,17 +2,21 @@
 //! done is done by the operators' interface, in a running server or in this process.
 
 mod admin;
+mod backup;
+mod begin;
 mod catalog;
 mod complete;
 mod config;
 mod demo;
 mod epg;
+mod examiner;
 mod exit;
 mod guide_report;
 mod mail;
 mod operator;
 mod output;
 mod partner;
+mod restart;
 mod secret;
 mod serve;
 mod server;
@@ -122,6 +126,9 @@ enum Command {
     /// What players reported
     #[command(subcommand)]
     Telemetry(telemetry::Command),
+    /// Backups of the store: made, listed, verified, brought back
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Integrity of the store
     #[command(subcommand)]
     Store(store::Command),
@@ -163,6 +170,7 @@ fn run(arguments: Arguments) -> Outcome {
         Command::User(command) => wait(user::run(command, &global)),
         Command::Mail(command) => wait(mail::run(command, &global)),
         Command::Telemetry(command) => wait(telemetry::run(command, &global)),
+        Command::Backup(command) => wait(backup::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
         Command::Completions { shell } => complete::run(shell),

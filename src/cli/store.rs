@@ -11,7 +11,7 @@ use super::{Global, output};
 /// The store: integrity of records and indexes.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Check every record, and indexes both ways; exit code 1 if anything is wrong
+    /// Check every record, indexes both ways, and engine against log; exit code 1 if anything is wrong
     Verify {
         /// Print the report as JSON
         #[arg(long)]
@@ -43,11 +43,12 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 .await?;
             show(&report, json)?;
             if report.get("sound") == Some(&Value::Bool(true)) {
-                output::note("every record and index is sound");
+                output::note("every record and index is sound, and the engine as base and log say");
                 return Ok(());
             }
             Err(Failure::failed("the store is not sound").hint(
-                "`playgate store rebuild` mends indexes; damaged records come back from a backup",
+                "`playgate store rebuild` mends indexes; an engine that is not as base and log say is \
+                 made anew by the next start; damaged records come back from a backup",
             ))
         }
         Command::Rebuild { json } => {
@@ -64,5 +65,12 @@ fn show(report: &Value, json: bool) -> Outcome {
         return output::json(report);
     }
     let nothing = Value::Null;
-    output::list(report.get("tables").unwrap_or(&nothing), &COLUMNS, false)
+    output::list(report.get("tables").unwrap_or(&nothing), &COLUMNS, false)?;
+    match report.get("truth") {
+        Some(truth) => {
+            output::line("\nThe engine against base and log:")?;
+            output::record(truth, false)
+        }
+        None => Ok(()),
+    }
 }

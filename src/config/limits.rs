@@ -29,6 +29,8 @@ pub const BODY_TELEMETRY: usize = 1024 * 1024;
 pub const BODY_CATALOG: usize = 32 * 1024 * 1024;
 /// Bytes of a guide, as it is sent. The largest public ones are some 150 MB unpacked.
 pub const BODY_GUIDE: usize = 1024 * 1024 * 1024;
+/// Bytes of a backup that is sent to be brought back: far more than a store of one machine takes.
+pub const BODY_BACKUP: usize = 256 * 1024 * 1024 * 1024;
 /// How deep JSON may nest.
 pub const JSON_DEPTH: usize = 32;
 /// Ids of a comma-separated list.

@@ -172,6 +172,16 @@ codes! {
     GuideSourceNotFound = 404, "GUIDE_SOURCE_NOT_FOUND";
     /// The source of guides could not be fetched; the message says why.
     GuideSourceFailed = 502, "GUIDE_SOURCE_FAILED";
+    /// The backup is not known.
+    BackupNotFound = 404, "BACKUP_NOT_FOUND";
+    /// The backup is damaged, or of a newer version.
+    BackupUnusable = 409, "BACKUP_UNUSABLE";
+    /// The backup was made by another machine's store, and that was not asked for.
+    BackupForeign = 409, "BACKUP_FOREIGN";
+    /// The directory of backups cannot be used; the message says why.
+    BackupFailed = 503, "BACKUP_FAILED";
+    /// The process cannot begin again with another store.
+    RestartNotPossible = 409, "RESTART_NOT_POSSIBLE";
     /// The clock may not be moved here.
     LabClockOff = 403, "LAB_CLOCK_OFF";
 

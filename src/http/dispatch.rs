@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    catalog as catalog_file, clock, content, feeds, grants, mail, partners, playback as running,
-    probes, store, telemetry as events, users as people,
+    backups, catalog as catalog_file, clock, content, feeds, grants, mail, partners,
+    playback as running, probes, store, telemetry as events, users as people,
 };
 use super::api::{
     catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
@@ -157,5 +157,10 @@ fn operator(
         E::ReportTelemetry(request) => later!(app, cx, events::report, auth, request),
         E::VerifyStore => later!(app, cx, store::verify, auth),
         E::RebuildStore => later!(app, cx, store::rebuild, auth),
+        E::Backups => later!(app, cx, backups::list, auth),
+        E::CreateBackup => later!(app, cx, backups::create, auth),
+        E::VerifyBackup(request) => later!(app, cx, backups::verify, auth, request),
+        E::RestoreBackup(request) => later!(app, cx, backups::restore, auth, request),
+        E::RestoreSentBackup(request) => later!(app, cx, backups::restore_sent, auth, request),
     }
 }

@@ -24,6 +24,7 @@ pub mod headers;
 pub mod json;
 pub mod lanes;
 pub mod listen;
+pub mod maintenance;
 pub mod matcher;
 pub mod messages;
 pub mod metrics;

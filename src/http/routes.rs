@@ -153,6 +153,11 @@ pub enum OperatorRoute {
     ReportTelemetry,
     VerifyStore,
     RebuildStore,
+    Backups,
+    CreateBackup,
+    VerifyBackup,
+    RestoreBackup,
+    RestoreSentBackup,
 }
 
 /// What a route does with a body.
@@ -339,7 +344,12 @@ impl Route {
             | O::TestMail
             | O::ExportTelemetry
             | O::VerifyStore
-            | O::RebuildStore => &[Role::Admin],
+            | O::RebuildStore
+            | O::Backups
+            | O::CreateBackup
+            | O::VerifyBackup
+            | O::RestoreBackup
+            | O::RestoreSentBackup => &[Role::Admin],
         })
     }
 }

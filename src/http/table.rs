@@ -8,7 +8,9 @@ use super::routes::PartnerRoute as P;
 use super::routes::UserRoute as U;
 use super::routes::Verb::{self, Delete, Get, Post, Put};
 use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
-use crate::config::limits::{BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY};
+use crate::config::limits::{
+    BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY,
+};
 use crate::types::Drm;
 
 const fn open(pattern: &'static str, label: &'static str, target: OpenRoute, lane: Lane) -> Route {
@@ -51,6 +53,7 @@ const fn ops(
 const SMALL: BodyRule = Whole(BODY_SMALL);
 const CHALLENGE: BodyRule = Whole(BODY_LICENSE);
 const CATALOG: BodyRule = Whole(BODY_CATALOG);
+const BACKUP: BodyRule = Streamed(BODY_BACKUP);
 const GUIDE: BodyRule = Streamed(BODY_GUIDE);
 const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 
@@ -159,6 +162,11 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", O::ReportTelemetry, Ignored, Bulk),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", O::VerifyStore, Ignored, Bulk),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", O::RebuildStore, Ignored, Bulk),
+    ops(Get, "/admin/v1/backups", "admin_backups", O::Backups, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups", "admin_create_backup", O::CreateBackup, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups/{backup}/verify", "admin_verify_backup", O::VerifyBackup, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups/{backup}/restore", "admin_restore_backup", O::RestoreBackup, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups/restore", "admin_restore_sent_backup", O::RestoreSentBackup, BACKUP, Bulk),
 ];
 
 #[cfg(test)]

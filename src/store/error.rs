@@ -36,6 +36,20 @@ pub enum StoreError {
         /// The newest that is known.
         known: u32,
     },
+    /// Records can be brought in only where there are none.
+    #[error("the store is not empty")]
+    NotEmpty,
+    /// The backup was made by another machine's store.
+    #[error("the backup is of another machine")]
+    Foreign,
+    /// What was promised is neither in the engine nor in base and log, as far as can be read.
+    #[error("the store cannot be brought back by itself: {0}")]
+    Lost(String),
+    /// The engine never came back from being opened. The next start makes it anew.
+    #[error(
+        "the storage engine did not return when it was opened; begin again, and it is made anew"
+    )]
+    Hung,
     /// A write or a sync failed: the process must restart, which replays the log.
     #[error("the store has failed: {0}")]
     Failed(String),

@@ -2,79 +2,121 @@
 //!
 //! Reads that matter are served by [`Mirror`]s in memory. Every change is a *plan*, made by a closure
 //! on the one writer thread, and committed with the plans that waited beside it: appended to the
-//! log, synced once, applied to the engine in one transaction, published to the mirrors, answered.
-//! The log is the truth; the engine is the ordered state that it is replayed into.
+//! log, synced once, published to the mirrors, answered. The engine is brought forward behind it; what
+//! it does not have yet is the *tail*, which every read looks into first.
+//!
+//! The truth is the *base*, a proven snapshot, and the log since. The engine is the ordered state
+//! that they are replayed into: it is compared with what it must add up to at every start, and made
+//! anew when it is found wrong.
 //!
 //! This module knows nothing of what the tables mean.
 
+mod backup;
+mod core;
 mod engine;
 mod error;
+mod files;
+mod keeper;
 mod key;
 mod log;
-mod memory;
 mod mirror;
+mod place;
 mod plan;
+mod portable;
 mod record;
+mod recovery;
+mod salvage;
+mod snapshot;
+mod space;
 mod table;
+mod tail;
+mod truth;
 mod txn;
 mod verify;
 mod writer;
 
 #[cfg(test)]
+mod leaving_tests;
+#[cfg(test)]
+mod recovery_tests;
+#[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::fs::{self, File, TryLockError};
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel,
-};
+use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
+pub use self::core::{Notes, OnFailure, Prove};
+pub use backup::{
+    Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
+};
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
+pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, read as read_record};
-pub use table::{Entries, Index, PrimaryKey, Schema, Table, TreeName};
+pub use salvage::{Salvaged, salvage};
+pub use snapshot::SnapshotHead;
+pub use space::Need;
+pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
-pub use verify::{Found, TableReport};
+pub use verify::{Found, SnapshotReport, TableReport, TruthReport};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
-use engine::{Engine, SledEngine};
-use log::{CommitLog, FileLog, NoLog, Segments};
-use memory::MemoryEngine;
+use self::core::{Core, OnDisk};
+use engine::MemoryEngine;
+use keeper::Keeper;
+use log::{CommitLog, FullLog, NoLog, Segments};
+use place::{Identity, Place};
 use plan::Plan;
+use recovery::{Recovered, Recovery};
+use snapshot::Snapshot;
+use space::Space;
 use writer::{Message, Outcome, Writer};
-
-/// The format of the data directory that this version writes.
-pub const FORMAT: u32 = 1;
 
 /// How many commits may wait; more are refused at once.
 const QUEUE: usize = 8_192;
-/// How often the engine is synced and the log cut.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
+
+/// Tells the time in Unix seconds, for the dates of snapshots.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// How a store is opened.
+#[derive(Clone)]
 pub struct Options {
     /// Whether anything is synced; switched off only by the control runs of durability tests.
     pub sync: bool,
     /// Told once when a write or sync has failed and the process has to restart.
-    pub on_failure: Box<dyn Fn(&StoreError) + Send>,
+    pub on_failure: OnFailure,
+    /// The time.
+    pub clock: Clock,
+    /// The name that a new store gets: random, so that no two are the same.
+    pub instance: [u8; 16],
+    /// What is noted in each snapshot.
+    pub notes: Notes,
+    /// Says whether a snapshot that was just written is good; by default it is read in this process.
+    pub prove: Option<Prove>,
+    /// Where backups lie: the base is taken from there when it is gone.
+    pub backups: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             sync: true,
-            on_failure: Box::new(|error| tracing::error!(%error, "the store has failed")),
+            on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
+            clock: Arc::new(|| 0),
+            instance: [0; 16],
+            notes: Arc::new(BTreeMap::new),
+            prove: None,
+            backups: None,
         }
     }
 }
@@ -84,120 +126,197 @@ impl Default for Options {
 pub struct Store(Arc<Inner>);
 
 struct Inner {
-    engine: Arc<dyn Engine>,
-    schema: Schema,
+    core: Arc<Core>,
     inbox: SyncSender<Message>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    stop_checkpoints: Mutex<Option<std::sync::mpsc::Sender<()>>>,
-    segments: Option<Segments>,
+    stop_keeper: Mutex<Option<std::sync::mpsc::Sender<()>>>,
+    clock: Clock,
     /// Held as long as the store is open.
     _lock: Option<File>,
 }
 
 impl Store {
-    /// Opens or makes the store in a directory, and brings the engine forward to the end of the log.
+    /// Opens or makes the store in a directory, and brings it forward: the engine to the end of the
+    /// log, and the tables to the format of the schema, after a backup.
     ///
     /// # Errors
-    /// [`StoreError::InUse`], [`StoreError::Newer`], or what is wrong with the files.
+    /// [`StoreError::InUse`], [`StoreError::Newer`], or what is wrong with the files and could not be
+    /// mended.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o750)
-            .create(directory)
-            .map_err(|error| unusable(directory, error))?;
-        let lock = lock(directory)?;
-        check_format(directory, options.sync)?;
-        let engine = SledEngine::open(&directory.join("sled"), &schema, options.sync)?;
-        let applied = engine.applied()?;
-        let mut replayed = 0_u64;
-        let log = FileLog::open(
-            &directory.join("log"),
-            applied,
-            options.sync,
-            |number, payload| {
-                let plan = Plan::decode(payload, &schema).ok_or_else(|| StoreError::Damaged {
-                    place: format!("commit {number} of the log"),
-                    what: "is not a plan of this version's tables".to_owned(),
-                })?;
-                replayed += 1;
-                engine.apply(number, &plan)
-            },
-        )?;
-        if options.sync {
-            File::open(directory)?.sync_all()?;
+        let store = Self::open_as_it_is(directory, schema.clone(), options.clone())?;
+        if store.upgrade(&options)? {
+            drop(store);
+            return Self::open_as_it_is(directory, schema, options);
         }
-        tracing::debug!(applied, replayed, "store opened");
-        let number = log.next() - 1;
-        let segments = Some(log.segments());
-        Ok(Self::start(
-            Arc::new(engine),
-            schema,
-            Box::new(log),
+        Ok(store)
+    }
+
+    fn open_as_it_is(
+        directory: &Path,
+        schema: Schema,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let place = Place::of(directory, options.sync);
+        let lock = place.lock()?;
+        place.take_side()?;
+        let identity = if place.exists() {
+            let identity = place.identity()?;
+            place::check_format(identity.format, schema.format())?;
+            identity
+        } else {
+            let identity = Identity {
+                format: schema.format(),
+                reached: schema.format(),
+                instance: options.instance,
+            };
+            place.identify(identity)?;
+            identity
+        };
+        let space = Space::of(directory);
+        let recovered = Recovery {
+            place: &place,
+            schema: &schema,
+            on_failure: Arc::clone(&options.on_failure),
+            instance: identity.instance,
+            backups: options.backups.as_deref(),
+            make_room: &|| space.release(),
+        }
+        .run()?;
+        space.look();
+        let Recovered {
+            engine,
+            log,
             number,
-            segments,
-            Some(lock),
-            options,
-        ))
+            base,
+            broken_chain,
+        } = recovered;
+        let segments = log.as_ref().map(log::FileLog::segments);
+        let prove = options.prove.clone().unwrap_or_else(|| {
+            let schema = schema.clone();
+            Arc::new(move |path: &Path| check_snapshot(path, &schema).map(drop))
+        });
+        let disk = OnDisk {
+            place,
+            identity,
+            space,
+            segments: RwLock::new(segments.unwrap_or_else(Segments::default)),
+            base: Mutex::new(base),
+            prove,
+            notes: options.notes,
+        };
+        let writable = log.is_some();
+        let on_failure = Arc::clone(&options.on_failure);
+        let core = Core::new(schema, engine, options.on_failure, writable, Some(disk));
+        if broken_chain {
+            keeper::base_from_engine(&core, number, (options.clock)())?;
+            keeper::checkpoint(&core)?;
+        }
+        let log: Box<dyn CommitLog> = match log {
+            Some(log) => Box::new(log),
+            None => Box::new(FullLog),
+        };
+        let store = Self::start(core, log, number, Arc::clone(&options.clock), Some(lock));
+        store.start_keeper(on_failure, options.backups);
+        Ok(store)
+    }
+
+    /// Takes the steps that lead to the format of the schema; says whether there were any. From the
+    /// first one on no older version opens the store, and the backup is its way back.
+    fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
+        let core = &self.0.core;
+        let Some(disk) = &core.disk else {
+            return Ok(false);
+        };
+        let (place, mut identity) = (&disk.place, disk.identity);
+        let format = core.schema.format();
+        if identity.reached >= format {
+            return Ok(false);
+        }
+        if identity.format < format {
+            let aside = place.aside();
+            let backup = self.back_up(options.backups.as_deref().unwrap_or(&aside))?;
+            tracing::info!(backup = %backup.path.display(), format, "the store is upgraded");
+            identity.format = format;
+            place.identify(identity)?;
+        }
+        for (to, step) in core.schema.steps_from(identity.reached) {
+            step(self)?;
+            identity.reached = to;
+            place.identify(identity)?;
+        }
+        Ok(true)
     }
 
     /// A store that is gone with its last handle: for tests.
     #[must_use]
     pub fn in_memory(schema: Schema) -> Self {
+        let Options {
+            on_failure, clock, ..
+        } = Options::default();
         let engine = Arc::new(MemoryEngine::default());
-        Self::start(
-            engine,
-            schema,
-            Box::new(NoLog),
-            0,
-            None,
-            None,
-            Options::default(),
-        )
+        let core = Core::new(schema, engine, on_failure, true, None);
+        Self::start(core, Box::new(NoLog), 0, clock, None)
     }
 
     fn start(
-        engine: Arc<dyn Engine>,
-        schema: Schema,
+        core: Core,
         log: Box<dyn CommitLog>,
         number: u64,
-        segments: Option<Segments>,
+        clock: Clock,
         lock: Option<File>,
-        options: Options,
     ) -> Self {
+        let core = Arc::new(core);
         let (inbox, messages) = sync_channel(QUEUE);
         let writer = Writer {
-            engine: Arc::clone(&engine),
+            core: Arc::clone(&core),
             log,
             mirrors: HashMap::new(),
             number,
             unsynced: None,
-            failed: None,
-            on_failure: options.on_failure,
         };
-        let mut threads = vec![spawn("store-writer", move || writer.run(&messages))];
-        let mut stop_checkpoints = None;
-        if let Some(segments) = segments.clone() {
-            let (stop, stopped) = channel();
-            stop_checkpoints = Some(stop);
-            let engine = Arc::clone(&engine);
-            threads.push(spawn("store-checkpoint", move || {
-                checkpoints(&*engine, &segments, &stopped)
-            }));
-        }
+        let applied = Arc::clone(&core);
+        let threads = [
+            spawn("store-writer", move || writer.run(&messages)),
+            spawn("store-apply", move || apply(&applied)),
+        ];
         Self(Arc::new(Inner {
-            engine,
-            schema,
+            core,
             inbox,
             threads: Mutex::new(threads.into_iter().flatten().collect()),
-            stop_checkpoints: Mutex::new(stop_checkpoints),
-            segments,
+            stop_keeper: Mutex::new(None),
+            clock,
             _lock: lock,
         }))
+    }
+
+    fn start_keeper(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
+        let (stop, stopped) = channel();
+        let keeper = Keeper {
+            core: Arc::downgrade(&self.0.core),
+            writer: self.0.inbox.clone(),
+            on_failure,
+            backups,
+            clock: Arc::clone(&self.0.clock),
+        };
+        *self.0.stop_keeper.lock() = Some(stop);
+        let thread = spawn("store-keeper", move || keeper.run(&stopped));
+        self.0.threads.lock().extend(thread);
     }
 
     /// Runs a plan on the writer thread and commits what it changed, if it returns `Ok`. Earlier
     /// plans are visible to it, committed or in its own group.
     pub fn write<T, E, F>(&self, class: Durability, plan: F) -> Commit<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
+    {
+        self.write_for(Need::Change, class, plan)
+    }
+
+    /// As [`Store::write`], for something that is refused earlier or later than other changes when
+    /// space runs out.
+    pub fn write_for<T, E, F>(&self, need: Need, class: Durability, plan: F) -> Commit<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
@@ -213,8 +332,13 @@ impl Store {
                 let _ = sender.send(result);
             }
         };
+        let core = Arc::clone(&self.0.core);
         let job = Box::new(move |mut txn: Txn<'_>| {
-            let result = plan(&mut txn);
+            let mut result = plan(&mut txn);
+            // Asked for here alone, so that a plan that changes nothing always has room.
+            if result.is_ok() && !txn.plan.is_empty() && !core.admits(need) {
+                result = Err(StoreError::Full.into());
+            }
             let plan = if result.is_ok() {
                 txn.plan
             } else {
@@ -241,7 +365,8 @@ impl Store {
     pub fn read<R>(&self, read: impl FnOnce(&Txn<'_>) -> R) -> R {
         let nothing = Plan::default();
         read(&Txn {
-            engine: self.0.engine.as_ref(),
+            engine: &*self.0.core.engine(),
+            tail: &self.0.core.tail,
             group: &nothing,
             plan: Plan::default(),
         })
@@ -255,8 +380,10 @@ impl Store {
         /// Records that are decoded at a time.
         const BATCH: usize = 4_096;
         self.between(|writer| {
+            writer.core.tail.drain()?;
             let publish = mirror::publish(mirror);
-            let mut scan = writer.engine.scan(T::NAME, &[], None);
+            let engine = writer.core.engine();
+            let mut scan = engine.scan(T::NAME, &[], None);
             loop {
                 let batch = scan.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?;
                 publish(
@@ -279,8 +406,25 @@ impl Store {
     /// # Errors
     /// That the engine failed.
     pub fn verify(&self) -> Result<Vec<TableReport>, StoreError> {
-        let schema = self.0.schema.clone();
-        self.between(move |writer| verify::verify(&*writer.engine, &schema))
+        self.between(|writer| {
+            writer.core.tail.drain()?;
+            verify::verify(&*writer.core.engine(), &writer.core.schema)
+        })
+    }
+
+    /// Compares the engine with base and log, while no write runs; nothing for a store in memory.
+    ///
+    /// # Errors
+    /// That the engine failed.
+    pub fn verify_truth(&self) -> Result<Option<TruthReport>, StoreError> {
+        self.between(|writer| {
+            let core = &writer.core;
+            core.tail.drain()?;
+            match &core.disk {
+                Some(_) => verify::compare(core, &*core.engine(), writer.number).map(Some),
+                None => Ok(None),
+            }
+        })
     }
 
     /// Makes the indexes right again; reports what was wrong.
@@ -288,20 +432,114 @@ impl Store {
     /// # Errors
     /// That the engine failed, or the commit.
     pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
-        let schema = self.0.schema.clone();
-        self.write(Durability::Durable, move |txn| verify::mend(txn, &schema))
-            .wait()
+        let schema = self.0.core.schema.clone();
+        let core = Arc::clone(&self.0.core);
+        self.write(Durability::Durable, move |txn| {
+            core.tail.drain()?;
+            verify::mend(txn, &schema)
+        })
+        .wait()
     }
 
-    /// Syncs the engine and retires the log segments that it no longer needs.
+    /// Syncs the engine and retires the log segments that neither it nor the base needs.
     ///
     /// # Errors
     /// That a sync failed.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
-        match &self.0.segments {
-            Some(segments) => checkpoint(&*self.0.engine, segments),
-            None => Ok(()),
+        keeper::checkpoint(&self.0.core)
+    }
+
+    /// Makes everything that was committed so far part of the base, and proves it.
+    ///
+    /// # Errors
+    /// That there is no space, or that something is damaged.
+    pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
+        self.between(|writer| writer.log.roll())?;
+        keeper::renew(&self.0.core, (self.0.clock)())
+    }
+
+    /// Makes the engine anew beside the one that serves, and changes over: what the old one held on to
+    /// is free again. Says how many bytes the files took before and after.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], or that something is damaged.
+    pub fn compact(&self) -> Result<(u64, u64), StoreError> {
+        self.renew_base()?;
+        let core = Arc::clone(&self.0.core);
+        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
+        let next = disk.place.next_engine()?;
+        let begin = keeper::base_number(&core);
+        let made = keeper::with_truth(&core, begin, |truth| {
+            recovery::make_engine(&next, &disk.place, truth)
+        })?;
+        let before = files::size_of(&old.path);
+        let engine = recovery::guarded(made, &next, &core.failure.told());
+        self.between(move |writer| writer.change_engine(Arc::new(engine), begin))?;
+        std::fs::remove_dir_all(&old.path)?;
+        Ok((before, files::size_of(&next.path)))
+    }
+
+    /// Writes every record as a line of text, as of one commit, while the store serves.
+    ///
+    /// # Errors
+    /// That it cannot be written, or that base or log is damaged.
+    pub fn export(&self, out: &mut dyn Write) -> Result<Exported, StoreError> {
+        let core = &self.0.core;
+        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let head = self.renew_base()?;
+        // Once it is open it may be replaced.
+        let pairs = Snapshot::open(&disk.base_path(head.number), &core.schema)?;
+        portable::write(pairs, &core.schema, disk.identity.instance, out)
+    }
+
+    /// Brings in the records of an export, and makes their indexes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`], or that it is no export; damaged lines are skipped and reported.
+    pub fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+        const BATCH: usize = 256 * 1024;
+        let schema = &self.0.core.schema;
+        let empty = self.read(|txn| {
+            let mut tables = schema.tables().iter();
+            tables.try_fold(true, |empty, table| {
+                Ok::<_, StoreError>(empty && txn.pairs(table.name, &[], None, 1)?.is_empty())
+            })
+        })?;
+        if !empty {
+            return Err(StoreError::NotEmpty);
         }
+        portable::read(input, schema, BATCH, &mut |plan| {
+            self.write(Durability::Durable, move |txn| {
+                txn.plan = plan;
+                Ok::<_, StoreError>(())
+            })
+            .wait()
+        })
+    }
+
+    /// Whether there is room for something.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`].
+    pub fn admits(&self, need: Need) -> Result<(), StoreError> {
+        if self.0.core.admits(need) {
+            Ok(())
+        } else {
+            Err(StoreError::Full)
+        }
+    }
+
+    /// Whether commits are taken; not while the disk is full or read-only.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.0.core.is_writable()
+    }
+
+    /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.
+    #[must_use]
+    pub fn space(&self) -> Option<(u64, u64)> {
+        Some(self.0.core.disk.as_ref()?.space.bytes())
     }
 
     /// Whether the writer thread answers, for the watchdog: whatever it answers, it is not hung.
@@ -326,14 +564,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // The queue may be full; the writer empties it and then sees that everyone is gone.
         let _ = self.inbox.send(Message::Stop);
-        self.stop_checkpoints.lock().take();
+        self.stop_keeper.lock().take();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
-        if let Some(segments) = &self.segments {
-            // A start after this has nothing to replay. If it fails, the log still has it all.
-            let _ = checkpoint(&*self.engine, segments);
-        }
+        // A start after this has nothing to replay. If it fails, the log still has it all.
+        let _ = keeper::checkpoint(&self.core);
     }
 }
 
@@ -346,77 +582,18 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<
         .ok()
 }
 
-/// Syncs the engine now and then until told to stop.
-fn checkpoints(engine: &dyn Engine, segments: &Segments, stopped: &Receiver<()>) {
-    let mut last = engine.applied().ok();
-    while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(RecvTimeoutError::Timeout) {
-        let applied = engine.applied().ok();
-        if applied == last {
-            continue;
-        }
-        match checkpoint(engine, segments) {
-            Ok(()) => last = applied,
-            // The log keeps everything meanwhile.
-            Err(error) => tracing::error!(%error, "checkpoint failed"),
-        }
-    }
-}
-
-fn checkpoint(engine: &dyn Engine, segments: &Segments) -> Result<(), StoreError> {
-    let applied = engine.applied()?;
-    engine.sync()?;
-    segments.retire(applied)
-}
-
-/// Names the directory: at start "permission denied" alone sends a person looking everywhere.
-fn unusable(directory: &Path, error: io::Error) -> StoreError {
-    match StoreError::from(error) {
-        StoreError::Io(why) => {
-            StoreError::Io(format!("the data directory {}: {why}", directory.display()))
-        }
-        other => other,
-    }
-}
-
-fn lock(directory: &Path) -> Result<File, StoreError> {
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(directory.join("lock"))
-        .map_err(|error| unusable(directory, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
-        Err(TryLockError::Error(error)) => Err(error.into()),
-    }
-}
-
-/// Writes the format number into a new directory; refuses one of a newer version.
-fn check_format(directory: &Path, sync: bool) -> Result<(), StoreError> {
-    let path = directory.join("format");
-    match fs::read_to_string(&path) {
-        Ok(text) => match text.trim().parse::<u32>() {
-            Ok(found) if found > FORMAT => Err(StoreError::Newer {
-                found,
-                known: FORMAT,
-            }),
-            Ok(_) => Ok(()),
-            Err(_) => Err(StoreError::Damaged {
-                place: "the file `format`".to_owned(),
-                what: "is not a number".to_owned(),
-            }),
-        },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            // Written aside and renamed, so that it is whole or absent.
-            let new = directory.join("format.new");
-            fs::write(&new, format!("{FORMAT}\n"))?;
-            if sync {
-                File::open(&new)?.sync_all()?;
+/// Brings the engine forward behind the log, until the store ends.
+fn apply(core: &Core) {
+    while core.tail.wait() {
+        match core.apply_tail() {
+            Ok(()) => {}
+            // The log has it. What the engine lacks stays readable in the tail.
+            Err(StoreError::Full) => core.tail.stall(),
+            Err(error) => {
+                core.failure.report(&error);
+                core.tail.end();
+                return;
             }
-            fs::rename(&new, &path)?;
-            Ok(())
         }
-        Err(error) => Err(error.into()),
     }
 }

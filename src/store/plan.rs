@@ -1,6 +1,7 @@
 //! A plan: what a commit changes, by tree and key, the last word for each key.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::table::{Schema, TreeName};
 
@@ -87,24 +88,52 @@ impl Plan {
     }
 
     /// Reads it back; `None` if the bytes are no plan of this schema's trees.
-    pub(super) fn decode(mut input: &[u8], schema: &Schema) -> Option<Self> {
+    pub(super) fn decode(input: &[u8], schema: &Schema) -> Option<Self> {
         let mut plan = Self::default();
-        while !input.is_empty() {
-            let tree = schema.tree(read_bytes(&mut input)?)?;
-            for _ in 0..read_length(&mut input)? {
-                let key = read_bytes(&mut input)?.to_vec();
-                let (kind, rest) = input.split_first()?;
-                input = rest;
-                let change = match kind {
-                    0 => None,
-                    1 => Some(read_bytes(&mut input)?.to_vec()),
-                    _ => return None,
-                };
-                plan.set(tree, key, change);
-            }
-        }
+        visit(input, schema, &mut |tree, key, value| {
+            let change = value.map(|at| input.get(at).unwrap_or_default().to_vec());
+            plan.set(tree, key.to_vec(), change);
+        })?;
         Some(plan)
     }
+
+    /// The changes, by tree and key.
+    pub(super) fn into_changes(self) -> impl Iterator<Item = (TreeName, Vec<u8>, Change)> {
+        self.trees.into_iter().flat_map(|(tree, changes)| {
+            changes
+                .into_iter()
+                .map(move |(key, change)| (tree, key, change))
+        })
+    }
+}
+
+/// Walks an encoded plan: tree, key, and where in the bytes the new value lies. `None` if the bytes
+/// are no plan of this schema's trees.
+pub(super) fn visit(
+    input: &[u8],
+    schema: &Schema,
+    each: &mut dyn FnMut(TreeName, &[u8], Option<Range<usize>>),
+) -> Option<()> {
+    let mut rest = input;
+    while !rest.is_empty() {
+        let tree = schema.tree(read_bytes(&mut rest)?)?;
+        for _ in 0..read_length(&mut rest)? {
+            let key = read_bytes(&mut rest)?;
+            let kind;
+            (kind, rest) = rest.split_first()?;
+            let value = match kind {
+                0 => None,
+                1 => {
+                    let length = read_bytes(&mut rest)?.len();
+                    let end = input.len() - rest.len();
+                    Some(end - length..end)
+                }
+                _ => return None,
+            };
+            each(tree, key, value);
+        }
+    }
+    Some(())
 }
 
 fn write_length(length: usize, out: &mut Vec<u8>) {

@@ -1,18 +1,19 @@
 //! The promises of the store, on both engines.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::*;
 
-struct People;
+pub(super) struct People;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Person {
-    town: String,
-    age: u8,
+pub(super) struct Person {
+    pub(super) town: String,
+    pub(super) age: u8,
 }
 
 impl Record for Person {}
@@ -37,18 +38,18 @@ impl Index for ByTown {
     type Key = (String, u8);
 }
 
-fn schema() -> Schema {
+pub(super) fn schema() -> Schema {
     Schema::default().with::<People>()
 }
 
-fn person(town: &str, age: u8) -> Person {
+pub(super) fn person(town: &str, age: u8) -> Person {
     Person {
         town: town.to_owned(),
         age,
     }
 }
 
-fn put(store: &Store, key: u32, person: Person) -> Result<(), StoreError> {
+pub(super) fn put(store: &Store, key: u32, person: Person) -> Result<(), StoreError> {
     store
         .write(Durability::Durable, move |txn| {
             txn.put::<People>(&key, &person)
@@ -56,7 +57,7 @@ fn put(store: &Store, key: u32, person: Person) -> Result<(), StoreError> {
         .wait()
 }
 
-fn all(store: &Store) -> BTreeMap<u32, Person> {
+pub(super) fn all(store: &Store) -> BTreeMap<u32, Person> {
     store
         .read(|txn| txn.scan::<People>(&All, usize::MAX))
         .unwrap()
@@ -64,10 +65,15 @@ fn all(store: &Store) -> BTreeMap<u32, Person> {
         .collect()
 }
 
-fn assert_sound(store: &Store) {
+pub(super) fn assert_sound(store: &Store) {
     for report in store.verify().unwrap() {
         assert!(report.is_sound(), "{report:?}");
     }
+    let truth = store.verify_truth().unwrap();
+    assert!(
+        truth.as_ref().is_none_or(TruthReport::is_sound),
+        "{truth:?}"
+    );
 }
 
 #[test]
@@ -147,6 +153,21 @@ fn what_was_committed_is_there_after_a_restart() {
     assert_eq!(all(&open().unwrap()).len(), 2);
 }
 
+pub(super) fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, target) = (
+            entry.as_ref().unwrap().path(),
+            to.join(entry.unwrap().file_name()),
+        );
+        if path.is_dir() {
+            copy_tree(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
 /// The engine may lose everything since its last sync; the log brings it back.
 #[test]
 fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
@@ -157,15 +178,8 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
         put(&store, key, person("Lund", 30)).unwrap();
     }
     // As a power cut leaves it: the log was synced, the engine was not.
-    fs::create_dir(copy.path().join("log")).unwrap();
-    for entry in fs::read_dir(directory.path().join("log")).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(
-            &path,
-            copy.path().join("log").join(path.file_name().unwrap()),
-        )
-        .unwrap();
-    }
+    copy_tree(directory.path(), copy.path());
+    fs::remove_dir_all(copy.path().join("store/sled.1")).unwrap();
     let recovered = Store::open(copy.path(), schema(), Options::default()).unwrap();
     assert_eq!(all(&recovered), all(&store));
     assert_sound(&recovered);
@@ -174,14 +188,17 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
 #[test]
 fn a_newer_store_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("format"), "2\n").unwrap();
+    Place::of(directory.path(), true)
+        .identify(Identity {
+            format: 2,
+            reached: 2,
+            instance: [1; 16],
+        })
+        .unwrap();
     let refused = Store::open(directory.path(), schema(), Options::default());
     assert!(matches!(
         refused,
-        Err(StoreError::Newer {
-            found: 2,
-            known: FORMAT
-        })
+        Err(StoreError::Newer { found: 2, known: 1 })
     ));
 }
 
@@ -192,7 +209,8 @@ fn damage_is_reported_with_its_place_and_never_served() {
     let mut plan = Plan::default();
     plan.set("people", 1_u32.to_bytes(), Some(b"nonsense".to_vec()));
     plan.set("people.by_town", b"stale".to_vec(), Some(Vec::new()));
-    store.0.engine.apply(2, &plan).unwrap();
+    store.0.core.tail.drain().unwrap();
+    store.0.core.engine().apply(2, &plan).unwrap();
     let read = store.read(|txn| txn.get::<People>(&1));
     assert!(
         matches!(&read, Err(StoreError::Damaged { place, .. }) if place == "table people, key 00000001"),

@@ -6,12 +6,14 @@ use super::key::{Key, PrefixOf, after_prefix};
 use super::plan::{Change, Plan};
 use super::record;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
+use super::tail::Tail;
 
-/// One transaction: it sees the engine, the earlier plans of its group and its own changes.
+/// One transaction: it sees the engine, the tail, the earlier plans of its group and its own changes.
 ///
 /// Nothing is changed until the plan is committed; a plan that returns an error leaves nothing.
 pub struct Txn<'a> {
     pub(super) engine: &'a dyn Engine,
+    pub(super) tail: &'a Tail,
     pub(super) group: &'a Plan,
     pub(super) plan: Plan,
 }
@@ -26,8 +28,9 @@ impl Txn<'_> {
     }
 
     fn lookup<T: Table>(&self, key: &[u8]) -> Result<Option<T::Record>, StoreError> {
-        let value = match self.pending(T::NAME, key) {
-            Some(change) => change.clone(),
+        let pending = self.pending(T::NAME, key).cloned();
+        let value = match pending.or_else(|| self.tail.get(T::NAME, key)) {
+            Some(change) => change,
             None => self.engine.get(T::NAME, key)?,
         };
         value.map(|value| open::<T>(key, &value)).transpose()
@@ -172,7 +175,7 @@ impl Txn<'_> {
             .or_else(|| self.group.get(tree, key))
     }
 
-    /// The engine's pairs under the group's changes under this plan's.
+    /// The engine's pairs under the tail's changes under the group's under this plan's.
     pub(super) fn pairs(
         &self,
         tree: TreeName,
@@ -180,10 +183,10 @@ impl Txn<'_> {
         to: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
-        let mut pending = self
-            .group
-            .range(tree, from, to)
-            .collect::<std::collections::BTreeMap<_, _>>();
+        // Before the engine is read: what it takes over meanwhile is seen twice, never not at all.
+        let tail = self.tail.range(tree, from, to);
+        let mut pending = tail.iter().collect::<std::collections::BTreeMap<_, _>>();
+        pending.extend(self.group.range(tree, from, to));
         pending.extend(self.plan.range(tree, from, to));
         let mut pending = pending.into_iter().peekable();
         let mut stored = self.engine.scan(tree, from, to).peekable();

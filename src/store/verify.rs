@@ -1,10 +1,14 @@
 //! Verification of records and indexes, both ways, and the mending of indexes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::StoreError;
+use super::core::Core;
 use super::engine::Engine;
+use super::keeper;
 use super::plan::Plan;
+use super::snapshot::Triple;
 use super::table::{Schema, TableInfo, TreeName};
 use super::txn::Txn;
 
@@ -36,7 +40,7 @@ pub struct Found {
 }
 
 impl Found {
-    fn add(&mut self, tree: TreeName, key: &[u8]) {
+    pub(super) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
         if self.some.len() < NAMED {
             self.some
@@ -60,6 +64,80 @@ pub(super) fn verify(engine: &dyn Engine, schema: &Schema) -> Result<Vec<TableRe
         .iter()
         .map(|table| examine(engine, table, &mut |_, _, _| {}))
         .collect()
+}
+
+/// What the engine holds other than base and log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TruthReport {
+    /// The commit that the base was made after; none if the log has everything.
+    pub base: Option<u64>,
+    /// The last commit.
+    pub number: u64,
+    /// Pairs that base and log have and the engine has not, or has otherwise.
+    pub missing: Found,
+    /// Pairs that the engine alone has.
+    pub extra: Found,
+    /// Why base and log could not be read to their end.
+    pub damage: Option<String>,
+}
+
+impl TruthReport {
+    /// Whether both are the same.
+    #[must_use]
+    pub const fn is_sound(&self) -> bool {
+        self.missing.count == 0 && self.extra.count == 0 && self.damage.is_none()
+    }
+}
+
+/// Compares the engine, which has been brought forward, with base and log.
+pub(super) fn compare(
+    core: &Core,
+    engine: &dyn Engine,
+    number: u64,
+) -> Result<TruthReport, StoreError> {
+    let mut report = TruthReport {
+        number,
+        ..TruthReport::default()
+    };
+    let compared = keeper::with_truth(core, number, |truth| {
+        report.base = truth.base.as_ref().map(|base| base.head().number);
+        let mut pairs = truth.pairs()?.peekable();
+        let mut trees: Vec<_> = core.schema.trees().collect();
+        trees.sort_unstable();
+        for tree in trees {
+            for found in engine.scan(tree, &[], None) {
+                let (key, value) = found?;
+                while let Some(pair) =
+                    pairs.next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) < (tree, &key)))
+                {
+                    let (tree, key, _) = pair?;
+                    report.missing.add(tree, &key);
+                }
+                match pairs
+                    .next_if(|pair| !matches!(pair, Ok((t, k, _)) if (*t, k) != (tree, &key)))
+                {
+                    Some(pair) => {
+                        if pair?.2 != value {
+                            report.missing.add(tree, &key);
+                        }
+                    }
+                    None => report.extra.add(tree, &key),
+                }
+            }
+        }
+        for pair in pairs {
+            let (tree, key, _) = pair?;
+            report.missing.add(tree, &key);
+        }
+        Ok(())
+    });
+    match compared {
+        Err(StoreError::Damaged { place, what }) => {
+            report.damage = Some(format!("{place}: {what}"))
+        }
+        other => other?,
+    }
+    Ok(report)
 }
 
 /// Plans what makes the indexes of every table right again.
@@ -114,6 +192,81 @@ fn examine(
     for (tree, entry) in wanted {
         report.missing.add(tree, &entry);
         mend(tree, &entry, true);
+    }
+    Ok(report)
+}
+
+/// What a snapshot holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SnapshotReport {
+    /// The records of each table.
+    pub records: BTreeMap<TreeName, u64>,
+    /// Records that are damaged.
+    pub damaged: Found,
+    /// Index entries without their record, or records without their entry.
+    pub unmatched: Found,
+}
+
+impl SnapshotReport {
+    /// The records of all tables.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.records.values().sum()
+    }
+
+    /// What is wrong, if anything is.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        let places = [&self.damaged.some[..], &self.unmatched.some[..]].concat();
+        (!places.is_empty()).then(|| {
+            format!(
+                "holds {} damaged records and {} unmatched index entries: {}",
+                self.damaged.count,
+                self.unmatched.count,
+                places.join(", ")
+            )
+        })
+    }
+
+    /// Whether another snapshot holds as much.
+    pub(super) fn same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
+        if self.records == other.records {
+            return Ok(());
+        }
+        Err(StoreError::Damaged {
+            place: path.display().to_string(),
+            what: "holds another number of records than the backup".to_owned(),
+        })
+    }
+}
+
+/// Examines every record of a snapshot, and its indexes both ways, in one pass.
+pub(super) fn examine_snapshot(
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+    schema: &Schema,
+) -> Result<SnapshotReport, StoreError> {
+    let mut report = SnapshotReport::default();
+    // Entries that were found or made, until the other comes: in a sound snapshot none is left.
+    let mut single = BTreeSet::new();
+    let mut match_up = |entry| {
+        if !single.remove(&entry) {
+            single.insert(entry);
+        }
+    };
+    for pair in pairs {
+        let (tree, key, value) = pair?;
+        let Some(table) = schema.tables().iter().find(|table| table.name == tree) else {
+            match_up((tree, key));
+            continue;
+        };
+        *report.records.entry(tree).or_default() += 1;
+        match (table.examine)(&key, &value) {
+            Some(entries) => entries.into_iter().for_each(&mut match_up),
+            None => report.damaged.add(tree, &key),
+        }
+    }
+    for (tree, key) in single {
+        report.unmatched.add(tree, &key);
     }
     Ok(report)
 }

@@ -1,4 +1,4 @@
-//! The writer: one thread that plans, logs, applies, publishes and answers, a group at a time.
+//! The writer: one thread that plans, logs, publishes and answers, a group at a time.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,11 +9,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::StoreError;
-use super::engine::Engine;
-use super::log::CommitLog;
+use super::core::Core;
+use super::engine::{Engine, MemoryEngine};
+use super::keeper;
+use super::log::{CommitLog, FileLog, FullLog};
 use super::mirror::Publish;
 use super::plan::Plan;
 use super::table::TreeName;
+use super::truth::replay;
 use super::txn::Txn;
 
 /// When a commit is answered.
@@ -82,16 +85,13 @@ pub(super) enum Message {
 
 /// The state of the writer thread.
 pub(super) struct Writer {
-    pub(super) engine: Arc<dyn Engine>,
+    pub(super) core: Arc<Core>,
     pub(super) log: Box<dyn CommitLog>,
     pub(super) mirrors: HashMap<TreeName, Vec<Publish>>,
     /// The number of the last commit.
     pub(super) number: u64,
     /// Since when something is logged but not synced.
     pub(super) unsynced: Option<Instant>,
-    /// Once set, every write is answered with it: a failed sync is never retried.
-    pub(super) failed: Option<StoreError>,
-    pub(super) on_failure: Box<dyn Fn(&StoreError) + Send>,
 }
 
 impl Writer {
@@ -111,6 +111,7 @@ impl Writer {
             }
         }
         self.sync_or_fail();
+        self.core.tail.end();
     }
 
     fn patience(&self) -> Duration {
@@ -127,12 +128,13 @@ impl Writer {
         mut job: Job,
         inbox: &Receiver<Message>,
     ) -> Option<Message> {
+        let engine = self.core.engine();
         let mut group = Plan::default();
         let mut answers = Vec::new();
         let mut durable = false;
         let mut next = None;
         loop {
-            if let Some(outcome) = self.plan(job, &group) {
+            if let Some(outcome) = self.plan(&*engine, job, &group) {
                 durable |= class == Durability::Durable && !outcome.plan.is_empty();
                 group.merge(outcome.plan);
                 answers.push(outcome.answer);
@@ -149,7 +151,8 @@ impl Writer {
                 Err(_) => break,
             }
         }
-        let result = self.commit(&group, durable);
+        drop(engine);
+        let result = self.commit(group, durable);
         for answer in answers {
             answer(result.clone());
         }
@@ -157,9 +160,10 @@ impl Writer {
     }
 
     /// Runs a plan. One that panics is dropped with its changes; its caller finds the line closed.
-    fn plan(&self, job: Job, group: &Plan) -> Option<Outcome> {
+    fn plan(&self, engine: &dyn Engine, job: Job, group: &Plan) -> Option<Outcome> {
         let txn = Txn {
-            engine: self.engine.as_ref(),
+            engine,
+            tail: &self.core.tail,
             group,
             plan: Plan::default(),
         };
@@ -168,12 +172,16 @@ impl Writer {
             .ok()
     }
 
-    /// The order is the promise: log, sync, engine, memory; the caller answers after.
-    fn commit(&mut self, group: &Plan, durable: bool) -> Result<(), StoreError> {
-        if let Some(failed) = &self.failed {
-            return Err(failed.clone());
+    /// The order is the promise: log, sync, memory; the caller answers after. The engine follows.
+    fn commit(&mut self, group: Plan, durable: bool) -> Result<(), StoreError> {
+        if let Some(failed) = self.core.failure.get() {
+            return Err(failed);
         }
-        if !group.is_empty() {
+        let empty = group.is_empty();
+        if !empty {
+            if !self.core.is_writable() {
+                return Err(StoreError::Full);
+            }
             let number = self.number + 1;
             match self.log.append(number, &group.encode()) {
                 // Nothing has changed, and space may come back.
@@ -186,13 +194,76 @@ impl Writer {
         if durable || self.patience().is_zero() {
             self.sync()?;
         }
-        if !group.is_empty() {
-            // The log has it: a failure here is mended by the replay of the next start.
-            let applied = self.engine.apply(self.number, group);
-            self.or_fail(applied)?;
-            self.publish(group);
+        if !empty {
+            self.publish(&group);
+            self.core.tail.push(self.number, group);
         }
         Ok(())
+    }
+
+    /// The engine has no space to go on. Everything is in base and log, so memory takes its place,
+    /// and nothing is written until there is space.
+    pub(super) fn leave_full_engine(&mut self) {
+        if !self.core.tail.is_stalled() {
+            return;
+        }
+        let memory = MemoryEngine::default();
+        match keeper::with_truth(&self.core, self.number, |truth| truth.load(&memory)) {
+            Ok(()) => {
+                tracing::warn!("the disk is full: served from memory, without writes");
+                self.log = Box::new(FullLog);
+                let old = self.core.replace_engine(Arc::new(memory), false);
+                // sled can panic when it is closed on a full disk.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
+            }
+            Err(error) => {
+                self.core.failure.report(&error);
+            }
+        }
+    }
+
+    /// Brings an engine that has everything up to a commit forward, and changes over to it.
+    pub(super) fn change_engine(
+        &mut self,
+        engine: Arc<dyn Engine>,
+        number: u64,
+    ) -> Result<(), StoreError> {
+        self.core.tail.drain()?;
+        keeper::with_truth(&self.core, self.number, |truth| {
+            replay(&truth.segments, number, self.number, truth.schema, &*engine)
+        })?;
+        engine.sync()?;
+        drop(self.core.replace_engine(engine, true));
+        Ok(())
+    }
+
+    /// There is space again: the engine on the disk has been brought forward.
+    pub(super) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
+        if number != self.number {
+            self.core.failure.report(&StoreError::Engine(format!(
+                "it came back at commit {number} instead of {}",
+                self.number
+            )));
+            return;
+        }
+        keeper::adopt_log(&self.core, &log);
+        self.log = Box::new(log);
+        self.unsynced = None;
+        self.core.replace_engine(engine, true);
+        tracing::info!("the disk can be written again");
+    }
+
+    /// Base and log are damaged, and the engine is not.
+    pub(super) fn renew_from_engine(&mut self, now: i64) {
+        let renewed = self
+            .core
+            .tail
+            .drain()
+            .and_then(|()| self.log.roll())
+            .and_then(|()| keeper::base_from_engine(&self.core, self.number, now));
+        if let Err(error) = renewed {
+            tracing::error!(%error, "there is no new base");
+        }
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -203,19 +274,14 @@ impl Writer {
     }
 
     fn sync_or_fail(&mut self) {
-        if self.unsynced.is_some() && self.failed.is_none() {
+        if self.unsynced.is_some() && self.core.failure.get().is_none() {
             // The failure has been told; there is nobody to answer here.
             let _ = self.sync();
         }
     }
 
-    fn or_fail(&mut self, result: Result<(), StoreError>) -> Result<(), StoreError> {
-        result.map_err(|error| {
-            let failed = StoreError::Failed(error.to_string());
-            (self.on_failure)(&failed);
-            self.failed = Some(failed.clone());
-            failed
-        })
+    fn or_fail(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        result.map_err(|error| self.core.failure.report(&error))
     }
 
     fn publish(&self, group: &Plan) {

@@ -467,7 +467,13 @@ fn mistakes_of_usage_and_configuration_are_code_2() {
 fn a_store_that_cannot_be_read_is_code_5() {
     let data = Data::new();
     data.ok(&["partner", "list"]);
-    fs::write(data.path().join("format"), "99\n").unwrap();
+    let identity = format!("format = 99\nreached = 99\ninstance = {:032x}\n", 7);
+    let sum = crc32fast::hash(identity.as_bytes());
+    fs::write(
+        data.path().join("store/identity"),
+        format!("{identity}sum = {sum:08x}\n"),
+    )
+    .unwrap();
     for command in [
         &["serve", "--listen", "127.0.0.1:0"][..],
         &["partner", "list"],

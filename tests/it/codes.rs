@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
@@ -191,7 +192,8 @@ fn a_store_that_fails_is_told_and_reads_go_on() {
     let open = |directory: &Path| {
         let options = Options {
             sync: false,
-            on_failure: Box::new(|_| {}),
+            on_failure: Arc::new(|_| {}),
+            ..Options::default()
         };
         Store::open(directory, domain::schema(), options).unwrap()
     };
@@ -205,7 +207,7 @@ fn a_store_that_fails_is_told_and_reads_go_on() {
     );
     let ann = house.sign_up("ann@example.com");
     // The open segment is written on; the next one has no place.
-    fs::remove_dir_all(place.unwrap().join("log")).unwrap();
+    fs::remove_dir_all(place.unwrap().join("store/log")).unwrap();
     let bearer = format!("Bearer {}", house.admin);
     let write = |round: usize| {
         let title = round.to_string().repeat(400);

@@ -42,6 +42,10 @@ impl From<StoreError> for TelemetryError {
             | StoreError::TooLarge { .. }
             | StoreError::InUse
             | StoreError::Newer { .. }
+            | StoreError::Foreign
+            | StoreError::NotEmpty
+            | StoreError::Lost(_)
+            | StoreError::Hung
             | StoreError::Engine(_)
             | StoreError::Io(_) => Self::Io(error.to_string()),
         }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::app::App;
-use crate::domain::upkeep::{TableHealth, Upkeep, UpkeepError};
+use crate::domain::upkeep::{Health, TableHealth, TruthHealth, Upkeep, UpkeepError};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::error::ApiError;
@@ -20,14 +20,51 @@ struct TableBody {
     places: Vec<String>,
 }
 
+/// The engine against base and log.
+#[derive(Serialize)]
+struct TruthBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<u64>,
+    number: u64,
+    missing: u64,
+    extra: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    places: Vec<String>,
+}
+
+impl From<TruthHealth> for TruthBody {
+    fn from(health: TruthHealth) -> Self {
+        let TruthHealth {
+            base,
+            number,
+            missing,
+            extra,
+            damage,
+            places,
+        } = health;
+        Self {
+            base,
+            number,
+            missing,
+            extra,
+            damage,
+            places,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct HealthBody {
     sound: bool,
     tables: Vec<TableBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truth: Option<TruthBody>,
 }
 
-impl From<Vec<TableHealth>> for HealthBody {
-    fn from(tables: Vec<TableHealth>) -> Self {
+impl From<Health> for HealthBody {
+    fn from(health: Health) -> Self {
         let table = |health: TableHealth| TableBody {
             table: health.table,
             records: health.records,
@@ -37,26 +74,27 @@ impl From<Vec<TableHealth>> for HealthBody {
             places: health.places,
         };
         Self {
-            sound: tables.iter().all(TableHealth::is_sound),
-            tables: tables.into_iter().map(table).collect(),
+            sound: health.is_sound(),
+            tables: health.tables.into_iter().map(table).collect(),
+            truth: health.truth.map(TruthBody::from),
         }
     }
 }
 
 async fn answer(
     app: &App,
-    work: impl FnOnce(&Upkeep) -> Result<Vec<TableHealth>, UpkeepError> + Send + 'static,
+    work: impl FnOnce(&Upkeep) -> Result<Health, UpkeepError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
-    let tables = app
+    let health = app
         .bulk
         .run(move |()| work(&upkeep))?
         .await?
         .map_err(ApiError::internal)?;
-    Reply::json(&HealthBody::from(tables))
+    Reply::json(&HealthBody::from(health))
 }
 
-/// POST verify: compares records and indexes, both ways.
+/// POST verify: compares records and indexes, both ways, and the engine with base and log.
 ///
 /// # Errors
 /// `OVERLOADED`, `INTERNAL`.

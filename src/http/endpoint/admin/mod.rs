@@ -1,5 +1,6 @@
 //! Requests of the administration interface.
 
+pub mod backups;
 pub mod content;
 pub mod system;
 pub mod telemetry;
@@ -8,6 +9,7 @@ pub mod users;
 use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
+use backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
 use content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
     SourceRequest,
@@ -67,6 +69,11 @@ pub enum OperatorEndpoint {
     ReportTelemetry(ReportTelemetryRequest),
     VerifyStore,
     RebuildStore,
+    Backups,
+    CreateBackup,
+    VerifyBackup(BackupRequest),
+    RestoreBackup(RestoreBackupRequest),
+    RestoreSentBackup(RestoreSentBackupRequest),
 }
 
 impl OperatorEndpoint {
@@ -126,6 +133,13 @@ impl OperatorEndpoint {
             R::ReportTelemetry => Self::ReportTelemetry(ReportTelemetryRequest::parse(input)?),
             R::VerifyStore => Self::VerifyStore,
             R::RebuildStore => Self::RebuildStore,
+            R::Backups => Self::Backups,
+            R::CreateBackup => Self::CreateBackup,
+            R::VerifyBackup => Self::VerifyBackup(BackupRequest::parse(input)?),
+            R::RestoreBackup => Self::RestoreBackup(RestoreBackupRequest::parse(input)?),
+            R::RestoreSentBackup => {
+                Self::RestoreSentBackup(RestoreSentBackupRequest::parse(input, payload)?)
+            }
         })
     }
 }

@@ -1,55 +1,34 @@
-//! The ordered key-value engine beneath the tables, and sled as one. No other file names sled.
-//!
-//! The engine is never asked to be durable by itself: the commit log is. It applies plans whole,
-//! remembers the number of the last one, and is synced at checkpoints.
+//! sled 0.34.7, the only place that names it. It is brought forward by replaying the log, and synced
+//! at checkpoints.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use sled::Transactional as _;
 use sled::transaction::{ConflictableTransactionError, TransactionError, TransactionalTree};
 
-use super::StoreError;
-use super::plan::Plan;
-use super::table::{Schema, TreeName};
+use super::{Digest, Engine, Scan};
+use crate::store::StoreError;
+use crate::store::plan::Plan;
+use crate::store::table::{Schema, TreeName};
 
-/// A key and its value.
-pub(super) type Pair = (Vec<u8>, Vec<u8>);
-
-/// What a scan yields.
-pub(super) type Scan<'a> = Box<dyn Iterator<Item = Result<Pair, StoreError>> + 'a>;
-
-/// An ordered key-value engine with named trees.
-pub(super) trait Engine: Send + Sync {
-    /// The value under a key.
-    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// The pairs of a tree within `from..to`, in order; not a snapshot.
-    fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a>;
-
-    /// Applies a plan and its number, whole or not at all.
-    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError>;
-
-    /// The number of the last plan that was applied.
-    fn applied(&self) -> Result<u64, StoreError>;
-
-    /// Makes everything applied so far survive a power cut.
-    fn sync(&self) -> Result<(), StoreError>;
-}
-
-/// The tree that holds the number of the last plan, and its key there.
+/// The tree that holds the number of the last plan and the digest of each tree.
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
 
 /// sled's page cache. Its real use of memory is about 2.4 times this; hot reads do not need it.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// sled 0.34.7.
-pub(super) struct SledEngine {
+/// sled as an engine.
+pub(in crate::store) struct SledEngine {
     trees: HashMap<TreeName, sled::Tree>,
     meta: sled::Tree,
+    /// What each tree adds up to; changed by `apply` alone.
+    digests: Mutex<HashMap<TreeName, Digest>>,
     db: sled::Db,
     /// The same file that sled writes to: `flush` alone calls `sync_file_range`, which is no
     /// barrier against a power cut.
@@ -58,20 +37,50 @@ pub(super) struct SledEngine {
 
 impl SledEngine {
     /// Opens the database in a directory of its own.
-    pub(super) fn open(directory: &Path, schema: &Schema, sync: bool) -> Result<Self, StoreError> {
+    pub(in crate::store) fn open(
+        directory: &Path,
+        schema: &Schema,
+        sync: bool,
+    ) -> Result<Self, StoreError> {
         let db = open_database(directory)?;
         let mut trees = HashMap::new();
         for name in schema.trees() {
             trees.insert(name, db.open_tree(name).map_err(engine_error)?);
         }
         let meta = db.open_tree(META).map_err(engine_error)?;
+        let mut digests = HashMap::new();
+        for name in schema.trees() {
+            digests.insert(name, noted(&meta, name)?);
+        }
         let file = sync.then(|| File::open(data_file(directory))).transpose()?;
         Ok(Self {
             trees,
             meta,
+            digests: Mutex::new(digests),
             db,
             file,
         })
+    }
+
+    /// Reads everything and compares it with what was noted when it was applied: nothing is missing,
+    /// nothing has changed, nothing has come back. `steps` counts the pairs, for whoever watches.
+    pub(in crate::store) fn prove(&self, steps: &AtomicU64) -> Result<(), StoreError> {
+        for (name, tree) in &self.trees {
+            let mut found = Digest::default();
+            for pair in tree {
+                let (key, value) = pair.map_err(engine_error)?;
+                found.add(&key, &value);
+                steps.fetch_add(1, Ordering::Relaxed);
+            }
+            let noted = noted(&self.meta, name)?;
+            if found != noted {
+                return Err(StoreError::Engine(format!(
+                    "`{name}` holds {} pairs and must hold {}, or others",
+                    found.count, noted.count
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn tree(&self, name: TreeName) -> Result<&sled::Tree, StoreError> {
@@ -79,6 +88,17 @@ impl SledEngine {
             .get(name)
             .ok_or_else(|| StoreError::Engine(format!("no tree `{name}`")))
     }
+}
+
+fn noted(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError> {
+    let value = meta.get(digest_key(name)).map_err(engine_error)?;
+    value
+        .map_or(Some(Digest::default()), |value| Digest::from_bytes(&value))
+        .ok_or_else(|| StoreError::Engine(format!("the digest of `{name}` is damaged")))
+}
+
+fn digest_key(name: TreeName) -> String {
+    format!("digest:{name}")
 }
 
 /// How long a database that was just closed in this process may keep its file locked.
@@ -112,8 +132,27 @@ fn data_file(directory: &Path) -> PathBuf {
     directory.join("db")
 }
 
+/// What sled can do without and may stumble over: its snapshots, half written or damaged. It makes
+/// them again from its own log.
+pub(in crate::store) fn leftovers(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("snap.") {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+const EIO: i32 = 5;
+
 fn engine_error(error: sled::Error) -> StoreError {
     match error {
+        // A file that cannot be read or written is as good as damaged: it is made anew elsewhere.
+        sled::Error::Io(error) if error.raw_os_error() == Some(EIO) => {
+            StoreError::Engine(error.to_string())
+        }
         sled::Error::Io(error) => StoreError::from(error),
         other => StoreError::Engine(other.to_string()),
     }
@@ -144,33 +183,47 @@ impl Engine for SledEngine {
 
     fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
         let mut trees = vec![self.meta.clone()];
-        let mut mark = sled::Batch::default();
-        mark.insert(APPLIED, &number.to_be_bytes());
-        let mut batches = vec![mark];
+        let mut parts = Vec::new();
+        let mut digests = self.digests.lock();
         for (name, changes) in plan.trees() {
-            let mut batch = sled::Batch::default();
-            for (key, change) in changes {
-                match change {
-                    Some(value) => batch.insert(key.as_slice(), value.as_slice()),
-                    None => batch.remove(key.as_slice()),
-                }
-            }
             trees.push(self.tree(name)?.clone());
-            batches.push(batch);
+            let digest = digests.get(name).copied().unwrap_or_default();
+            parts.push((name, changes, digest));
         }
         // The closure may run more than once, and hangs if it touches a plain tree.
-        trees
+        let changed = trees
             .as_slice()
             .transaction(|trees: &Vec<TransactionalTree>| {
-                for (tree, batch) in trees.iter().zip(&batches) {
-                    tree.apply_batch(batch)?;
+                let Some((meta, trees)) = trees.split_first() else {
+                    return Ok(Vec::new());
+                };
+                let mut changed = Vec::with_capacity(parts.len());
+                for (tree, (name, changes, digest)) in trees.iter().zip(&parts) {
+                    let mut digest = *digest;
+                    for (key, change) in changes.iter() {
+                        let old = match change {
+                            Some(value) => {
+                                digest.add(key, value);
+                                tree.insert(key.as_slice(), value.as_slice())?
+                            }
+                            None => tree.remove(key.as_slice())?,
+                        };
+                        if let Some(old) = old {
+                            digest.remove(key, &old);
+                        }
+                    }
+                    meta.insert(digest_key(name).as_bytes(), digest.to_bytes().as_slice())?;
+                    changed.push((*name, digest));
                 }
-                Ok::<(), ConflictableTransactionError<()>>(())
+                meta.insert(APPLIED, number.to_be_bytes().as_slice())?;
+                Ok::<_, ConflictableTransactionError<()>>(changed)
             })
             .map_err(|error| match error {
                 TransactionError::Abort(()) => StoreError::Engine("aborted".to_owned()),
                 TransactionError::Storage(error) => engine_error(error),
-            })
+            })?;
+        digests.extend(changed);
+        Ok(())
     }
 
     fn applied(&self) -> Result<u64, StoreError> {
@@ -190,4 +243,16 @@ impl Engine for SledEngine {
         }
         Ok(())
     }
+}
+
+/// Changes the files of an engine behind its back, as damage would that sled does not see.
+#[cfg(test)]
+pub(in crate::store) fn tamper(directory: &Path, tree: TreeName, key: &[u8], value: Option<&[u8]>) {
+    let db = open_database(directory).unwrap();
+    let tree = db.open_tree(tree).unwrap();
+    match value {
+        None => tree.remove(key).unwrap(),
+        Some(value) => tree.insert(key, value).unwrap(),
+    };
+    db.flush().unwrap();
 }

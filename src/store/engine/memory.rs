@@ -1,18 +1,19 @@
-//! An engine in memory: what the tables promise must not depend on sled.
+//! An engine in memory: for tests, since what the tables promise must not depend on sled, and for a
+//! start on a disk that cannot be written.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use parking_lot::RwLock;
 
-use super::StoreError;
-use super::engine::{Engine, Pair, Scan};
-use super::plan::Plan;
-use super::table::TreeName;
+use super::{Engine, Pair, Scan};
+use crate::store::StoreError;
+use crate::store::plan::Plan;
+use crate::store::table::TreeName;
 
 /// Trees of sorted maps.
 #[derive(Default)]
-pub(super) struct MemoryEngine(RwLock<State>);
+pub(in crate::store) struct MemoryEngine(RwLock<State>);
 
 #[derive(Default)]
 struct State {

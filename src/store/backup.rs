@@ -1,0 +1,381 @@
+//! Backups: snapshots in a directory of their own, made, listed, checked, pruned and brought back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::MutexGuard;
+
+use super::core::OnDisk;
+use super::files::{make_directory, rename, with_suffix};
+use super::log::Survey;
+use super::place::{Identity, Place, check_format};
+use super::recovery::{make_engine, snapshots};
+use super::snapshot::{self, Snapshot, SnapshotHead};
+use super::space;
+use super::table::{Schema, TreeName};
+use super::truth::Truth;
+use super::verify::{SnapshotReport, examine_snapshot};
+use super::{Store, StoreError};
+
+/// What the name of a backup ends in.
+const EXTENSION: &str = ".snapshot";
+/// What is added to it until the backup is proven.
+const PARTIAL: &str = ".partial";
+
+/// A backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Its file.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub head: SnapshotHead,
+    /// The size of the file in bytes.
+    pub bytes: u64,
+}
+
+impl Backup {
+    /// Whether a store made it here: of its name, and under the name that it gives. A copy that a
+    /// person keeps under another name is not.
+    #[must_use]
+    pub fn is_made_by(&self, instance: [u8; 16]) -> bool {
+        self.head.instance == instance
+            && self.path.file_name().and_then(|name| name.to_str()) == Some(&name(&self.head))
+    }
+}
+
+/// A name that sorts by age and tells when, of what state and of which store the backup is.
+fn name(head: &SnapshotHead) -> String {
+    let when = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
+    let when = when.format("%Y%m%dT%H%M%SZ");
+    format!("{when}-{}-{}{EXTENSION}", head.number, mark(&head.instance))
+}
+
+/// What tells the backups of two stores in one directory apart for a person.
+fn mark(instance: &[u8; 16]) -> String {
+    let start = instance.first_chunk::<4>().copied().unwrap_or_default();
+    data_encoding::HEXLOWER.encode(&start)
+}
+
+/// A base that was just read to its end and stays as it is, since whoever changes it waits.
+struct Checked<'a> {
+    disk: &'a OnDisk,
+    base: MutexGuard<'a, Option<SnapshotHead>>,
+    head: SnapshotHead,
+    report: SnapshotReport,
+}
+
+impl Store {
+    /// The name of the store; none of a store in memory.
+    #[must_use]
+    pub fn instance(&self) -> Option<[u8; 16]> {
+        Some(self.0.core.disk.as_ref()?.identity.instance)
+    }
+
+    /// Makes a backup of everything that was committed so far, while the store serves: a copy of a
+    /// new base, which is proven again where it lies.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], or what is wrong with the files. Nothing is left of it then.
+    pub fn back_up(&self, directory: &Path) -> Result<Backup, StoreError> {
+        let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let sync = disk.place.sync;
+        make_directory(directory, sync)?;
+        clear_partials(directory, &disk.identity.instance)?;
+        self.room(disk, directory)?;
+        let checked = match self.checked_base(disk) {
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(%error, "base and log are damaged; the engine is the new base");
+                let now = (self.0.clock)();
+                self.between(move |writer| {
+                    writer.renew_from_engine(now);
+                    Ok(())
+                })?;
+                self.checked_base(disk)?
+            }
+            other => other?,
+        };
+        let Checked {
+            disk,
+            base,
+            head,
+            report,
+        } = checked;
+        let head = SnapshotHead {
+            created: (self.0.clock)(),
+            records: Some(report.total()),
+            notes: (disk.notes)(),
+            ..head
+        };
+        let path = directory.join(name(&head));
+        let partial = with_suffix(&path, PARTIAL);
+        let copied = snapshot::copy(&disk.base_path(head.number), &partial, &head, sync);
+        drop(base);
+        let made = copied
+            .and_then(|()| (disk.prove)(&partial))
+            .and_then(|()| Ok(rename(&partial, &path, sync)?))
+            .and_then(|()| Ok(fs::metadata(&path)?.len()));
+        match made {
+            Ok(bytes) => Ok(Backup { path, head, bytes }),
+            Err(error) => {
+                let _ = fs::remove_file(&partial);
+                Err(error)
+            }
+        }
+    }
+
+    /// A new base, read again: disks rot, and what is copied is what was just seen to be sound.
+    fn checked_base<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
+        self.renew_base()?;
+        let base = disk.base.lock();
+        let head = base.clone().ok_or(StoreError::Closed)?;
+        let (_, report) = check_snapshot(&disk.base_path(head.number), &self.0.core.schema)?;
+        Ok(Checked {
+            disk,
+            base,
+            head,
+            report,
+        })
+    }
+
+    /// A backup must not be what fills a disk up: neither the new base nor its copy.
+    fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
+        let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+        let base = disk.base.lock().as_ref().map(|base| base.number);
+        let segments = disk.segments.read().all();
+        let bytes = base.map_or(0, |number| size(&disk.base_path(number)))
+            + segments.iter().map(|s| size(&s.path)).sum::<u64>();
+        let store = disk.place.store();
+        let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
+        let room = if device(&store)? == device(directory)? {
+            fits(directory, 2 * bytes)
+        } else {
+            fits(&store, bytes) && fits(directory, bytes)
+        };
+        if room { Ok(()) } else { Err(StoreError::Full) }
+    }
+}
+
+/// Whether so much more on a disk would leave enough for everything else.
+fn fits(directory: &Path, bytes: u64) -> bool {
+    space::read(directory).is_none_or(|disk| {
+        let free = disk.free.saturating_sub(bytes);
+        space::Disk { free, ..disk }.refuses().is_none()
+    })
+}
+
+/// Removes what a kill has left half made of a store's backups.
+fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreError> {
+    let end = format!("-{}{EXTENSION}{PARTIAL}", mark(instance));
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.ends_with(&end)) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The backups of a directory whose head can be read, the newest first. Those of which it cannot are
+/// logged.
+#[must_use]
+pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
+    let mut backups: Vec<Backup> = snapshots(directory, schema)
+        .into_iter()
+        .map(|(head, path)| Backup {
+            bytes: fs::metadata(&path).map_or(0, |file| file.len()),
+            path,
+            head,
+        })
+        .collect();
+    backups.sort_by_key(|backup| std::cmp::Reverse((backup.head.number, backup.head.created)));
+    backups
+}
+
+/// Removes the backups that a store made here but the newest. Returns how many went.
+///
+/// # Errors
+/// That one cannot be removed.
+pub fn prune_backups(
+    directory: &Path,
+    schema: &Schema,
+    instance: [u8; 16],
+    keep: usize,
+) -> Result<usize, StoreError> {
+    let made = list_backups(directory, schema).into_iter();
+    let mut removed = 0;
+    for old in made.filter(|backup| backup.is_made_by(instance)).skip(keep) {
+        fs::remove_file(&old.path)?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// The name of the store in a data directory, as far as it can be read without opening it.
+#[must_use]
+pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
+    let identity = Place::of(directory, true).identity().ok()?;
+    Some(identity.instance)
+}
+
+/// Reads a snapshot to its end: frames, order, sums, every record, and indexes both ways.
+///
+/// # Errors
+/// What is wrong with it, with its place.
+pub fn check_snapshot(
+    path: &Path,
+    schema: &Schema,
+) -> Result<(SnapshotHead, SnapshotReport), StoreError> {
+    let snapshot = Snapshot::open(path, schema)?;
+    let head = snapshot.head().clone();
+    check_format(head.format, schema.format())?;
+    let report = examine_snapshot(snapshot, schema)?;
+    let count = head.records.filter(|records| *records != report.total());
+    let what = match count {
+        Some(records) => Some(format!(
+            "holds {} records and says that it holds {records}",
+            report.total()
+        )),
+        None => report.damage(),
+    };
+    match what {
+        None => Ok((head, report)),
+        Some(what) => Err(StoreError::Damaged {
+            place: path.display().to_string(),
+            what,
+        }),
+    }
+}
+
+/// What came back of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The backup.
+    pub head: SnapshotHead,
+    /// The records of each table.
+    pub tables: BTreeMap<TreeName, u64>,
+}
+
+/// How a backup is brought back.
+pub struct Restore<'a> {
+    /// The data directory.
+    pub directory: &'a Path,
+    /// The file of the backup.
+    pub backup: &'a Path,
+    /// Where backups of the store lie.
+    pub backups: &'a Path,
+    /// The tables.
+    pub schema: &'a Schema,
+    /// The name of the store if there is none in the data directory.
+    pub instance: [u8; 16],
+    /// Whether the backup may be another store's.
+    pub adopt: bool,
+}
+
+impl Restore<'_> {
+    /// Unpacks the backup beside the store of the data directory and compares what came of it with
+    /// the backup. The next start puts it into place and keeps the store that was there.
+    ///
+    /// # Errors
+    /// That it is of another machine and may not be, or what is wrong with it; nothing is left of it
+    /// then.
+    pub fn prepare(&self) -> Result<Restored, StoreError> {
+        let place = Place::of(self.directory, true);
+        let prepared = self.unpack(&place);
+        if prepared.is_err() {
+            let _ = place.clear_side();
+        }
+        prepared
+    }
+
+    /// The same, and puts it into place at once.
+    ///
+    /// # Errors
+    /// As [`Restore::prepare`]; [`StoreError::InUse`] if a process has the store open.
+    pub fn run(&self) -> Result<Restored, StoreError> {
+        let place = Place::of(self.directory, true);
+        let _lock = place.lock()?;
+        let restored = self.prepare()?;
+        place.take_side()?;
+        Ok(restored)
+    }
+
+    fn unpack(&self, place: &Place) -> Result<Restored, StoreError> {
+        let (head, report) = check_snapshot(self.backup, self.schema)?;
+        let own = self.own(place, &head)?;
+        place.clear_side()?;
+        let side = place.side();
+        let number = self.number_above_all(place, &head);
+        // A backup of an older format is upgraded by the start that puts it into place.
+        side.identify(Identity {
+            format: head.format,
+            reached: head.format,
+            instance: own,
+        })?;
+        make_directory(&side.base(), true)?;
+        let base = side.base().join(format!("{number:020}{EXTENSION}"));
+        let of_side = SnapshotHead {
+            instance: own,
+            number,
+            ..head.clone()
+        };
+        let pairs = Snapshot::open(self.backup, self.schema)?;
+        snapshot::write(&base, &of_side, pairs, true, &|path| {
+            check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
+        })?;
+        let truth = Truth {
+            base: Some(Snapshot::open(&base, self.schema)?),
+            segments: Vec::new(),
+            schema: self.schema,
+            number,
+        };
+        make_engine(&side.next_engine()?, &side, truth)?.prove(&AtomicU64::new(0))?;
+        place.offer_side()?;
+        Ok(Restored {
+            head,
+            tables: report.records,
+        })
+    }
+
+    /// The name that the store will have: that of the one that is there.
+    fn own(&self, place: &Place, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
+        if !place.exists() {
+            return if head.instance == self.instance || self.adopt {
+                Ok(self.instance)
+            } else {
+                Err(StoreError::Foreign)
+            };
+        }
+        match place.identity() {
+            Ok(own) if own.instance == head.instance || self.adopt => Ok(own.instance),
+            Ok(_) => Err(StoreError::Foreign),
+            // A store that does not know its name any more can only take over another's.
+            Err(error) if self.adopt => {
+                tracing::warn!(%error, "the store has no readable name and takes the backup's");
+                Ok(head.instance)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Numbers go on above all that were ever used, so that no older snapshot or log fits to what
+    /// comes after.
+    fn number_above_all(&self, place: &Place, head: &SnapshotHead) -> u64 {
+        let logged = Survey::last_in(&place.log()).unwrap_or_else(|error| {
+            // It is moved aside with the store that is given up.
+            tracing::warn!(%error, "the log of the store cannot be read");
+            0
+        });
+        [&place.base(), self.backups]
+            .iter()
+            .flat_map(|directory| snapshots(directory, self.schema))
+            .map(|(head, _)| head.number)
+            .chain([head.number, logged])
+            .max()
+            .unwrap_or_default()
+            + 1
+    }
+}

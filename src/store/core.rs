@@ -1,0 +1,154 @@
+//! What the handle of a store and its threads share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::StoreError;
+use super::engine::Engine;
+use super::log::Segments;
+use super::place::{Identity, Place};
+use super::snapshot::SnapshotHead;
+use super::space::{Need, Space};
+use super::table::Schema;
+use super::tail::Tail;
+
+/// Told once when a write or sync has failed and the process has to restart.
+pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
+
+/// Says whether a snapshot is good.
+pub type Prove = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
+
+/// Tells what is noted in a snapshot that is written now.
+pub type Notes = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
+
+pub(super) struct Core {
+    pub(super) schema: Schema,
+    /// What stands below the tail. Another one takes its place when it fails for want of space.
+    engine: RwLock<Arc<dyn Engine>>,
+    pub(super) tail: Tail,
+    pub(super) failure: Failure,
+    /// Whether commits are taken; not while the disk is full or read-only.
+    writable: AtomicBool,
+    /// What only a store on a disk has.
+    pub(super) disk: Option<OnDisk>,
+}
+
+pub(super) struct OnDisk {
+    pub(super) place: Place,
+    pub(super) identity: Identity,
+    pub(super) space: Space,
+    pub(super) segments: RwLock<Segments>,
+    /// The newest proven snapshot: nothing that it holds is needed in the log any more. Whoever
+    /// changes base or segments holds it.
+    pub(super) base: Mutex<Option<SnapshotHead>>,
+    pub(super) prove: Prove,
+    pub(super) notes: Notes,
+}
+
+impl OnDisk {
+    /// Where the base lies that was made after a commit.
+    pub(super) fn base_path(&self, number: u64) -> PathBuf {
+        self.place.base().join(format!("{number:020}.snapshot"))
+    }
+}
+
+impl Core {
+    pub(super) fn new(
+        schema: Schema,
+        engine: Arc<dyn Engine>,
+        on_failure: OnFailure,
+        writable: bool,
+        disk: Option<OnDisk>,
+    ) -> Self {
+        Self {
+            schema,
+            engine: RwLock::new(engine),
+            tail: Tail::default(),
+            failure: Failure::new(on_failure),
+            writable: AtomicBool::new(writable),
+            disk,
+        }
+    }
+
+    pub(super) fn engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.engine.read())
+    }
+
+    /// Puts another engine, which has everything, in place of the one that is there and of the tail.
+    pub(super) fn replace_engine(
+        &self,
+        engine: Arc<dyn Engine>,
+        writable: bool,
+    ) -> Arc<dyn Engine> {
+        let mut current = self.engine.write();
+        self.writable.store(writable, Ordering::Release);
+        self.tail.reset();
+        std::mem::replace(&mut current, engine)
+    }
+
+    /// Gives the engine what waits for it. It is not replaced meanwhile: what is taken from the tail
+    /// goes into the engine below it and no other.
+    pub(super) fn apply_tail(&self) -> Result<(), StoreError> {
+        let engine = self.engine.read();
+        if let Some((number, plan)) = self.tail.take() {
+            engine.apply(number, &plan)?;
+            self.tail.applied();
+        }
+        Ok(())
+    }
+
+    /// Whether commits are taken.
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable.load(Ordering::Acquire) && !self.tail.is_stalled()
+    }
+
+    /// Whether there is room for something.
+    pub(super) fn admits(&self, need: Need) -> bool {
+        let room = self
+            .disk
+            .as_ref()
+            .is_none_or(|disk| disk.space.admits(need));
+        room && self.is_writable()
+    }
+}
+
+/// The one failure after which nothing is promised any more.
+pub(super) struct Failure {
+    first: Mutex<Option<StoreError>>,
+    on_failure: OnFailure,
+}
+
+impl Failure {
+    pub(super) fn new(on_failure: OnFailure) -> Self {
+        Self {
+            first: Mutex::new(None),
+            on_failure,
+        }
+    }
+
+    /// Who is told.
+    pub(super) fn told(&self) -> OnFailure {
+        Arc::clone(&self.on_failure)
+    }
+
+    pub(super) fn get(&self) -> Option<StoreError> {
+        self.first.lock().clone()
+    }
+
+    /// A failed sync is never retried: the first failure stays, and is told once.
+    pub(super) fn report(&self, error: &StoreError) -> StoreError {
+        let mut first = self.first.lock();
+        if let Some(failed) = &*first {
+            return failed.clone();
+        }
+        let failed = StoreError::Failed(error.to_string());
+        *first = Some(failed.clone());
+        drop(first);
+        (self.on_failure)(&failed);
+        failed
+    }
+}

@@ -1,0 +1,329 @@
+//! What the store does beside reading and writing: it watches the disk, syncs the engine, keeps base
+//! and log short, and goes back to work when space has come back.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::StoreError;
+use super::core::{Core, OnDisk};
+use super::log::{FileLog, Segment, Survey};
+use super::recovery::{Recovered, Recovery};
+use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
+use super::truth::Truth;
+use super::writer::Message;
+
+/// How often the disk is looked at.
+const TICK: Duration = Duration::from_millis(500);
+/// How often the engine is synced and the log cut.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
+/// How often base and log are read to see that they still can be, and how soon after the start.
+const SCRUB_EVERY: Duration = Duration::from_secs(6 * 3_600);
+const SCRUB_AFTER: Duration = Duration::from_secs(60);
+/// How often a store that cannot write tries to.
+const RESUME_EVERY: Duration = Duration::from_secs(2);
+/// The log grows by as much as the base, and at least by this, before there is a new base: each byte
+/// is written to bases about once.
+const LOG_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The thread that keeps a store on a disk.
+pub(super) struct Keeper {
+    pub(super) core: Weak<Core>,
+    pub(super) writer: SyncSender<Message>,
+    pub(super) on_failure: super::OnFailure,
+    pub(super) backups: Option<PathBuf>,
+    pub(super) clock: super::Clock,
+}
+
+impl Keeper {
+    /// Keeps the store until told to stop.
+    pub(super) fn run(self, stopped: &Receiver<()>) {
+        let (mut checkpointed, mut resumed) = (Instant::now(), Instant::now());
+        let mut scrub = Instant::now() + SCRUB_AFTER;
+        while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            let Some(core) = self.core.upgrade() else {
+                return;
+            };
+            let Some(disk) = &core.disk else { return };
+            if core.failure.get().is_some() {
+                continue;
+            }
+            if let Some(refused) = disk.space.look() {
+                match refused {
+                    Some(need) => tracing::warn!(?need, "space runs out: refused from here on"),
+                    None => tracing::info!("there is space again"),
+                }
+            }
+            if core.tail.is_stalled() {
+                self.tell(Message::Between(Box::new(
+                    super::writer::Writer::leave_full_engine,
+                )));
+            } else if !core.is_writable() && resumed.elapsed() >= RESUME_EVERY {
+                resumed = Instant::now();
+                self.resume(&core, disk);
+            } else if core.is_writable() && checkpointed.elapsed() >= CHECKPOINT_EVERY {
+                checkpointed = Instant::now();
+                self.keep(&core, |core, now| {
+                    checkpoint(core).and_then(|()| renew_if_long(core, now))
+                });
+                if scrub <= Instant::now() {
+                    scrub = Instant::now() + SCRUB_EVERY;
+                    self.keep(&core, |core, _| scrub_truth(core));
+                }
+            }
+        }
+    }
+
+    fn keep(&self, core: &Core, work: impl FnOnce(&Core, i64) -> Result<(), StoreError>) {
+        let now = (self.clock)();
+        match work(core, now) {
+            Ok(()) => {}
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(%error, "base and log are damaged; the engine becomes the new base");
+                self.tell(Message::Between(Box::new(move |writer| {
+                    writer.renew_from_engine(now);
+                })));
+            }
+            // The log keeps everything meanwhile.
+            Err(error) => tracing::error!(%error, "the store could not be tidied up"),
+        }
+    }
+
+    fn tell(&self, message: Message) {
+        match self.writer.try_send(message) {
+            // The next tick tries again.
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    /// Goes back to the engine on the disk, if the disk can be written again.
+    fn resume(&self, core: &Core, disk: &OnDisk) {
+        if !disk.space.admits(super::Need::Change) {
+            return;
+        }
+        let recovery = Recovery {
+            place: &disk.place,
+            schema: &core.schema,
+            on_failure: Arc::clone(&self.on_failure),
+            instance: disk.identity.instance,
+            backups: self.backups.as_deref(),
+            make_room: &|| false,
+        };
+        match recovery.run() {
+            Ok(Recovered {
+                engine,
+                log: Some(log),
+                number,
+                ..
+            }) => self.tell(Message::Between(Box::new(move |writer| {
+                writer.resume(engine, log, number);
+            }))),
+            Ok(_) | Err(StoreError::Full) => {}
+            Err(error) => {
+                core.failure.report(&error);
+            }
+        }
+    }
+}
+
+/// Makes what the engine has survive a power cut, and retires the segments that neither it nor the
+/// base needs.
+pub(super) fn checkpoint(core: &Core) -> Result<(), StoreError> {
+    let Some(disk) = &core.disk else {
+        return Ok(());
+    };
+    if !core.is_writable() {
+        return Ok(());
+    }
+    let engine = core.engine();
+    let synced = engine.applied().and_then(|applied| {
+        engine.sync()?;
+        Ok(applied)
+    });
+    let applied = match synced {
+        Ok(applied) => applied,
+        Err(StoreError::Full) => {
+            core.tail.stall();
+            return Err(StoreError::Full);
+        }
+        Err(error) => return Err(core.failure.report(&error)),
+    };
+    let base = disk.base.lock();
+    let kept = base.as_ref().map_or(0, |base| base.number);
+    disk.segments.read().retire(applied.min(kept))
+}
+
+fn renew_if_long(core: &Core, now: i64) -> Result<(), StoreError> {
+    let Some(disk) = &core.disk else {
+        return Ok(());
+    };
+    let Some((segments, number)) = disk.segments.read().closed() else {
+        return Ok(());
+    };
+    let base = disk.base.lock().clone();
+    let from = base.as_ref().map_or(0, |base| base.number);
+    let sizes = segments
+        .iter()
+        .zip(
+            segments
+                .iter()
+                .skip(1)
+                .map(|next| next.first)
+                .chain([number + 1]),
+        )
+        .filter(|(_, next)| *next > from + 1)
+        .map(|(segment, _)| fs::metadata(&segment.path).map_or(0, |file| file.len()));
+    let log: u64 = sizes.sum();
+    let size = base.map_or(0, |base| {
+        fs::metadata(disk.base_path(base.number)).map_or(0, |file| file.len())
+    });
+    if log <= LOG_BYTES.max(size) {
+        return Ok(());
+    }
+    // What it takes is not asked for where it would be the last that there is.
+    if !disk.space.admits(super::Need::Telemetry) || disk.space.bytes().0 < size + log {
+        return Ok(());
+    }
+    renew(core, now).map(drop)
+}
+
+/// Makes a new base of the base and the closed segments; retires what nobody needs any more.
+pub(super) fn renew(core: &Core, now: i64) -> Result<SnapshotHead, StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let mut base = disk.base.lock();
+    let begin = base.as_ref().map_or(0, |base| base.number);
+    let closed = disk.segments.read().closed();
+    let (segments, number) = match closed {
+        Some((segments, number)) if number > begin => (segments, number),
+        _ => match &*base {
+            Some(base) => return Ok(base.clone()),
+            // Nothing was ever committed: the base of nothing.
+            None => (Vec::new(), 0),
+        },
+    };
+    let pairs = truth_over(core, disk, base.as_ref(), segments, number)?.pairs()?;
+    let made = put_base(disk, head(disk, number, now), pairs)?;
+    *base = Some(made.clone());
+    drop(base);
+    checkpoint(core)?;
+    Ok(made)
+}
+
+/// Reads the base and the closed segments to their end: damage is found while the engine still has
+/// everything, and not when it has failed.
+fn scrub_truth(core: &Core) -> Result<(), StoreError> {
+    let Some(disk) = &core.disk else {
+        return Ok(());
+    };
+    let base = disk.base.lock();
+    if let Some(base) = &*base {
+        Snapshot::open(&disk.base_path(base.number), &core.schema)?
+            .try_for_each(|pair| pair.map(drop))?;
+    }
+    let Some((segments, _)) = disk.segments.read().closed() else {
+        return Ok(());
+    };
+    match Survey::over(segments)?.gaps.first() {
+        None => Ok(()),
+        Some(gap) => Err(StoreError::Damaged {
+            place: gap.path.display().to_string(),
+            what: format!("misses commits {} to {}", gap.from, gap.to - 1),
+        }),
+    }
+}
+
+/// The commit that the base was made after.
+pub(super) fn base_number(core: &Core) -> u64 {
+    let disk = core.disk.as_ref();
+    disk.and_then(|disk| Some(disk.base.lock().as_ref()?.number))
+        .unwrap_or(0)
+}
+
+/// Base and log as of a commit; none of it is retired while they are looked at.
+pub(super) fn with_truth<R>(
+    core: &Core,
+    number: u64,
+    look: impl FnOnce(Truth<'_>) -> Result<R, StoreError>,
+) -> Result<R, StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let base = disk.base.lock();
+    let segments = disk.segments.read().all();
+    look(truth_over(core, disk, base.as_ref(), segments, number)?)
+}
+
+fn truth_over<'a>(
+    core: &'a Core,
+    disk: &OnDisk,
+    base: Option<&SnapshotHead>,
+    segments: Vec<Segment>,
+    number: u64,
+) -> Result<Truth<'a>, StoreError> {
+    Ok(Truth {
+        base: base
+            .map(|base| Snapshot::open(&disk.base_path(base.number), &core.schema))
+            .transpose()?,
+        segments,
+        schema: &core.schema,
+        number,
+    })
+}
+
+/// Makes a new base of what the engine holds, where base and log are no whole any more. Nothing is
+/// committed meanwhile, and the engine has everything.
+pub(super) fn base_from_engine(core: &Core, number: u64, now: i64) -> Result<(), StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let engine = core.engine();
+    let mut trees: Vec<_> = core.schema.trees().collect();
+    trees.sort_unstable();
+    let pairs = trees.into_iter().flat_map(|tree| {
+        engine
+            .scan(tree, &[], None)
+            .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
+    });
+    let mut base = disk.base.lock();
+    *base = Some(put_base(disk, head(disk, number, now), pairs)?);
+    tracing::warn!(
+        number,
+        "base and log were no whole; the engine is the new base"
+    );
+    Ok(())
+}
+
+/// Writes a base, proves it, and removes those before it.
+pub(super) fn put_base(
+    disk: &OnDisk,
+    head: SnapshotHead,
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+) -> Result<SnapshotHead, StoreError> {
+    let path = disk.base_path(head.number);
+    super::files::make_directory(&disk.place.base(), disk.place.sync)?;
+    snapshot::write(&path, &head, pairs, disk.place.sync, &*disk.prove)?;
+    for entry in fs::read_dir(disk.place.base())? {
+        let other = entry?.path();
+        if other != path {
+            fs::remove_file(other)?;
+        }
+    }
+    Ok(head)
+}
+
+/// What a snapshot of this store says of itself.
+pub(super) fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
+    SnapshotHead {
+        format: disk.identity.reached,
+        instance: disk.identity.instance,
+        number,
+        created: now,
+        records: None,
+        notes: (disk.notes)(),
+    }
+}
+
+/// The log that a store goes on with, and the segments of it, as everyone else sees them.
+pub(super) fn adopt_log(core: &Core, log: &FileLog) {
+    if let Some(disk) = &core.disk {
+        *disk.segments.write() = log.segments();
+    }
+}

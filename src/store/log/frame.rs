@@ -1,0 +1,179 @@
+//! One frame of a log or snapshot file: length, checksum, number, synced mark, payload, padding and
+//! a trailer; all of it at multiples of eight bytes.
+//!
+//! The trailer is what tells a torn write from damage. A disk writes sectors whole: of a frame that
+//! a power cut interrupted, some sector is missing, and what was preallocated there are zeros. A
+//! frame whose every part is there and whose checksum is wrong was written, and has changed since.
+
+use std::ops::Range;
+
+use super::StoreError;
+
+/// Length, checksum, number and synced mark.
+const HEAD: usize = 24;
+/// The number again, turned over, so that it is never zero.
+const TRAILER: usize = 8;
+/// No disk writes less at a time.
+const SECTOR: usize = 512;
+
+/// A frame as it was read.
+pub(in crate::store) struct Frame<'a> {
+    pub(in crate::store) number: u64,
+    pub(in crate::store) synced: u64,
+    pub(in crate::store) payload: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// The bytes that it takes up.
+    pub(in crate::store) const fn size(&self) -> usize {
+        size(self.payload.len())
+    }
+}
+
+/// Where the payload lies in a frame of that many payload bytes.
+pub(in crate::store) const fn payload_at(length: usize) -> Range<usize> {
+    HEAD..HEAD + length
+}
+
+const fn size(length: usize) -> usize {
+    (HEAD + length).next_multiple_of(8) + TRAILER
+}
+
+/// Puts a frame together. Numbers begin at 1.
+pub(in crate::store) fn frame(
+    number: u64,
+    synced: u64,
+    payload: &[u8],
+) -> Result<Vec<u8>, StoreError> {
+    let length = u32::try_from(payload.len()).map_err(|_| StoreError::TooLarge {
+        table: "commit log".to_owned(),
+    })?;
+    let mut frame = Vec::with_capacity(size(payload.len()));
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(&number.to_le_bytes());
+    frame.extend_from_slice(&synced.to_le_bytes());
+    frame.extend_from_slice(payload);
+    let sum = crc32fast::hash(frame.get(8..).unwrap_or_default());
+    if let Some(field) = frame.get_mut(4..8) {
+        field.copy_from_slice(&sum.to_le_bytes());
+    }
+    frame.resize(frame.len().next_multiple_of(8), 0);
+    frame.extend_from_slice(&(!number).to_le_bytes());
+    Ok(frame)
+}
+
+/// The length and the number that the head of a frame gives, unchecked.
+fn head(bytes: &[u8]) -> Option<(usize, u64)> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let number = rest.get(4..)?.first_chunk::<8>()?;
+    Some((
+        usize::try_from(u32::from_le_bytes(*length)).ok()?,
+        u64::from_le_bytes(*number),
+    ))
+}
+
+/// How many bytes the frame takes up whose head is at the start of `bytes`, unchecked.
+pub(in crate::store) fn announced(bytes: &[u8]) -> Option<usize> {
+    head(bytes).map(|(length, _)| size(length))
+}
+
+/// The frame at the start of `bytes`.
+pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
+    let (length, number) = head(bytes)?;
+    let sum = bytes.get(4..8)?;
+    let synced = bytes.get(16..)?.first_chunk::<8>()?;
+    let payload = bytes.get(payload_at(length))?;
+    // The rest of a segment is zeros, and no frame has the number 0.
+    let sound = number > 0
+        && crc32fast::hash(bytes.get(8..HEAD + length)?).to_le_bytes() == *sum
+        && bytes.get(size(length) - TRAILER..size(length))? == (!number).to_le_bytes();
+    sound.then_some(Frame {
+        number,
+        synced: u64::from_le_bytes(*synced),
+        payload,
+    })
+}
+
+/// Whether the frame `number`, which should begin at `at` and cannot be read, was once written whole.
+/// Where it ended is told by its trailer, and if that is gone by the length in its head.
+pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool {
+    let Some((length, found)) = bytes.get(at..).and_then(head) else {
+        return false;
+    };
+    let trailer = (!number).to_le_bytes();
+    let rest = bytes.get(at + HEAD..).unwrap_or_default();
+    let (words, _) = rest.as_chunks::<TRAILER>();
+    match words.iter().position(|word| *word == trailer) {
+        Some(index) => !is_missing(bytes, at, at + HEAD + (index + 1) * TRAILER),
+        None => found == number && !is_missing(bytes, at, at.saturating_add(size(length))),
+    }
+}
+
+/// Whether some sector between two places was never written, or not to its end.
+fn is_missing(bytes: &[u8], from: usize, to: usize) -> bool {
+    let mut at = from;
+    while at < to {
+        let end = (at + 1).next_multiple_of(SECTOR).min(to);
+        let Some(last) = bytes.get(at.max(end - 8)..end) else {
+            // A length that leads out of the file was changed, not cut off.
+            return false;
+        };
+        if last.iter().all(|byte| *byte == 0) {
+            return true;
+        }
+        at = end;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_reads_back_and_no_flipped_bit_passes() {
+        let bytes = frame(7, 5, b"payload").unwrap();
+        let read = parse(&bytes).unwrap();
+        assert_eq!(
+            (read.number, read.synced, read.payload),
+            (7, 5, b"payload".as_slice())
+        );
+        assert_eq!(read.size(), bytes.len());
+        let padding = HEAD + 7..bytes.len() - TRAILER;
+        for bit in (0..bytes.len() * 8).filter(|bit| !padding.contains(&(bit / 8))) {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(parse(&bytes).is_none(), "bit {bit}");
+            assert!(was_whole(&bytes, 0, 7), "bit {bit}");
+        }
+    }
+
+    /// Whatever sectors of a frame are missing, it is torn and not damaged.
+    #[test]
+    fn a_frame_without_one_of_its_sectors_was_not_whole() {
+        for (start, length) in [(8, 100), (8, 3_000), (496, 40), (504, 2_000), (600, 900)] {
+            let payload = vec![0xAB; length];
+            let written = frame(9, 8, &payload).unwrap();
+            let mut whole = vec![0; 8_192];
+            whole[start..start + written.len()].copy_from_slice(&written);
+            let end = start + written.len();
+            for sector in start / SECTOR..=(end - 1) / SECTOR {
+                let mut torn = whole.clone();
+                torn[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
+                assert!(!was_whole(&torn, start, 9), "{start} {length} {sector}");
+            }
+        }
+        assert!(!was_whole(&[0; 512], 8, 9));
+    }
+
+    /// The unused end of a segment is not taken for a frame, whatever bit of it turns.
+    #[test]
+    fn a_flipped_bit_in_unused_space_is_no_frame() {
+        for bit in 0..512 * 8 {
+            let mut bytes = [0; 512];
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(!was_whole(&bytes, 0, 2), "bit {bit}");
+        }
+    }
+}

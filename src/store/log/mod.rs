@@ -1,0 +1,229 @@
+//! The commit log: what was promised, in order. It is the truth from which the engine is brought
+//! forward after a crash, and made anew when it fails.
+//!
+//! A segment file begins with a magic word and its length and is preallocated with zeros, so that an
+//! append changes no file size and one `fdatasync` is a whole commit. Each frame carries the number up to
+//! which everything was synced when it was written: a frame that is missing before it was lost to
+//! damage, one that is missing after it to a power cut, and was never promised.
+
+mod frame;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+pub(super) use frame::{announced, frame, parse, payload_at};
+pub(super) use segment::{Segment, Segments, Survey, read_segment};
+
+use super::StoreError;
+use super::files::{create_private, make_directory, sync_directory};
+#[cfg(test)]
+use segment::Gap;
+use segment::{HEAD, head};
+
+/// What one commit is appended to and read back from. A replicated log can stand here as well.
+pub(super) trait CommitLog: Send {
+    /// Appends a payload under the number that must be the next one.
+    fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError>;
+
+    /// Makes every appended payload survive a power cut.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// Closes the segment that is written to, so that what it holds can be read for good.
+    fn roll(&mut self) -> Result<(), StoreError>;
+}
+
+/// A segment is this long unless one payload needs more.
+const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A log in the files of a directory.
+pub(super) struct FileLog {
+    directory: PathBuf,
+    segments: Segments,
+    open: Option<OpenSegment>,
+    next: u64,
+    synced: u64,
+    sync: bool,
+}
+
+struct OpenSegment {
+    file: File,
+    position: u64,
+    length: u64,
+}
+
+impl FileLog {
+    /// Continues the log that was surveyed with the number `next`, in a segment of its own. A torn
+    /// tail is cut off: nothing in it was promised. What a process that was killed had not synced
+    /// is synced now: from here on it counts as kept.
+    pub(super) fn resume(
+        directory: &Path,
+        survey: Survey,
+        next: u64,
+        sync: bool,
+    ) -> Result<Self, StoreError> {
+        make_directory(directory, sync)?;
+        if let Some(last) = survey.segments.last() {
+            let file = File::options().write(true).open(&last.path)?;
+            if let Some(end) = survey.torn {
+                // Written over and not cut off: a file that is shorter than it was is damage.
+                let length = file.metadata()?.len();
+                fill(&file, end as u64, length)?;
+            }
+            if sync {
+                file.sync_all()?;
+            }
+        }
+        let mut log = Self {
+            directory: directory.to_owned(),
+            segments: Segments::new(survey.segments),
+            open: None,
+            next,
+            synced: next - 1,
+            sync,
+        };
+        log.open = Some(log.start_segment(0)?);
+        Ok(log)
+    }
+
+    /// The list of segments, for checkpoints.
+    pub(super) fn segments(&self) -> Segments {
+        self.segments.clone()
+    }
+
+    fn start_segment(&self, frame: u64) -> Result<OpenSegment, StoreError> {
+        let path = self.directory.join(format!("{:020}.log", self.next));
+        let length = SEGMENT_BYTES.max(frame + HEAD as u64);
+        let file = match self.prepare(&path, length) {
+            Ok(file) => file,
+            Err(error) => {
+                // What a full disk left half made would only take up space.
+                let _ = std::fs::remove_file(&path);
+                return Err(error.into());
+            }
+        };
+        self.segments.push(Segment {
+            first: self.next,
+            path,
+        });
+        Ok(OpenSegment {
+            file,
+            position: HEAD as u64,
+            length,
+        })
+    }
+
+    fn prepare(&self, path: &Path, length: u64) -> io::Result<File> {
+        let file = create_private(path)?;
+        file.write_all_at(&head(length), 0)?;
+        fill(&file, HEAD as u64, length)?;
+        if self.sync {
+            file.sync_all()?;
+            // The directory entry too, or the file is gone after a power cut.
+            sync_directory(&self.directory)?;
+        }
+        Ok(file)
+    }
+}
+
+/// Writes zeros from one place up to another.
+fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
+    let zeros = [0; 64 * 1024];
+    while from < to {
+        let part = usize::try_from(to - from)
+            .unwrap_or(usize::MAX)
+            .min(zeros.len());
+        file.write_all_at(zeros.get(..part).unwrap_or_default(), from)?;
+        from += part as u64;
+    }
+    Ok(())
+}
+
+impl CommitLog for FileLog {
+    fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError> {
+        if number != self.next {
+            return Err(StoreError::Failed(format!(
+                "the log expects commit {} and was given {number}",
+                self.next
+            )));
+        }
+        let frame = frame(number, self.synced, payload)?;
+        let size = frame.len() as u64;
+        let fits = self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.position + size <= open.length);
+        if !fits {
+            // The old segment must be safe before a newer one can be: a torn tail is the last.
+            self.sync()?;
+            self.open = Some(self.start_segment(size)?);
+        }
+        let Some(open) = &mut self.open else {
+            return Err(StoreError::Failed("no segment is open".to_owned()));
+        };
+        open.file.write_all_at(&frame, open.position)?;
+        open.position += size;
+        self.next = number + 1;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        if let Some(open) = &self.open
+            && self.sync
+        {
+            open.file.sync_data()?;
+        }
+        self.synced = self.next - 1;
+        Ok(())
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        let empty = self
+            .open
+            .as_ref()
+            .is_none_or(|open| open.position == HEAD as u64);
+        if !empty {
+            self.sync()?;
+            self.open = Some(self.start_segment(0)?);
+        }
+        Ok(())
+    }
+}
+
+/// A log that forgets: for a store in memory.
+pub(super) struct NoLog;
+
+impl CommitLog for NoLog {
+    fn append(&mut self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A log that takes nothing: of a disk that cannot be written.
+pub(super) struct FullLog;
+
+impl CommitLog for FullLog {
+    fn append(&mut self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Err(StoreError::Full)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        Err(StoreError::Full)
+    }
+}

@@ -1,0 +1,328 @@
+//! Where the parts of a store lie in the data directory, and whose they are.
+//!
+//! ```text
+//! lock        held by the one process that has the store open
+//! ballast     room that is given up when the disk is full
+//! store/      format, instance; sled.N/, log/, base/
+//! restored/   a store that a backup was unpacked into, until the next start puts it into place
+//! aside/      what a recovery or a restore moved out of the way; nothing reads it
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::StoreError;
+use super::files::{make_directory, move_aside, replace, sync_directory};
+
+/// How many things of one kind that were moved aside are kept; older ones go.
+const ASIDE_KEPT: usize = 2;
+
+/// The directories of a store.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    data: PathBuf,
+    pub(super) sync: bool,
+}
+
+/// The format of a store and its name, which tells it from that of another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// The format that a version must know to open it.
+    pub(super) format: u32,
+    /// The format that an upgrade has come to; the same as `format` when none is under way.
+    pub(super) reached: u32,
+    pub(super) instance: [u8; 16],
+}
+
+impl Place {
+    pub(super) fn of(data: &Path, sync: bool) -> Self {
+        Self {
+            data: data.to_owned(),
+            sync,
+        }
+    }
+
+    pub(super) fn store(&self) -> PathBuf {
+        self.data.join("store")
+    }
+
+    /// The directory of the engine, the newest that is whole; and those that are not, or were replaced.
+    pub(super) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.store())? {
+            let path = entry?.path();
+            let number = path
+                .file_name()
+                .and_then(|name| name.to_str()?.strip_prefix("sled."))
+                .and_then(|number| number.parse().ok());
+            found.extend(number.map(|number| EngineDir { number, path }));
+        }
+        found.sort_by_key(|engine| engine.number);
+        let whole = found.iter().rposition(EngineDir::is_whole);
+        let current = whole.map(|at| found.remove(at));
+        Ok((current, found))
+    }
+
+    /// Where the next engine is made: nobody opens it before it is whole.
+    pub(super) fn next_engine(&self) -> Result<EngineDir, StoreError> {
+        let (current, others) = self.engines()?;
+        let last = others
+            .iter()
+            .chain(&current)
+            .map(|engine| engine.number)
+            .max();
+        let number = last.unwrap_or(0) + 1;
+        Ok(EngineDir {
+            number,
+            path: self.store().join(format!("sled.{number}")),
+        })
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.store().join("log")
+    }
+
+    pub(super) fn base(&self) -> PathBuf {
+        self.store().join("base")
+    }
+
+    pub(super) fn aside(&self) -> PathBuf {
+        self.data.join("aside")
+    }
+
+    fn restored(&self) -> PathBuf {
+        self.data.join("restored")
+    }
+
+    /// The place of a store that is prepared beside this one.
+    pub(super) fn side(&self) -> Self {
+        Self {
+            data: self.restored(),
+            sync: self.sync,
+        }
+    }
+
+    /// Takes the lock of the data directory.
+    pub(super) fn lock(&self) -> Result<File, StoreError> {
+        make_directory(&self.data, self.sync).map_err(|error| unusable(&self.data, error))?;
+        let path = self.data.join("lock");
+        let opened = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let lock = match opened {
+            // On a disk that cannot be written, one that is there can be locked all the same.
+            Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
+                File::open(&path)
+            }
+            other => other,
+        }
+        .map_err(|error| unusable(&self.data, error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(lock),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
+    /// Whether there is a store.
+    pub(super) fn exists(&self) -> bool {
+        self.store().exists()
+    }
+
+    /// Reads who the store is, from whichever of the two copies is sound.
+    pub(super) fn identity(&self) -> Result<Identity, StoreError> {
+        let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
+        let mut problem = None;
+        for path in &copies {
+            match fs::read_to_string(path).map(|text| parse(&text)) {
+                Ok(Some(identity)) => return Ok(identity),
+                Ok(None) => {
+                    problem = Some("is damaged, and so is its copy".to_owned());
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    problem = Some("is damaged, and so is its copy".to_owned());
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    problem.get_or_insert_with(|| "is missing, and so is its copy".to_owned());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Damaged {
+            place: "the file `store/identity`".to_owned(),
+            what: problem.unwrap_or_default(),
+        })
+    }
+
+    /// Writes who the store is, twice.
+    pub(super) fn identify(&self, identity: Identity) -> Result<(), StoreError> {
+        make_directory(&self.store(), self.sync)?;
+        let text = write(identity);
+        for name in ["identity", "identity.copy"] {
+            replace(&self.store().join(name), text.as_bytes(), self.sync)?;
+        }
+        Ok(())
+    }
+
+    /// Moves something out of the way and keeps it, with one more of its kind.
+    pub(super) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
+        let moved = move_aside(path, &self.aside(), kind, self.sync)?;
+        let mut of_kind = Vec::new();
+        for entry in fs::read_dir(self.aside())? {
+            let path = entry?.path();
+            let number = path
+                .file_name()
+                .and_then(|found| found.to_str()?.strip_prefix(kind)?.strip_prefix('.'))
+                .and_then(|number| number.parse::<u32>().ok());
+            of_kind.extend(number.map(|number| (number, path)));
+        }
+        of_kind.sort();
+        for (_, path) in of_kind.iter().rev().skip(ASIDE_KEPT) {
+            if path.is_dir() {
+                fs::remove_dir_all(path)?;
+            } else {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Says that what was prepared beside this store is whole and may take its place.
+    pub(super) fn offer_side(&self) -> Result<(), StoreError> {
+        Ok(replace(&self.side().whole(), b"", self.sync)?)
+    }
+
+    fn whole(&self) -> PathBuf {
+        self.store().join("whole")
+    }
+
+    /// Puts a store that was prepared into place, and keeps the one that was there. Both change
+    /// places in one step, so that a power cut finds the one or the other. Anything else that a
+    /// restore has left is removed.
+    pub(super) fn take_side(&self) -> Result<(), StoreError> {
+        let side = self.side();
+        if side.whole().exists() {
+            if self.exists() {
+                let (new, old) = (side.store(), self.store());
+                renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE)
+                    .map_err(io::Error::from)?;
+            } else {
+                fs::rename(side.store(), self.store())?;
+            }
+            sync_directory(&self.data)?;
+            sync_directory(&side.data)?;
+        }
+        if self.whole().exists() {
+            // The mark went with the new store: what lies beside now is the old one.
+            if side.store().exists() {
+                let moved = self.move_aside(&side.store(), "store")?;
+                tracing::warn!(kept = %moved.display(), "a backup was restored");
+            }
+            fs::remove_file(self.whole())?;
+        }
+        match self.clear_side() {
+            // Nothing reads it, and a disk that cannot be written must not be in the way.
+            Err(StoreError::Full) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Removes what a restore has left that did not come to its end.
+    pub(super) fn clear_side(&self) -> Result<(), StoreError> {
+        match fs::remove_dir_all(self.restored()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The directory of one engine. It is used once a mark says that everything is in it; another mark
+/// says that it must not be opened any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EngineDir {
+    number: u32,
+    pub(super) path: PathBuf,
+}
+
+impl EngineDir {
+    fn is_whole(&self) -> bool {
+        self.path.join("whole").exists()
+    }
+
+    pub(super) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
+        replace(&self.path.join("whole"), b"", sync)?;
+        if sync && let Some(store) = self.path.parent() {
+            sync_directory(store)?;
+        }
+        Ok(())
+    }
+
+    /// Why it must not be opened, if it must not.
+    pub(super) fn suspicion(&self) -> Option<String> {
+        let bytes = fs::read(self.path.join("suspect")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
+        Ok(replace(
+            &self.path.join("suspect"),
+            reason.as_bytes(),
+            true,
+        )?)
+    }
+}
+
+fn write(identity: Identity) -> String {
+    let body = format!(
+        "format = {}\nreached = {}\ninstance = {}\n",
+        identity.format,
+        identity.reached,
+        HEXLOWER.encode(&identity.instance)
+    );
+    format!("{body}sum = {:08x}\n", crc32fast::hash(body.as_bytes()))
+}
+
+fn parse(text: &str) -> Option<Identity> {
+    let (body, sum) = text.split_once("sum = ")?;
+    let sum = u32::from_str_radix(sum.trim_end(), 16).ok()?;
+    if crc32fast::hash(body.as_bytes()) != sum {
+        return None;
+    }
+    let value = |name: &str| {
+        body.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
+    };
+    Some(Identity {
+        format: value("format")?.parse().ok()?,
+        reached: value("reached")?.parse().ok()?,
+        instance: HEXLOWER
+            .decode(value("instance")?.as_bytes())
+            .ok()?
+            .try_into()
+            .ok()?,
+    })
+}
+
+/// Refuses a store of a newer version.
+pub(super) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
+    if found > known {
+        return Err(StoreError::Newer { found, known });
+    }
+    Ok(())
+}
+
+/// Names the directory: at start "permission denied" alone sends a person looking everywhere.
+fn unusable(directory: &Path, error: io::Error) -> StoreError {
+    match StoreError::from(error) {
+        StoreError::Io(why) => {
+            StoreError::Io(format!("the data directory {}: {why}", directory.display()))
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,429 @@
+//! A snapshot: every pair of every tree as of one commit, in one file. The newest proven one is the
+//! base of the store, and a backup is a copy of it.
+//!
+//! After a magic word come frames as in the log, numbered from 1: a head, plans of puts sorted by
+//! tree and key, and a foot with the digest of each tree. A file without its foot is no snapshot.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::StoreError;
+use super::engine::Digest;
+use super::files::{create_private, rename, with_suffix};
+use super::log::{announced, frame, parse};
+use super::plan::Plan;
+use super::table::{Schema, TreeName};
+
+const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
+/// The payload of a frame is not made longer than this by another pair.
+const FRAME_BYTES: usize = 256 * 1024;
+/// No frame of ours is longer; a longer one is damage, and is not read into memory.
+const FRAME_MAX: usize = FRAME_BYTES + 2 * super::VALUE_MAX;
+/// What has to be read of a frame to know its size.
+const FRAME_HEAD: usize = 24;
+
+/// What a snapshot says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotHead {
+    /// The format of the store.
+    pub format: u32,
+    /// The store that it was made of.
+    pub instance: [u8; 16],
+    /// The commit that it was made after.
+    pub number: u64,
+    /// When it was made, in Unix seconds.
+    pub created: i64,
+    /// How many records it holds; a backup says, so that one need not read it to know.
+    pub records: Option<u64>,
+    /// What the application noted, such as which keys it needs.
+    pub notes: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Foot {
+    trees: Vec<(String, [u8; 16])>,
+}
+
+/// A pair and the tree that it lies in.
+pub(super) type Triple = (TreeName, Vec<u8>, Vec<u8>);
+
+const fn options() -> impl bincode::config::Config {
+    bincode::config::standard()
+        .with_little_endian()
+        .with_variable_int_encoding()
+        .with_limit::<FRAME_BYTES>()
+}
+
+fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    bincode::serde::encode_to_vec(value, options())
+        .map_err(|error| StoreError::Io(error.to_string()))
+}
+
+/// Writes a snapshot of pairs that come sorted by tree and key. The file stands under its name only
+/// once it is whole, synced, and found good by `prove`.
+pub(super) fn write(
+    path: &Path,
+    head: &SnapshotHead,
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+    sync: bool,
+    prove: &dyn Fn(&Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let partial = with_suffix(path, ".partial");
+    let written = fill(&partial, head, pairs, sync)
+        .and_then(|()| prove(&partial))
+        .and_then(|()| Ok(rename(&partial, path, sync)?));
+    if written.is_err() {
+        // It would only take up space that is needed now.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written
+}
+
+fn fill(
+    path: &Path,
+    head: &SnapshotHead,
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+    sync: bool,
+) -> Result<(), StoreError> {
+    let mut out = Frames::begin(path, head)?;
+    let mut digests = BTreeMap::<TreeName, Digest>::new();
+    let mut plan = Plan::default();
+    for pair in pairs {
+        let (tree, key, value) = pair?;
+        digests.entry(tree).or_default().add(&key, &value);
+        plan.set(tree, key, Some(value));
+        if plan.bytes() >= FRAME_BYTES {
+            out.put(&std::mem::take(&mut plan).encode())?;
+        }
+    }
+    if !plan.is_empty() {
+        out.put(&plan.encode())?;
+    }
+    let trees = digests
+        .into_iter()
+        .map(|(tree, digest)| (tree.to_owned(), digest.to_bytes()))
+        .collect();
+    out.put(&encode(&Foot { trees })?)?;
+    out.finish(sync)
+}
+
+/// Copies a snapshot under another head. What comes after the head is copied as it is, unproven.
+pub(super) fn copy(
+    from: &Path,
+    to: &Path,
+    head: &SnapshotHead,
+    sync: bool,
+) -> Result<(), StoreError> {
+    let mut input = File::open(from)?;
+    let mut start = [0; MAGIC.len() + FRAME_HEAD];
+    input.read_exact(&mut start)?;
+    let size = start
+        .get(MAGIC.len()..)
+        .and_then(announced)
+        .ok_or_else(|| damaged(from, "has no head"))?;
+    input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
+    let mut out = Frames::begin(to, head)?;
+    io::copy(&mut input, &mut out.out)?;
+    out.finish(sync)
+}
+
+struct Frames {
+    out: BufWriter<File>,
+    number: u64,
+}
+
+impl Frames {
+    fn begin(path: &Path, head: &SnapshotHead) -> Result<Self, StoreError> {
+        let mut out = Self {
+            out: BufWriter::with_capacity(FRAME_MAX, create_private(path)?),
+            number: 0,
+        };
+        out.out.write_all(MAGIC)?;
+        out.put(&encode(head)?)?;
+        Ok(out)
+    }
+
+    fn finish(self, sync: bool) -> Result<(), StoreError> {
+        let file = self
+            .out
+            .into_inner()
+            .map_err(|error| StoreError::from(error.into_error()))?;
+        if sync {
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, payload: &[u8]) -> Result<(), StoreError> {
+        self.number += 1;
+        self.out.write_all(&frame(self.number, 0, payload)?)?;
+        Ok(())
+    }
+}
+
+/// A snapshot that is read. Iterating yields every pair, in order, and an error instead of the end
+/// where the file is not what was written.
+pub(super) struct Snapshot {
+    path: PathBuf,
+    head: SnapshotHead,
+    input: BufReader<File>,
+    schema: Schema,
+    number: u64,
+    pairs: vec::IntoIter<Triple>,
+    digests: BTreeMap<TreeName, Digest>,
+    last: Option<(TreeName, Vec<u8>)>,
+    /// The payload after those that have been handed out: a plan, or the foot if nothing follows.
+    ahead: Vec<u8>,
+    done: bool,
+}
+
+impl Snapshot {
+    pub(super) fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
+        let mut input = BufReader::with_capacity(FRAME_MAX, File::open(path)?);
+        let mut magic = [0; 8];
+        input
+            .read_exact(&mut magic)
+            .map_err(|_| damaged(path, "is too short"))?;
+        if magic != *MAGIC {
+            return Err(damaged(path, "is no snapshot"));
+        }
+        let mut snapshot = Self {
+            path: path.to_owned(),
+            head: SnapshotHead {
+                format: 0,
+                instance: [0; 16],
+                number: 0,
+                created: 0,
+                records: None,
+                notes: BTreeMap::new(),
+            },
+            input,
+            schema: schema.clone(),
+            number: 0,
+            pairs: Vec::new().into_iter(),
+            digests: BTreeMap::new(),
+            last: None,
+            ahead: Vec::new(),
+            done: false,
+        };
+        let head = snapshot
+            .frame()?
+            .ok_or_else(|| damaged(path, "has no head"))?;
+        snapshot.head = decode(&head).ok_or_else(|| damaged(path, "has no readable head"))?;
+        snapshot.ahead = snapshot
+            .frame()?
+            .ok_or_else(|| damaged(path, "ends too early"))?;
+        Ok(snapshot)
+    }
+
+    pub(super) const fn head(&self) -> &SnapshotHead {
+        &self.head
+    }
+
+    /// The payload of the next frame; `None` at the end of the file.
+    fn frame(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut bytes = vec![0; FRAME_HEAD];
+        match self.input.read(&mut bytes)? {
+            0 => return Ok(None),
+            read => {
+                let rest = bytes.get_mut(read..).unwrap_or_default();
+                self.input
+                    .read_exact(rest)
+                    .map_err(|_| self.damaged("ends too early"))?;
+            }
+        }
+        let size = announced(&bytes)
+            .filter(|size| *size <= FRAME_MAX)
+            .ok_or_else(|| self.damaged("is damaged"))?;
+        bytes.resize(size, 0);
+        let rest = bytes.get_mut(FRAME_HEAD..).unwrap_or_default();
+        self.input
+            .read_exact(rest)
+            .map_err(|_| self.damaged("ends too early"))?;
+        let expected = self.number + 1;
+        let frame = parse(&bytes)
+            .filter(|frame| frame.number == expected)
+            .ok_or_else(|| self.damaged("is damaged"))?;
+        let payload = frame.payload.to_vec();
+        self.number = expected;
+        Ok(Some(payload))
+    }
+
+    fn damaged(&self, what: &str) -> StoreError {
+        damaged(&self.path, &format!("{what}, at frame {}", self.number + 1))
+    }
+
+    /// Takes the next plan in, or checks the foot; says whether there are more pairs.
+    fn advance(&mut self) -> Result<bool, StoreError> {
+        let Some(next) = self.frame()? else {
+            return self.check_foot().map(|()| false);
+        };
+        let payload = std::mem::replace(&mut self.ahead, next);
+        let plan = Plan::decode(&payload, &self.schema).ok_or_else(|| {
+            self.damaged("holds tables that this version does not know, before it")
+        })?;
+        let mut pairs = Vec::new();
+        for (tree, key, change) in plan.into_changes() {
+            let value = change.ok_or_else(|| self.damaged("holds a deletion, before it"))?;
+            if self
+                .last
+                .as_ref()
+                .is_some_and(|(t, k)| (*t, k) >= (tree, &key))
+            {
+                return Err(self.damaged("is out of order, before it"));
+            }
+            self.digests.entry(tree).or_default().add(&key, &value);
+            self.last = Some((tree, key.clone()));
+            pairs.push((tree, key, value));
+        }
+        self.pairs = pairs.into_iter();
+        Ok(true)
+    }
+
+    fn check_foot(&self) -> Result<(), StoreError> {
+        let foot: Foot =
+            decode(&self.ahead).ok_or_else(|| damaged(&self.path, "has no readable foot"))?;
+        let found = self
+            .digests
+            .iter()
+            .map(|(tree, digest)| ((*tree).to_owned(), digest.to_bytes()));
+        if found.eq(foot.trees) {
+            Ok(())
+        } else {
+            Err(damaged(&self.path, "holds other pairs than its foot says"))
+        }
+    }
+}
+
+impl Iterator for Snapshot {
+    type Item = Result<Triple, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(pair) = self.pairs.next() {
+                return Some(Ok(pair));
+            }
+            if self.done {
+                return None;
+            }
+            match self.advance() {
+                Ok(more) => self.done = !more,
+                Err(error) => {
+                    self.done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    match bincode::serde::decode_from_slice(bytes, options()) {
+        Ok((value, used)) if used == bytes.len() => Some(value),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn damaged(path: &Path, what: &str) -> StoreError {
+    StoreError::Damaged {
+        place: path.display().to_string(),
+        what: what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::schema;
+
+    fn pairs(count: u32) -> Vec<Triple> {
+        (0..count)
+            .map(|i| ("people", i.to_be_bytes().to_vec(), vec![7; 300]))
+            .collect()
+    }
+
+    fn head() -> SnapshotHead {
+        SnapshotHead {
+            format: 1,
+            instance: [3; 16],
+            number: 42,
+            created: 1_800_000_000,
+            records: None,
+            notes: BTreeMap::new(),
+        }
+    }
+
+    fn written(path: &Path, count: u32) {
+        let pairs = pairs(count).into_iter().map(Ok);
+        write(path, &head(), pairs, true, &|_| Ok(())).unwrap();
+    }
+
+    fn read(path: &Path) -> Result<Vec<Triple>, StoreError> {
+        Snapshot::open(path, &schema())?.collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let directory = tempfile::tempdir().unwrap();
+        for count in [0, 1, 5_000] {
+            let path = directory.path().join("s");
+            written(&path, count);
+            assert_eq!(read(&path).unwrap(), pairs(count));
+            assert_eq!(*Snapshot::open(&path, &schema()).unwrap().head(), head());
+        }
+    }
+
+    #[test]
+    fn a_copy_has_its_own_head_and_the_same_pairs() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, copied] = ["s", "c"].map(|name| directory.path().join(name));
+        for count in [0, 1, 5_000] {
+            written(&path, count);
+            let other = SnapshotHead {
+                created: 1_900_000_000,
+                records: Some(u64::from(count)),
+                notes: BTreeMap::from([("version".to_owned(), "1".to_owned())]),
+                ..head()
+            };
+            copy(&path, &copied, &other, true).unwrap();
+            assert_eq!(read(&copied).unwrap(), pairs(count));
+            assert_eq!(*Snapshot::open(&copied, &schema()).unwrap().head(), other);
+        }
+    }
+
+    #[test]
+    fn damage_and_missing_ends_are_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        written(&path, 600);
+        let sound = std::fs::read(&path).unwrap();
+        for at in (0..sound.len()).step_by(1_511) {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 4;
+            std::fs::write(&path, &bytes).unwrap();
+            // Padding before a trailer may turn; no pair may.
+            assert!(
+                read(&path).is_err() || read(&path).unwrap() == pairs(600),
+                "{at}"
+            );
+            std::fs::write(&path, &sound[..at]).unwrap();
+            assert!(read(&path).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_proven_does_not_stand_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let refused = write(&path, &head(), pairs(3).into_iter().map(Ok), true, &|_| {
+            Err(StoreError::Closed)
+        });
+        assert_eq!(refused, Err(StoreError::Closed));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,215 @@
+//! The room that is left on the disk, and who may still use it.
+//!
+//! Writes are refused long before the disk is full, the least important first, so that the store
+//! itself never meets a full disk unless another program fills it. For that case a ballast file
+//! keeps a little back: it goes when nothing else is left, and comes back with the space.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+const MIB: u64 = 1024 * 1024;
+/// The ballast is 2 per cent of the file system and never more than this.
+const BALLAST_MAX: u64 = 32 * MIB;
+
+/// What is refused first when room runs out. The order is the meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Logins and what goes with them: served until nothing is left.
+    Login,
+    /// What users and operators change.
+    Change,
+    /// New playback sessions.
+    Session,
+    /// What players report.
+    Telemetry,
+}
+
+impl Need {
+    /// How much must be free on a file system of that size: a share of it, within bounds, so that
+    /// 256 MiB is enough to run on and nobody keeps 5 per cent of a large disk empty.
+    fn watermark(self, total: u64) -> u64 {
+        let (percent, least, most) = match self {
+            Self::Login => (1, MIB, 8 * MIB),
+            Self::Change => (2, 4 * MIB, 128 * MIB),
+            Self::Session => (4, 6 * MIB, 256 * MIB),
+            Self::Telemetry => (8, 10 * MIB, 1024 * MIB),
+        };
+        (total / 100).saturating_mul(percent).clamp(least, most)
+    }
+
+    /// How many files must still be possible: segments of the log and of telemetry are files.
+    const fn files(self) -> u64 {
+        match self {
+            Self::Login => 2,
+            Self::Change => 8,
+            Self::Session => 12,
+            Self::Telemetry => 16,
+        }
+    }
+}
+
+const NEEDS: [Need; 4] = [Need::Login, Need::Change, Need::Session, Need::Telemetry];
+
+/// What is known of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes that can still be written by this user.
+    pub free: u64,
+    /// The size of the file system.
+    pub total: u64,
+    /// Files that can still be made.
+    pub files: u64,
+}
+
+impl Disk {
+    /// The first need that cannot be met, if there is one.
+    #[must_use]
+    pub fn refuses(&self) -> Option<Need> {
+        NEEDS
+            .into_iter()
+            .find(|need| self.free < need.watermark(self.total) || self.files < need.files())
+    }
+}
+
+/// Watches the file system of a directory.
+pub(super) struct Space {
+    directory: PathBuf,
+    ballast: PathBuf,
+    /// How many of the needs are met, in order.
+    met: AtomicU8,
+    free: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Space {
+    pub(super) fn of(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            ballast: directory.join("ballast"),
+            met: AtomicU8::new(u8::MAX),
+            free: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether there is room for something, as of the last look.
+    pub(super) fn admits(&self, need: Need) -> bool {
+        self.met.load(Ordering::Relaxed) > need as u8
+    }
+
+    /// Bytes that are free, and bytes in all, as of the last look.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (
+            self.free.load(Ordering::Relaxed),
+            self.total.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Looks again; keeps the ballast where there is room for it. Returns what is refused now if that
+    /// is something else than before.
+    pub(super) fn look(&self) -> Option<Option<Need>> {
+        let disk = read(&self.directory)?;
+        let refused = disk.refuses();
+        if refused == Some(Need::Login) {
+            self.release();
+        } else if refused.is_none() && !self.ballast.exists() {
+            self.restore(&disk);
+        }
+        let met = refused.map_or(u8::MAX, |need| need as u8);
+        self.free.store(disk.free, Ordering::Relaxed);
+        self.total.store(disk.total, Ordering::Relaxed);
+        let before = self.met.swap(met, Ordering::Relaxed);
+        (before != met).then_some(refused)
+    }
+
+    /// Gives the ballast up; says whether there was one.
+    pub(super) fn release(&self) -> bool {
+        let gone = fs::remove_file(&self.ballast).is_ok();
+        if gone {
+            tracing::warn!("the disk is full: the ballast is given up");
+        }
+        gone
+    }
+
+    fn restore(&self, disk: &Disk) {
+        let size = (disk.total / 50).min(BALLAST_MAX);
+        // Only where writing goes on undisturbed beside it.
+        if disk.free < size + Need::Telemetry.watermark(disk.total) {
+            return;
+        }
+        let made = File::create(&self.ballast)
+            .and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, size)?));
+        if let Err(error) = made {
+            tracing::debug!(%error, "no ballast");
+            let _ = fs::remove_file(&self.ballast);
+        }
+    }
+}
+
+/// What is known of the disk of a directory.
+pub(super) fn read(directory: &Path) -> Option<Disk> {
+    let stat = statvfs(directory)
+        .inspect_err(|error| tracing::warn!(%error, "the disk's free space is not known"))
+        .ok()?;
+    Some(Disk {
+        free: stat.f_bavail.saturating_mul(stat.f_frsize),
+        total: stat.f_blocks.saturating_mul(stat.f_frsize),
+        // Some file systems have no limit, and say 0 of 0.
+        files: if stat.f_files == 0 {
+            u64::MAX
+        } else {
+            stat.f_favail
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn telemetry_goes_first_and_logins_last() {
+        let of = |free| {
+            Disk {
+                free,
+                total: 230 * MIB,
+                files: 1_000,
+            }
+            .refuses()
+        };
+        assert_eq!(of(60 * MIB), None);
+        assert_eq!(of(12 * MIB), Some(Need::Telemetry));
+        assert_eq!(of(7 * MIB), Some(Need::Session));
+        assert_eq!(of(3 * MIB), Some(Need::Change));
+        assert_eq!(of(0), Some(Need::Login));
+    }
+
+    #[test]
+    fn a_large_disk_is_not_kept_empty() {
+        let terabyte = 1024 * 1024 * MIB;
+        let disk = Disk {
+            free: 1024 * MIB,
+            total: terabyte,
+            files: 1_000,
+        };
+        assert_eq!(disk.refuses(), None);
+    }
+
+    #[test]
+    fn files_run_out_as_well() {
+        let of = |files| {
+            Disk {
+                free: 100 * MIB,
+                total: 200 * MIB,
+                files,
+            }
+            .refuses()
+        };
+        assert_eq!(of(100), None);
+        assert_eq!(of(14), Some(Need::Telemetry));
+        assert_eq!(of(0), Some(Need::Login));
+    }
+}
