@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 
 use super::kinds::{Read, Setting, duration, flag, language, list, number, text, url, zone};
 use super::raw::Raw;
+use crate::ports::web::without_query;
 
 /// A guide that is fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,20 +30,9 @@ pub struct GuideSource {
     pub channels: BTreeMap<String, String>,
 }
 
-impl GuideSource {
-    /// The address without its query, in which keys are given.
-    #[must_use]
-    pub fn shown_url(&self) -> String {
-        match self.url.split_once('?') {
-            Some((address, _)) => format!("{address}?…"),
-            None => self.url.clone(),
-        }
-    }
-}
-
 impl Setting for GuideSource {
     fn show(&self) -> Option<String> {
-        Some(format!("{} ({})", self.name, self.shown_url()))
+        Some(format!("{} ({})", self.name, without_query(&self.url)))
     }
 }
 

@@ -196,6 +196,15 @@ fn connector() -> Result<TlsConnector, BadAddress> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// An address as it may be shown and logged: without its query, in which keys are given.
+#[must_use]
+pub fn without_query(address: &str) -> String {
+    match address.split_once('?') {
+        Some((address, _)) => format!("{address}?…"),
+        None => address.to_owned(),
+    }
+}
+
 /// The innermost reason of a failure, which says most.
 #[must_use]
 pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {

@@ -4,17 +4,17 @@
 //! `PLAYGATE_KILL_ROUNDS` makes it longer.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use super::guide_maker::MadeGuide;
 use super::kill::{Appliance, playgate};
-use super::wire::{Wire, ask, request};
+use super::wire::{Wire, request};
 
 const CHANNELS: usize = 40;
 const PROGRAMMES: usize = 60;
@@ -30,15 +30,14 @@ fn livestreams() -> String {
     ids.collect::<Vec<_>>().join(",")
 }
 
-fn json(address: SocketAddr, partner: &str, path: &str) -> Option<Value> {
+/// What a path answers; nothing when the connection ends with the server.
+fn json(wire: &mut Wire, partner: &str, path: &str) -> Option<Value> {
     let headers = [("Service-AccessToken", partner)];
     let target = format!(
         "/api/schedule/v1/broadcasts/{path}livestreams={}",
         livestreams()
     );
-    let answer = Wire::to(address)
-        .send(request("GET", &target, &headers, ""))
-        .answer()?;
+    let answer = wire.send(request("GET", &target, &headers, "")).answer()?;
     assert_eq!(answer.status, 200);
     Some(answer.json())
 }
@@ -58,9 +57,9 @@ fn words(body: &Value, into: &mut BTreeSet<String>) -> usize {
 }
 
 /// Asks for what is on, until the server is gone; no answer may know two guides.
-fn watch(address: SocketAddr, partner: &str, over: &AtomicBool) {
+fn watch(mut wire: Wire, partner: &str, over: &AtomicBool) {
     while !over.load(Ordering::SeqCst) {
-        let Some(body) = json(address, partner, "live?") else {
+        let Some(body) = json(&mut wire, partner, "live?") else {
             return;
         };
         let mut seen = BTreeSet::new();
@@ -72,7 +71,7 @@ fn watch(address: SocketAddr, partner: &str, over: &AtomicBool) {
 #[test]
 fn a_kill_leaves_the_old_guide_or_the_new_one() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
-    let rounds = rounds.map_or(6, |n| n.to_str().unwrap().parse::<u32>().unwrap());
+    let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let first = (now() - DAY) / 3_600 * 3_600;
     let guide = |word: &'static str, shift| {
@@ -93,7 +92,9 @@ fn a_kill_leaves_the_old_guide_or_the_new_one() {
         let mut command = playgate(&data);
         command
             .args(["epg", "import", "--create-livestreams"])
-            .arg(guide);
+            .arg(guide)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command
     };
     let began = Instant::now();
@@ -113,9 +114,9 @@ fn a_kill_leaves_the_old_guide_or_the_new_one() {
         // Towards the other guide than the one that is there.
         let to = usize::from(outcomes.last().is_none_or(|word| word == "old"));
         let over = AtomicBool::new(false);
-        let address = appliance.address;
+        let wire = Wire::to(appliance.address);
         thread::scope(|scope| {
-            let watcher = scope.spawn(|| watch(address, &partner, &over));
+            let watcher = scope.spawn(|| watch(wire, &partner, &over));
             let mut upload = import(&guides[to]).spawn().unwrap();
             thread::park_timeout(whole.mul_f64(f64::from(round * 37 % 100) / 80.0));
             appliance.kill();
@@ -125,8 +126,9 @@ fn a_kill_leaves_the_old_guide_or_the_new_one() {
         });
         appliance = Appliance::start_with(&data, &[]);
         let mut seen = BTreeSet::new();
+        let mut wire = Wire::to(appliance.address);
         let all = days.iter().map(|day| {
-            let body = json(appliance.address, &partner, day).expect("it runs");
+            let body = json(&mut wire, &partner, day).expect("it runs");
             words(&body, &mut seen)
         });
         assert_eq!(all.sum::<usize>(), CHANNELS * PROGRAMMES, "round {round}");
@@ -138,17 +140,9 @@ fn a_kill_leaves_the_old_guide_or_the_new_one() {
     println!("{outcomes:?}");
     // The server takes the next guide as if nothing had been.
     assert!(import(&guides[1]).output().unwrap().status.success());
-    let answer = ask(
-        appliance.address,
-        request(
-            "GET",
-            "/api/schedule/v1/broadcasts/live?livestreams=channel-7",
-            &[("Service-AccessToken", &partner)],
-            "",
-        ),
-    );
-    let title = answer.json()["channel-7"]["current"]["title"].to_string();
-    assert!(title.starts_with("\"new "), "{title}");
+    let mut seen = BTreeSet::new();
+    let live = json(&mut Wire::to(appliance.address), &partner, "live?");
+    words(&live.expect("it runs"), &mut seen);
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["new"]);
     appliance.kill();
-    assert!(whole > Duration::ZERO);
 }

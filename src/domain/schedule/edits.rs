@@ -91,6 +91,9 @@ impl Edits {
 
 /// The first changes between two lists.
 fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<Edit> {
+    if most == 0 {
+        return Vec::new();
+    }
     let by_id = |list: &[Broadcast]| -> HashMap<_, usize> {
         let ids = list.iter().map(|b| b.id.clone());
         ids.zip(0..).collect()

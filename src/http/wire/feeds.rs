@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::domain::feeds::{FeedView, LastImport, Standstill};
+use crate::ports::web::without_query;
 
 /// A source.
 #[derive(Debug, Serialize)]
@@ -49,13 +50,9 @@ struct WireLastImport {
 impl From<FeedView> for WireSource {
     fn from(FeedView { feed, state }: FeedView) -> Self {
         let held = |last: &LastImport| last.standstill == Standstill::Held;
-        let url = match feed.place.split_once('?') {
-            Some((address, _)) => format!("{address}?…"),
-            None => feed.place,
-        };
         Self {
             name: feed.name,
-            url,
+            url: without_query(&feed.place),
             interval: feed.interval,
             priority: feed.priority,
             zone: feed.reading.zone.name(),
