@@ -69,11 +69,22 @@ impl Appliance {
 
     /// The same with the log in `log`.
     pub fn with_log(data_dir: &Path, settings: &[(&str, &str)], log: Stdio) -> Self {
-        let mut process = playgate(data_dir)
+        let mut command = playgate(data_dir);
+        command.envs(settings.iter().copied()).stderr(log);
+        Self::of(data_dir, command)
+    }
+
+    /// With arguments of the command line that stand before the command.
+    pub fn start_with(data_dir: &Path, arguments: &[&str]) -> Self {
+        let mut command = playgate(data_dir);
+        command.args(arguments);
+        Self::of(data_dir, command)
+    }
+
+    fn of(data_dir: &Path, mut command: Command) -> Self {
+        let mut process = command
             .args(["serve", "--listen", "127.0.0.1:0"])
-            .envs(settings.iter().copied())
             .stdout(Stdio::piped())
-            .stderr(log)
             .spawn()
             .unwrap();
         let mut output = BufReader::new(process.stdout.take().unwrap());
