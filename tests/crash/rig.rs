@@ -296,6 +296,12 @@ impl Rig {
                 Err(why) => problems.push(format!("wrong: set-up: {why}")),
             },
         }
+        if problems
+            .iter()
+            .any(|text| text.to_lowercase().contains("hung"))
+        {
+            problems.push(format!("threads:\n{}", appliance.threads()));
+        }
         if let Some(code) = appliance.wait(Duration::ZERO) {
             problems.push(format!("wrong: it ended by itself: {code:?}"));
         }
