@@ -4,18 +4,28 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::domain::backups::{Backups, Status};
+use crate::domain::mail::{self, Mail};
 use crate::domain::telemetry::{Counts, Telemetry};
 use crate::domain::upkeep::Upkeep;
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
 
-/// Makes the figures of the store and its backups known.
-pub(super) fn of_store(
+/// Makes the figures of the services known.
+pub(super) fn register(
     metrics: &Registry,
-    upkeep: &Upkeep,
-    backups: &Backups,
+    config: &Config,
     clock: &Arc<dyn Clock>,
+    telemetry: &Telemetry,
+    (upkeep, backups): (&Upkeep, &Backups),
+    mail: &Mail,
 ) {
+    of_telemetry(metrics, config, telemetry);
+    of_store(metrics, upkeep, backups, clock);
+    of_mail(metrics, mail, clock);
+}
+
+/// Makes the figures of the store and its backups known.
+fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<dyn Clock>) {
     let of = upkeep.clone();
     metrics.gauge_of(
         "playgate_store_writable",
@@ -61,7 +71,7 @@ pub(super) fn of_store(
 }
 
 /// Makes the figures of telemetry known.
-pub(super) fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
+fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     let environment = config.server.environment.as_str();
     let version = env!("CARGO_PKG_VERSION");
     let labels = &[("environment", environment), ("version", version)];
@@ -100,6 +110,49 @@ pub(super) fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Tele
         "Events of the last seven days that are known again.",
         &[],
         of(|counts| counts.remembered),
+    );
+}
+
+/// Makes the figures of the queue of mails known.
+fn of_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
+    let counts = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_queued",
+        "Mails that wait for the mail server.",
+        &[],
+        move || i64::try_from(counts.counts().queued).unwrap_or(i64::MAX),
+    );
+    let (counts, clock) = (mail.clone(), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_mail_oldest_seconds",
+        "How long the oldest of them has waited.",
+        &[],
+        move || {
+            let oldest = counts.counts().oldest;
+            oldest.map_or(0, |oldest| clock.now().since(oldest).max(0))
+        },
+    );
+    let outcomes: [(&str, fn(&mail::Counts) -> u64); 4] = [
+        ("sent", |counts| counts.sent),
+        ("retried", |counts| counts.retried),
+        ("failed", |counts| counts.failed),
+        ("expired", |counts| counts.expired),
+    ];
+    for (outcome, read) in outcomes {
+        let mail = mail.clone();
+        metrics.counter_of(
+            "playgate_mail_attempts_total",
+            "Mails by what came of the attempt to send them.",
+            &[("outcome", outcome)],
+            move || i64::try_from(read(&mail.counts())).unwrap_or(i64::MAX),
+        );
+    }
+    let mail = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_server_failing",
+        "Whether the mail server could not be used when it was last tried.",
+        &[],
+        move || i64::from(mail.trouble().is_some()),
     );
 }
 

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::domain::accounts::{Accounts, Eraser};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement;
-use crate::domain::mail::Mail;
+use crate::domain::mail::{Mail, MailError};
 use crate::domain::playback::{self, Playback, World};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::telemetry::{self, Telemetry};
@@ -24,8 +24,17 @@ pub struct Ground<'a> {
 
 impl Ground<'_> {
     pub fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
+        let data_dir = &self.config.server.data_dir;
+        let key = keys::read_or_make(data_dir, keys::MAIL, &**self.entropy)?;
         let letters = settings::mail(self.config, public_url);
-        Mail::open(self.store.clone(), Arc::clone(self.entropy), letters).map_err(AppError::setting)
+        let mailer = settings::mailer(self.config)?;
+        let entropy = Arc::clone(self.entropy);
+        Mail::open(self.store.clone(), entropy, &key, letters, mailer).map_err(
+            |error| match error {
+                MailError::Store(error) => error.into(),
+                MailError::Template(_) => AppError::setting(error),
+            },
+        )
     }
 
     pub fn accounts(&self, mail: &Mail) -> Result<Accounts, AppError> {

@@ -37,7 +37,7 @@ use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Store, StoreError};
-use gate::{Doors, PartnerRates};
+use gate::Doors;
 use ground::Ground;
 use keys::KeyError;
 pub use opening::{Opening, open_store};
@@ -154,6 +154,18 @@ impl AppError {
     }
 }
 
+/// Cores of this machine that we may use: a hash on each.
+fn cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// What is wrong with the files that a configuration names and a server reads at its start: all of
+/// them, for who checks a configuration without starting.
+#[must_use]
+pub fn check(config: &Config) -> Vec<AppError> {
+    settings::check(config)
+}
+
 /// What a service is put together from.
 pub struct Parts {
     /// The configuration.
@@ -212,18 +224,18 @@ impl App {
         let Parts {
             config,
             store,
-            ports:
-                Ports {
-                    clock,
-                    lab,
-                    entropy,
-                },
+            ports,
             listener,
             sync,
             on_failure,
             examine,
             restart,
         } = parts;
+        let Ports {
+            clock,
+            lab,
+            entropy,
+        } = ports;
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
@@ -255,16 +267,10 @@ impl App {
         // After the catalogue, which makes the key that backups tell.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
         let upkeep = Upkeep::new(store.clone());
-        figures::of_telemetry(&metrics, &config, &telemetry);
-        figures::of_store(&metrics, &upkeep, &backups, &clock);
+        let stores = (&upkeep, &backups);
+        figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
 
-        let gate = Arc::new(Doors {
-            partners: partners.clone(),
-            operators: operators.clone(),
-            accounts: accounts.clone(),
-            rates: PartnerRates::new(config.limits.partner_requests_per_second),
-        });
-        let cores = available_parallelism().map_or(1, usize::from);
+        let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
             clock,
             lab,
@@ -290,7 +296,7 @@ impl App {
             upkeep,
             backups,
             restart,
-            hashing: Lane::new("hashing", cores, HASHES_WAITING, HashMemory::default)
+            hashing: Lane::new("hashing", cores(), HASHES_WAITING, HashMemory::default)
                 .map_err(AppError::Threads)?,
             cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
                 .map_err(AppError::Threads)?,

@@ -12,9 +12,13 @@ use ring::digest;
 
 use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{self, Address, Config, Secret, Unrated, WatershedRule, WhenFull};
+use crate::config::{
+    self, Address, Config, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
+};
 use crate::domain::{accounts, backups, catalog, entitlement, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
+use crate::ports::mailer::Mailer;
+use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::time::DAY;
 
@@ -136,6 +140,60 @@ pub fn mail(config: &Config, public_url: &str) -> mail::Settings {
         language: config.http.language.clone(),
         templates: config.mail.templates.clone(),
     }
+}
+
+/// The mail server, if one is configured.
+pub fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
+    let smtp = &config.smtp;
+    let (Some(host), Some(from)) = (&smtp.host, &config.mail.from) else {
+        return Ok(None);
+    };
+    let (security, usual_port) = match smtp.security {
+        SmtpSecurity::StartTls => (Security::StartTls, 587),
+        SmtpSecurity::Tls => (Security::Tls, 465),
+        SmtpSecurity::None => (Security::Plain, 25),
+    };
+    let ca = smtp.ca.as_ref().map(|path| {
+        fs::read(path).map_err(|error| AppError::File {
+            path: path.clone(),
+            error,
+        })
+    });
+    let login = smtp.username.clone().zip(smtp.password.as_ref());
+    let mailer = SmtpMailer::new(SmtpSettings {
+        host: host.clone(),
+        port: smtp.port.unwrap_or(usual_port),
+        security,
+        ca: ca.transpose()?,
+        login: login.map(|(user, password)| (user, password.reveal().to_owned())),
+        from_name: from.name.clone(),
+        from: from.email.clone(),
+        timeout: smtp.timeout,
+    });
+    Ok(Some(Arc::new(mailer.map_err(AppError::setting)?)))
+}
+
+/// What is wrong with the files that a configuration names and a server reads at its start.
+pub fn check(config: &Config) -> Vec<AppError> {
+    let templates = config
+        .mail
+        .templates
+        .as_deref()
+        .map_or(Ok(()), |directory| {
+            mail::check_templates(directory).map_err(|error| {
+                let error = mail::MailError::Template(error);
+                AppError::setting(error)
+            })
+        });
+    [
+        messages(config).map(|_| ()),
+        mailer(config).map(|_| ()),
+        templates,
+        licenses(config).map(|_| ()),
+    ]
+    .into_iter()
+    .filter_map(Result::err)
+    .collect()
 }
 
 /// Settings of the catalogue.

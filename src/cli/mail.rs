@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admin::{path, with_query};
-use super::exit::Outcome;
+use super::exit::{Failure, Outcome};
 use super::{Global, output};
 
 /// Mail that the service has sent, or keeps because no mail server is configured.
@@ -13,7 +13,8 @@ use super::{Global, output};
 pub enum Command {
     /// List messages, newest first
     List {
-        /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}
+        /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}, with "attempts",
+        /// "nextAttempt" and "server" of those that go to a mail server
         #[arg(long)]
         json: bool,
     },
@@ -21,6 +22,9 @@ pub enum Command {
     Show {
         /// The id, from `mail list`
         id: String,
+        /// Print the HTML part alone
+        #[arg(long, conflicts_with = "json")]
+        html: bool,
         /// Print JSON, with the members "text" and "html"
         #[arg(long)]
         json: bool,
@@ -33,6 +37,9 @@ pub enum Command {
         /// The language, such as sv
         #[arg(long)]
         locale: Option<String>,
+        /// Print the HTML part alone
+        #[arg(long, conflicts_with = "json")]
+        html: bool,
         /// Print JSON, with the members "subject", "text" and "html"
         #[arg(long)]
         json: bool,
@@ -60,41 +67,68 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 ("STATUS", "status"),
                 ("CREATED", "createdAt"),
                 ("SUBJECT", "subject"),
+                ("SERVER", "server"),
             ];
             output::list(&mails, &columns, json)
         }
-        Command::Show { id, json } => {
+        Command::Show { id, html, json } => {
             let mail = admin.get(&path(&["mail", &id])).await?;
-            if json {
-                output::json(&mail)
-            } else {
-                letter(&mail)
-            }
+            letter(&mail, html, json)
         }
-        Command::Preview { kind, locale, json } => {
+        Command::Preview {
+            kind,
+            locale,
+            html,
+            json,
+        } => {
             let target = path(&["mail", "preview", &kind]);
             let target = with_query(target, &[("locale", locale.as_deref())]);
             let mail = admin.get(&target).await?;
-            if json {
-                output::json(&mail)
-            } else {
-                letter(&mail)
-            }
+            letter(&mail, html, json)
         }
         Command::Test { to, json } => {
             let body = json!({"to": to});
             let report = admin
                 .call(Method::POST, &path(&["mail", "test"]), Some(&body))
                 .await?;
-            output::record(&report, json)
+            if json {
+                output::json(&report)?;
+            } else {
+                dialogue(&report)?;
+            }
+            match report.get("status").and_then(Value::as_str) {
+                Some("failed") => Err(Failure::failed("the mail server has not taken the message")),
+                _ => Ok(()),
+            }
         }
     }
 }
 
-/// The message as a person reads it: headers, then the text.
-fn letter(mail: &Value) -> Outcome {
+/// What was said to the mail server and by it, and what came of it.
+fn dialogue(report: &Value) -> Outcome {
+    let lines = report.get("dialogue").and_then(Value::as_array);
+    for line in lines.into_iter().flatten().filter_map(Value::as_str) {
+        output::line(line)?;
+    }
+    let status = output::text(report, "status");
+    output::line(&format!("{} is {status}", output::text(report, "id")))
+}
+
+/// The message as a person reads it: headers, then the text; or what a program asked for.
+fn letter(mail: &Value, html: bool, json: bool) -> Outcome {
     let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
-    for (heading, name) in [("To", "to"), ("Subject", "subject"), ("Status", "status")] {
+    if json {
+        return output::json(mail);
+    }
+    if html {
+        return output::line(member("html").trim_end());
+    }
+    for (heading, name) in [
+        ("To", "to"),
+        ("Subject", "subject"),
+        ("Status", "status"),
+        ("Server", "server"),
+    ] {
         if mail.get(name).is_some() {
             output::line(&format!("{heading}: {}", member(name)))?;
         }

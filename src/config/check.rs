@@ -3,6 +3,7 @@
 use super::http::Environment;
 use super::load::Effective;
 use super::sections::Config;
+use super::words::SmtpSecurity;
 use super::{Origin, Problems};
 
 /// A rule: its keys, the one at fault first; when it is broken; what to say.
@@ -72,6 +73,25 @@ const RULES: &[Rule] = &[
         message: "`smtp.username` needs `smtp.password`",
     },
     Rule {
+        keys: &["smtp.password", "smtp.username"],
+        broken: |config| config.smtp.password.is_some() && config.smtp.username.is_none(),
+        message: "`smtp.password` needs `smtp.username`",
+    },
+    Rule {
+        keys: &["smtp.security", "smtp.username", "smtp.host"],
+        broken: |config| {
+            let open = config.smtp.security == SmtpSecurity::None;
+            let host = config.smtp.host.as_deref();
+            open && config.smtp.username.is_some() && host.is_some_and(|host| !is_local(host))
+        },
+        message: "`smtp.security` `none` would send the password over the network in clear",
+    },
+    Rule {
+        keys: &["smtp.ca", "smtp.security"],
+        broken: |config| config.smtp.ca.is_some() && config.smtp.security == SmtpSecurity::None,
+        message: "`smtp.ca` is of no use with `smtp.security` `none`",
+    },
+    Rule {
         keys: &["smtp.host", "mail.from"],
         broken: |config| config.smtp.host.is_some() && config.mail.from.is_none(),
         message: "`smtp.host` needs `mail.from`",
@@ -82,6 +102,12 @@ const RULES: &[Rule] = &[
         message: "`geo.header` is believed from `http.trusted_proxies` alone, and there are none",
     },
 ];
+
+/// Whether a host is this machine.
+fn is_local(host: &str) -> bool {
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
 
 /// Checks what binds several keys together.
 pub(super) fn check(config: &Config, effective: &[Effective], demo: bool, problems: &mut Problems) {
@@ -116,11 +142,6 @@ fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Origin>) -> Option<Or
 /// What is accepted and has no effect in this version, by the beginning of its keys.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("tls.", "this version serves no TLS; put a proxy in front"),
-    ("smtp.", "this version sends no mail; it stays in the sink"),
-    (
-        "mail.templates",
-        "this version has its built-in templates alone",
-    ),
     (
         "epg.sources",
         "this version fetches no guides; use `playgate epg import`",

@@ -11,6 +11,7 @@ use super::Address;
 use super::http::Network;
 use super::raw::Raw;
 use super::secret::Secret;
+use super::sender::Sender;
 use super::words::{Word, word_of};
 
 /// The result of reading a value: the sentence says what is wrong, without the key's name.
@@ -101,7 +102,9 @@ macro_rules! shown_as_printed {
     )+};
 }
 
-shown_as_printed!(u8, u16, u32, bool, String, Address, Network, Tz, NaiveDate);
+shown_as_printed!(
+    u8, u16, u32, bool, String, Address, Network, Sender, Tz, NaiveDate
+);
 
 /// A value that may be missing.
 pub(super) fn some<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
@@ -434,14 +437,8 @@ pub(super) fn language(raw: &Raw) -> Read<String> {
 }
 
 /// An e-mail address, alone or as `Name <address>`.
-pub(super) fn mailbox(raw: &Raw) -> Read<String> {
+pub(super) fn mailbox(raw: &Raw) -> Read<Sender> {
     let text = self::text(320)(raw)?;
-    let address = match text.split_once('<') {
-        Some((_, rest)) => rest.strip_suffix('>'),
-        None => Some(text.as_str()),
-    };
-    address
-        .and_then(|address| crate::types::Email::parse(address).ok())
-        .map(|_| text.clone())
+    Sender::parse(&text)
         .ok_or_else(|| "must be an address as \"Playgate <tv@example.org>\"".to_owned())
 }

@@ -19,6 +19,7 @@ mod problem;
 mod raw;
 mod secret;
 mod sections;
+mod sender;
 mod sources;
 mod words;
 
@@ -35,6 +36,7 @@ pub use sections::{
     Accounts, Backup, Config, Fairplay, Geo, Guides, Http, Lab, LicenseServer, Log, Mail, Media,
     Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
 };
+pub use sender::Sender;
 pub use words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
 
 /// Where the file is looked for when none is named; it may be absent.

@@ -19,6 +19,7 @@ use super::kinds::{
 };
 use super::limits::Limits;
 use super::secret::Secret;
+use super::sender::Sender;
 use super::words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
 
 section! {
@@ -239,10 +240,12 @@ section! {
     pub struct Smtp {
         /// Its name; without it mail stays in the sink.
         host: Option<String> = some(text(253)), None;
-        /// Its port.
-        port: u16 = number(1..=65_535), Some("587");
+        /// Its port; without it 587, 465 with `tls`, 25 with `none`.
+        port: Option<u16> = some(number(1..=65_535)), None;
         /// How the connection is protected.
         security: SmtpSecurity = word, Some("starttls");
+        /// The certificates of whoever signs the server's, as PEM; without it whom this machine trusts.
+        ca: Option<PathBuf> = some(path), None;
         /// Who logs in.
         username: Option<String> = some(text(256)), None;
         /// The password of the login.
@@ -256,7 +259,7 @@ section! {
     /// Mail to users.
     pub struct Mail {
         /// Whom it comes from.
-        from: Option<String> = some(mailbox), None;
+        from: Option<Sender> = some(mailbox), None;
         /// A directory of templates that replace the built-in ones.
         templates: Option<PathBuf> = some(path), None;
     }

@@ -184,7 +184,15 @@ fn every_kind_of_mistake_is_found() {
         ("smtp.host = 'mail.example'", "needs `mail.from`"),
         ("smtp.username = 'u'", "needs `smtp.password`"),
         ("smtp.password = 'changeme'", "placeholder"),
+        ("smtp.password = 'a good one'", "needs `smtp.username`"),
         ("mail.from = 'nobody'", "must be an address"),
+        ("mail.from = 'TV <a@b.example> c'", "must be an address"),
+        (
+            "smtp = { host = 'm.example', security = 'none', username = 'u', password = 'p p' }\n\
+             mail.from = 'a@b.example'",
+            "in clear",
+        ),
+        ("smtp = { security = 'none', ca = 'ca.pem' }", "of no use"),
         ("tls.cert = 'a.pem'", "needs `tls.key`"),
         ("tls.key = 'a.pem'", "needs `tls.cert`"),
         ("tls.listen = ['[::]:443']", "needs `tls.cert`"),

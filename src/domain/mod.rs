@@ -14,6 +14,7 @@ pub mod schedule;
 pub mod surroundings;
 pub mod telemetry;
 pub mod upkeep;
+pub mod vault;
 
 use crate::store::Schema;
 /// What can go wrong in the store, as the errors of the services carry it.

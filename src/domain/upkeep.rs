@@ -2,7 +2,12 @@
 //!
 //! It knows tables by name only.
 
-use crate::store::{Store, StoreError, TableReport, TruthReport};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::store::{
+    self, Exported, Salvaged, Store, StoreError, TableReport, TruthReport, export_snapshot,
+};
 
 /// How the engine compares with base and log, which it was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,11 +111,6 @@ impl From<TableReport> for TableHealth {
     }
 }
 
-/// Why the store could not be examined or mended.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct UpkeepError(#[from] StoreError);
-
 /// Looks after the store. Its verbs block for as long as the store is large.
 #[derive(Clone)]
 pub struct Upkeep(Store);
@@ -134,12 +134,28 @@ impl Upkeep {
         Some(self.0.space()?.0)
     }
 
+    /// The file of a new base: everything that was committed so far, to be read by who is near.
+    ///
+    /// # Errors
+    /// That there is no space, or that something is damaged.
+    pub fn base_file(&self) -> Result<PathBuf, StoreError> {
+        self.0.base_file()
+    }
+
+    /// Makes the engine anew while the service goes on; says how many bytes it took before and after.
+    ///
+    /// # Errors
+    /// As [`Upkeep::base_file`].
+    pub fn compact(&self) -> Result<(u64, u64), StoreError> {
+        self.0.compact()
+    }
+
     /// Compares records and indexes, both ways, and the engine with base and log, while no write
     /// runs.
     ///
     /// # Errors
     /// That the store failed.
-    pub fn verify(&self) -> Result<Health, UpkeepError> {
+    pub fn verify(&self) -> Result<Health, StoreError> {
         Ok(Health {
             tables: tables(self.0.verify()?),
             truth: self.0.verify_truth()?.map(TruthHealth::from),
@@ -150,7 +166,7 @@ impl Upkeep {
     ///
     /// # Errors
     /// That the store failed.
-    pub fn rebuild(&self) -> Result<Health, UpkeepError> {
+    pub fn rebuild(&self) -> Result<Health, StoreError> {
         Ok(Health {
             tables: tables(self.0.rebuild()?),
             truth: None,
@@ -160,4 +176,20 @@ impl Upkeep {
 
 fn tables(reports: Vec<TableReport>) -> Vec<TableHealth> {
     reports.into_iter().map(TableHealth::from).collect()
+}
+
+/// Writes every record of a base or a backup as a line of text.
+///
+/// # Errors
+/// That it cannot be written, or that the file is damaged.
+pub fn export(snapshot: &Path, out: &mut dyn Write) -> Result<Exported, StoreError> {
+    export_snapshot(snapshot, &super::schema(), out)
+}
+
+/// Writes what can be read of a store that cannot be opened.
+///
+/// # Errors
+/// That a process has it open, or that it cannot be written.
+pub fn salvage(data: &Path, out: &mut dyn Write) -> Result<Salvaged, StoreError> {
+    store::salvage(data, &super::schema(), out)
 }

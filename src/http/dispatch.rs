@@ -8,8 +8,8 @@ use super::admin::{
     probes, store, telemetry as events, users as people,
 };
 use super::api::{
-    catalog, devices, license, login, offers, origin, playback, schedule, sessions, telemetry,
-    users,
+    catalog, devices, license, login, offers, origin, playback, reset_page, schedule, sessions,
+    telemetry, users,
 };
 use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
 use super::context::Context;
@@ -52,6 +52,8 @@ fn open(app: &Arc<App>, cx: Context, endpoint: OpenEndpoint) -> Outcome {
     use OpenEndpoint as E;
     match endpoint {
         E::Origin(request) => later!(app, cx, origin::origin, request),
+        E::ResetPage(request) => Outcome::Now(reset_page::show(app, &cx, &request)),
+        E::ResetForm(request) => later!(app, cx, reset_page::complete, request),
         E::Livez => Outcome::Now(probes::livez(app)),
         E::Readyz => Outcome::Now(probes::readyz(app)),
         E::Metrics => Outcome::Now(probes::metrics(app)),
@@ -154,6 +156,8 @@ fn operator(
         E::ReportTelemetry(request) => later!(app, cx, events::report, auth, request),
         E::VerifyStore => later!(app, cx, store::verify, auth),
         E::RebuildStore => later!(app, cx, store::rebuild, auth),
+        E::RenewBase => later!(app, cx, store::base, auth),
+        E::CompactStore => later!(app, cx, store::compact, auth),
         E::Backups => later!(app, cx, backups::list, auth),
         E::CreateBackup => later!(app, cx, backups::create, auth),
         E::VerifyBackup(request) => later!(app, cx, backups::verify, auth, request),

@@ -2,7 +2,7 @@
 //!
 //! The log names the route, never the path: a path can hold a signed token, a query anything.
 
-use http::header::{CONNECTION, LINK, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONNECTION, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::code::NO_LIVE_RIGHTS_STATUS;
@@ -10,7 +10,9 @@ use super::cors;
 use super::dispatch::Answer;
 use super::error::ApiError;
 use super::headers::Heads;
+use super::pages::View;
 use super::render::{Wish, render, render_error};
+use super::reply::Reply;
 use super::service::Flow;
 use super::stream::ReplyBody;
 use crate::app::App;
@@ -44,7 +46,10 @@ pub(super) fn finish(
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, flow.id.header());
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    cors::allow(&app.front, heads, headers);
+    // Pages are for the browser that asked, not for scripts of other origins.
+    if !flow.route.is_some_and(|(_, route)| route.is_page()) {
+        cors::allow(&app.front, heads, headers);
+    }
     if flow.close {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -84,8 +89,30 @@ fn refuse(app: &App, flow: &Flow, wish: Wish<'_>, error: &ApiError) -> Response<
         .front
         .messages
         .pick(error.code(), accept, locale.as_ref());
+    if flow.route.is_some_and(|(_, route)| route.is_page())
+        && let Ok(page) = render(page(app, wish, error, text), wish)
+    {
+        return page;
+    }
     let flat = flow.route.is_some_and(|(_, route)| route.flat_message());
     render_error(error, text, flat, &app.front.names, wish)
+}
+
+/// An error as a person reads it.
+fn page(app: &App, wish: Wish<'_>, error: &ApiError, text: &str) -> Reply {
+    let language = app
+        .front
+        .messages
+        .language(wish.heads.accept_language.ascii(), None);
+    let view = View::Refused(text);
+    let page = app
+        .front
+        .pages
+        .reset(language, error.code().status(), &view);
+    match error.retry_after() {
+        Some(seconds) => page.with_header(RETRY_AFTER, seconds.into()),
+        None => page,
+    }
 }
 
 fn successor(app: &App, flow: &Flow) -> Option<HeaderValue> {

@@ -6,6 +6,7 @@ use super::context::RequestIds;
 use super::headers::HeaderNames;
 use super::messages::{BadMessages, Messages};
 use super::metrics::HttpMetrics;
+use super::pages::Pages;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
@@ -25,6 +26,9 @@ pub enum BadSetting {
     /// The day of sunset cannot stand in a header.
     #[error("the sunset `{0}` is no HTTP date")]
     Sunset(String),
+    /// What is built in of the page cannot be used.
+    #[error("the built-in page is damaged: {0}")]
+    Page(&'static str),
     /// A language cannot be used.
     #[error(transparent)]
     Messages(#[from] BadMessages),
@@ -36,6 +40,8 @@ pub struct Front {
     pub names: HeaderNames,
     /// Texts for viewers.
     pub messages: Messages,
+    /// The page for people.
+    pub pages: Pages,
     /// Request ids.
     pub ids: RequestIds,
     /// Drawn at the start: tags that count what this process has done begin here, so that they
@@ -89,6 +95,7 @@ impl Front {
         Ok(Self {
             names,
             messages,
+            pages: Pages::built_in().map_err(BadSetting::Page)?,
             ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
             era: u64::from_be_bytes(entropy.array()),
             metrics: HttpMetrics::new(registry),

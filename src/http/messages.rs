@@ -79,13 +79,19 @@ impl Messages {
     /// default language.
     #[must_use]
     pub fn pick(&self, code: ErrorCode, accept: Option<&str>, user: Option<&Locale>) -> &str {
-        let wanted = accept.and_then(|accept| self.accepted(accept));
-        let users = user.and_then(|locale| self.known(locale.as_str()));
-        let language = wanted.or(users).unwrap_or(&self.default);
+        let language = self.language(accept, user);
         [language, &self.default, "en"]
             .into_iter()
             .find_map(|language| self.languages.get(language)?.get(code.as_str()))
             .map_or("", String::as_str)
+    }
+
+    /// The language for the viewer, as [`Messages::pick`] finds it.
+    #[must_use]
+    pub fn language(&self, accept: Option<&str>, user: Option<&Locale>) -> &str {
+        let wanted = accept.and_then(|accept| self.accepted(accept));
+        let users = user.and_then(|locale| self.known(locale.as_str()));
+        wanted.or(users).unwrap_or(&self.default)
     }
 
     /// The best language of an `Accept-Language` that we have.

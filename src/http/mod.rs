@@ -29,6 +29,7 @@ pub mod matcher;
 pub mod messages;
 pub mod metrics;
 pub mod net;
+pub mod pages;
 pub mod path;
 pub mod pipe;
 pub mod pulse;

@@ -24,6 +24,8 @@ pub mod media {
     pub const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
     /// An M3U playlist.
     pub const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
+    /// HTML.
+    pub const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
     /// Plain text.
     pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
     /// Prometheus' text form.

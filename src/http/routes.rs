@@ -53,6 +53,8 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenRoute {
     Origin,
+    ResetPage,
+    ResetForm,
     Livez,
     Readyz,
     Metrics,
@@ -150,6 +152,8 @@ pub enum OperatorRoute {
     ReportTelemetry,
     VerifyStore,
     RebuildStore,
+    RenewBase,
+    CompactStore,
     Backups,
     CreateBackup,
     VerifyBackup,
@@ -293,6 +297,15 @@ impl Route {
         self.pattern.starts_with("/api/login/")
     }
 
+    /// Whether people read the answers in a browser, errors too: HTML then, and for no other origin.
+    #[must_use]
+    pub const fn is_page(&self) -> bool {
+        matches!(
+            self.target,
+            Target::Open(OpenRoute::ResetPage | OpenRoute::ResetForm)
+        )
+    }
+
     /// The lowest role that an operator needs: content for catalogue and guide, agent for users.
     /// `None` for routes of others.
     #[must_use]
@@ -338,6 +351,8 @@ impl Route {
             | O::ExportTelemetry
             | O::VerifyStore
             | O::RebuildStore
+            | O::RenewBase
+            | O::CompactStore
             | O::Backups
             | O::CreateBackup
             | O::VerifyBackup

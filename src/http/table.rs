@@ -17,6 +17,11 @@ const fn open(pattern: &'static str, label: &'static str, target: OpenRoute, lan
     Route::new(Get, pattern, label, Target::Open(target), Ignored, lane)
 }
 
+/// The form of a page, which its own address takes.
+const fn form(pattern: &'static str, label: &'static str, target: OpenRoute, lane: Lane) -> Route {
+    Route::new(Post, pattern, label, Target::Open(target), SMALL, lane)
+}
+
 const fn partner(
     method: Verb,
     pattern: &'static str,
@@ -83,6 +88,9 @@ pub static PUBLIC: &[Route] = &[
     partner(Post, "/api/login/v2/password/send-reset-email", "send_reset_email", P::SendReset, SMALL, Store)
         .rated(RateClass::ResetMail),
     partner(Post, "/api/login/v2/password/reset", "reset", P::Reset, SMALL, Hashing).rated(RateClass::Reset),
+    // The page that `accounts.reset_url` names unless it is set: the token of its link is the proof.
+    open("/reset", "reset_page", OpenRoute::ResetPage, Memory),
+    form("/reset", "reset_form", OpenRoute::ResetForm, Hashing).rated(RateClass::Reset),
     // The user's own record and what hangs on it.
     user(Get, "/api/user/v1/users/{userId}", "read_user", U::ReadUser, Ignored, Store),
     user(Put, "/api/user/v1/users/{userId}", "update_user", U::UpdateUser, SMALL, Hashing),
@@ -152,13 +160,15 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/mail", "admin_mails", O::Mails, Ignored, Store),
     ops(Get, "/admin/v1/mail/{mail}", "admin_show_mail", O::ShowMail, Ignored, Store),
     ops(Get, "/admin/v1/mail/preview/{kind}", "admin_preview_mail", O::PreviewMail, Ignored, Memory),
-    ops(Post, "/admin/v1/mail/test", "admin_test_mail", O::TestMail, SMALL, Upstream),
+    ops(Post, "/admin/v1/mail/test", "admin_test_mail", O::TestMail, SMALL, Bulk),
     ops(Get, "/admin/v1/sessions", "admin_playback_sessions", O::PlaybackSessions, Ignored, Memory),
     ops(Delete, "/admin/v1/sessions/{session}", "admin_end_playback_session", O::EndPlaybackSession, Ignored, Store),
     ops(Get, "/admin/v1/telemetry/events", "admin_export_telemetry", O::ExportTelemetry, Ignored, Bulk),
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", O::ReportTelemetry, Ignored, Bulk),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", O::VerifyStore, Ignored, Bulk),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", O::RebuildStore, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/base", "admin_renew_base", O::RenewBase, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/compact", "admin_compact_store", O::CompactStore, Ignored, Bulk),
     ops(Get, "/admin/v1/backups", "admin_backups", O::Backups, Ignored, Bulk),
     ops(Post, "/admin/v1/backups", "admin_create_backup", O::CreateBackup, Ignored, Bulk),
     ops(Post, "/admin/v1/backups/{backup}/verify", "admin_verify_backup", O::VerifyBackup, Ignored, Bulk),
@@ -195,7 +205,8 @@ mod tests {
                 "{}",
                 route.label
             );
-            assert!(route.pattern.starts_with("/api/") || route.pattern.starts_with("/origin/"));
+            let ours = ["/api/", "/origin/"].map(|base| route.pattern.starts_with(base));
+            assert!(ours.contains(&true) || route.is_page(), "{}", route.label);
         }
         for route in OPS.iter().filter(|r| r.pattern.starts_with("/admin/")) {
             assert!(

@@ -22,14 +22,30 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     tasks
 }
 
-fn accounts(app: &Arc<App>) -> [Task; 2] {
+fn accounts(app: &Arc<App>) -> [Task; 3] {
     let (accounts, mail) = (app.accounts.clone(), app.mail.clone());
     [
+        delivery(app),
         Task::new("accounts", MINUTE, move |now| {
             accounts.sweep(now).map(|swept| swept.total())
         }),
         Task::new("mail", MINUTE, move |now| mail.sweep(now)),
     ]
+}
+
+/// Mail goes out as soon as it is queued; the interval is for what is tried again.
+fn delivery(app: &Arc<App>) -> Task {
+    let (mail, readiness) = (app.mail.clone(), Arc::clone(&app.readiness));
+    let task = Task::new("mail-delivery", 5 * SECOND, move |now| {
+        let done = mail.deliver(now);
+        // Decision: mail that does not get out is a warning and no reason to be taken out of
+        // service: whoever has an account can log in and watch.
+        readiness.warn("mail", mail.trouble());
+        done
+    });
+    let bell = task.bell.clone();
+    app.mail.on_new(move || bell.ring());
+    task
 }
 
 fn playback(app: &Arc<App>) -> [Task; 4] {

@@ -2,8 +2,9 @@
 //! thread of its own, so that a slow one holds up no other, and never runs twice at a time.
 //!
 //! A task is a domain verb that bounds its own batches. It is told the time of the service's clock;
-//! intervals are real time, so that a moved clock neither stops nor hurries them. What a task could
-//! not do it does the next time: nothing of the service's promises hangs on when a task runs.
+//! intervals are real time, so that a moved clock neither stops nor hurries them. A task that should
+//! run as soon as there is something to do has its bell rung. What a task could not do it does the
+//! next time: nothing of the service's promises hangs on when a task runs.
 
 mod list;
 
@@ -11,7 +12,8 @@ use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -29,11 +31,24 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// The work of a task: it returns how many things it did.
 type Work = Box<dyn FnMut(UnixSeconds) -> Result<usize, Failure> + Send>;
 
+/// What makes a task run at once. Rung while the task is at work it runs again; rung twice, once.
+#[derive(Clone)]
+struct Bell(SyncSender<()>);
+
+impl Bell {
+    fn ring(&self) {
+        // If it is full the task is going to run anyway; if nobody listens it has ended.
+        let _ = self.0.try_send(());
+    }
+}
+
 /// A named task.
 struct Task {
     name: &'static str,
     every: Duration,
     work: Work,
+    bell: Bell,
+    rung: Receiver<()>,
 }
 
 impl Task {
@@ -42,18 +57,21 @@ impl Task {
         every: Duration,
         mut work: impl FnMut(UnixSeconds) -> Result<usize, E> + Send + 'static,
     ) -> Self {
+        let (bell, rung) = sync_channel(1);
         Self {
             name,
             every,
             work: Box::new(move |now| work(now).map_err(Into::into)),
+            bell: Bell(bell),
+            rung,
         }
     }
 }
 
 /// The running tasks.
 pub struct Jobs {
-    /// Dropped to stop them.
-    stops: Vec<Sender<()>>,
+    stopping: Arc<AtomicBool>,
+    bells: Vec<Bell>,
     /// Closed when the last one has stopped.
     running: Receiver<()>,
 }
@@ -69,29 +87,47 @@ impl Jobs {
 
     fn run(tasks: Vec<Task>, clock: &Arc<dyn Clock>, metrics: &Registry) -> io::Result<Self> {
         let (alive, running) = channel();
-        let mut stops = Vec::with_capacity(tasks.len());
+        let mut jobs = Self {
+            stopping: Arc::default(),
+            bells: Vec::with_capacity(tasks.len()),
+            running,
+        };
         for task in tasks {
-            let (stop, stopped) = channel();
+            jobs.bells.push(task.bell.clone());
             let runner = Runner {
                 observed: Observed::new(task.name, metrics),
                 clock: Arc::clone(clock),
+                stopping: Arc::clone(&jobs.stopping),
                 task,
                 _alive: alive.clone(),
             };
             Builder::new()
                 .name(format!("job-{}", runner.task.name))
-                .spawn(move || runner.run(&stopped))?;
-            stops.push(stop);
+                .spawn(move || runner.run())?;
         }
-        Ok(Self { stops, running })
+        Ok(jobs)
     }
 
     /// Stops the tasks and waits for those at work. Whether all have stopped in time; one that has
     /// not goes on for as long as the process does.
     #[must_use]
     pub fn stop(self, within: Duration) -> bool {
-        drop(self.stops);
+        self.tell();
         self.running.recv_timeout(within) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    fn tell(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        for bell in &self.bells {
+            bell.ring();
+        }
+    }
+}
+
+impl Drop for Jobs {
+    /// Tasks end with their owner, also where starting the last of them failed.
+    fn drop(&mut self) {
+        self.tell();
     }
 }
 
@@ -131,6 +167,7 @@ impl Observed {
 
 struct Runner {
     task: Task,
+    stopping: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
     observed: Observed,
     /// Dropped with the thread.
@@ -138,9 +175,14 @@ struct Runner {
 }
 
 impl Runner {
-    fn run(mut self, stopped: &Receiver<()>) {
+    fn run(mut self) {
         let mut wait = self.task.every.min(FIRST);
-        while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        loop {
+            // Rung or not: it is time, or there is something to do, or to stop.
+            let _ = self.task.rung.recv_timeout(wait);
+            if self.stopping.load(Ordering::SeqCst) {
+                return;
+            }
             self.once();
             wait = self.task.every;
         }
@@ -221,6 +263,30 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_bell_is_not_waited_for_and_not_forgotten() {
+        let (tell, told) = channel();
+        let (release, released) = channel::<()>();
+        let work = move |_: UnixSeconds| {
+            let _ = tell.send(());
+            let _ = released.recv();
+            Ok::<_, String>(0)
+        };
+        let task = Task::new("rung", Duration::from_secs(3_600), work);
+        let bell = task.bell.clone();
+        let (jobs, _metrics) = run(vec![task]);
+        bell.ring();
+        told.recv_timeout(LONG).unwrap();
+        // Rung three times while it is at work: it runs once more.
+        (0..3).for_each(|_| bell.ring());
+        release.send(()).unwrap();
+        told.recv_timeout(LONG).unwrap();
+        release.send(()).unwrap();
+        drop(release);
+        assert!(jobs.stop(LONG));
+        assert_eq!(told.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 pub mod clock;
 pub mod entropy;
+pub mod mailer;
 pub mod media;
+pub mod smtp;
 pub mod upstream;
 
 pub use clock::{Clock, LabClock, SystemClock};

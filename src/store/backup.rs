@@ -363,9 +363,8 @@ impl Restore<'_> {
         }
     }
 
-    /// Numbers go on above all that were ever used, so that no older snapshot or log fits to what
-    /// comes after.
-    /// The store that is given up may go on a little until it is.
+    /// Numbers go on far above all that are known, so that no snapshot or log of before fits to what
+    /// comes after; the store that is given up may go on a little until it is.
     fn number_above_all(&self, place: &Place, head: &SnapshotHead) -> u64 {
         let logged = Survey::last_in(&place.log()).unwrap_or_else(|error| {
             // It is moved aside with the store that is given up.
@@ -380,5 +379,158 @@ impl Restore<'_> {
             .max()
             .unwrap_or_default()
             + AHEAD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::{all, assert_sound, person, put, schema};
+    use crate::store::{Durability, Options};
+
+    fn open(directory: &Path) -> Store {
+        Store::open(directory, schema(), Options::default()).unwrap()
+    }
+
+    /// A store of that many people, and a backup of it.
+    fn filled(data: &Path, backups: &Path, count: u32) -> (Store, Backup) {
+        let store = open(data);
+        for key in 0..count {
+            put(&store, key, person("Lund", 30)).unwrap();
+        }
+        let backup = store.back_up(backups).unwrap();
+        (store, backup)
+    }
+
+    fn restore(data: &Path, backup: &Backup) -> Restored {
+        let restore = Restore {
+            directory: data,
+            backup: &backup.path,
+            backups: backup.path.parent().unwrap(),
+            schema: &schema(),
+            instance: [0; 16],
+            adopt: false,
+        };
+        restore.prepare().unwrap()
+    }
+
+    /// The control: a copy without one of its pairs, whole in every other way, is seen.
+    #[test]
+    fn a_record_that_was_skipped_is_missed() {
+        let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (_store, backup) = filled(data.path(), backups.path(), 20);
+        let pairs = || Snapshot::open(&backup.path, &schema()).unwrap();
+        let copy = backups.path().join("copy");
+        let without = |skipped: &[usize]| {
+            let kept = pairs().enumerate().filter(|(at, _)| !skipped.contains(at));
+            let kept = kept.map(|(_, pair)| pair);
+            snapshot::write(&copy, &backup.head, kept, false, &|_| Ok(())).unwrap();
+            check_snapshot(&copy, &schema()).map(drop)
+        };
+        assert_eq!(without(&[]), Ok(()));
+        let count = pairs().count();
+        assert_eq!(count, 40, "20 records, each with an entry");
+        for skipped in 0..count {
+            let found = without(&[skipped]);
+            assert!(
+                matches!(found, Err(StoreError::Damaged { .. })),
+                "{skipped}: {found:?}"
+            );
+        }
+        // Even with its entry: the head knows how many there were.
+        assert!(without(&[7, 27]).is_err());
+    }
+
+    /// A kill between any two steps of putting a restore into place is ended by the next start.
+    #[test]
+    fn a_restore_that_is_cut_off_anywhere_is_the_old_store_or_the_new_one() {
+        let people = |count: u32| (0..count).map(|key| (key, person("Lund", 30))).collect();
+        for step in 0..5 {
+            let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            let data = data.path();
+            let (store, backup) = filled(data, backups.path(), 2);
+            put(&store, 2, person("Lund", 30)).unwrap();
+            drop(store);
+            restore(data, &backup);
+            let place = Place::of(data, true);
+            let [own, side, spare] =
+                ["store", "restored/store", "spare"].map(|name| data.join(name));
+            if step == 0 {
+                // Not offered yet.
+                fs::remove_file(side.join("whole")).unwrap();
+            }
+            if step >= 2 {
+                for (from, to) in [(&own, &spare), (&side, &own), (&spare, &side)] {
+                    fs::rename(from, to).unwrap();
+                }
+            }
+            if step >= 3 {
+                place.move_aside(&side, "store").unwrap();
+            }
+            if step >= 4 {
+                fs::remove_file(own.join("whole")).unwrap();
+            }
+            let store = open(data);
+            assert_eq!(all(&store), people(if step == 0 { 3 } else { 2 }), "{step}");
+            assert_sound(&store);
+            assert!(!data.join("restored").exists());
+            assert_eq!(data.join("aside/store.1/log").exists(), step > 0, "{step}");
+        }
+    }
+
+    #[test]
+    fn a_base_that_has_rotted_is_made_anew_before_it_is_copied() {
+        let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (store, first) = filled(data.path(), backups.path(), 20);
+        let base = Place::of(data.path(), true)
+            .base()
+            .join(format!("{:020}{EXTENSION}", first.head.number));
+        let mut bytes = fs::read(&base).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&base, bytes).unwrap();
+        let second = store.back_up(backups.path()).unwrap();
+        let (_, report) = check_snapshot(&second.path, &schema()).unwrap();
+        assert_eq!(report.total(), 20);
+        assert_sound(&store);
+    }
+
+    #[test]
+    fn a_backup_is_of_one_moment_while_others_write() {
+        let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let store = open(data.path());
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // Two records that always say the same.
+            scope.spawn(|| {
+                for age in (0..=u8::MAX).cycle() {
+                    if done.load(std::sync::atomic::Ordering::Relaxed) {
+                        return;
+                    }
+                    let written: Result<(), StoreError> = store
+                        .write(Durability::Durable, move |txn| {
+                            for key in [1, 2] {
+                                txn.put::<crate::store::tests::People>(&key, &person("Lund", age))?;
+                            }
+                            Ok(())
+                        })
+                        .wait();
+                    written.unwrap();
+                }
+            });
+            for _ in 0..10 {
+                let made = store.back_up(backups.path()).unwrap();
+                let pairs: Result<Vec<_>, _> =
+                    Snapshot::open(&made.path, &schema()).unwrap().collect();
+                let values: Vec<_> = pairs
+                    .unwrap()
+                    .into_iter()
+                    .map(|(_, _, value)| value)
+                    .collect();
+                // The two records, and after them their entries.
+                assert!(values.is_empty() || values[0] == values[1]);
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }

@@ -1,12 +1,28 @@
 //! What an operator does for a store: compare, mend, make smaller, take out, bring in, take forward.
 
 use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::portable::{self, Exported, Imported};
 use super::snapshot::{Snapshot, SnapshotHead};
+use super::table::Schema;
 use super::verify::{self, TableReport, TruthReport};
 use super::{Durability, Options, Store, StoreError, files, keeper, recovery};
+
+/// Writes every record of a snapshot, be it a base or a backup, as a line of text.
+///
+/// # Errors
+/// That it cannot be written, or that the snapshot is damaged.
+pub fn export_snapshot(
+    path: &Path,
+    schema: &Schema,
+    out: &mut dyn Write,
+) -> Result<Exported, StoreError> {
+    let snapshot = Snapshot::open(path, schema)?;
+    let instance = snapshot.head().instance;
+    portable::write(snapshot, schema, instance, out)
+}
 
 impl Store {
     /// Compares records and indexes, both ways, while no write runs.
@@ -88,17 +104,14 @@ impl Store {
         Ok((before, files::size_of(&next.path)))
     }
 
-    /// Writes every record as a line of text, as of one commit, while the store serves.
+    /// The file of a new base, which has everything that was committed so far. It goes with the next
+    /// one; who has it open keeps it.
     ///
     /// # Errors
-    /// That it cannot be written, or that base or log is damaged.
-    pub fn export(&self, out: &mut dyn Write) -> Result<Exported, StoreError> {
-        let core = &self.0.core;
-        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-        let head = self.renew_base()?;
-        // Once it is open it may be replaced.
-        let pairs = Snapshot::open(&disk.base_path(head.number), &core.schema)?;
-        portable::write(pairs, &core.schema, disk.identity.instance, out)
+    /// As [`Store::renew_base`].
+    pub fn base_file(&self) -> Result<PathBuf, StoreError> {
+        let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
+        Ok(disk.base_path(self.renew_base()?.number))
     }
 
     /// Brings in the records of an export, and makes their indexes.

@@ -56,6 +56,7 @@ pub use self::core::{Notes, OnFailure, Prove};
 pub use backup::{
     Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
 };
+pub use care::export_snapshot;
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};

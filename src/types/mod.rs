@@ -4,6 +4,7 @@
 //! whether it is in range. Nothing here reads a clock, a file or the network.
 
 pub mod email;
+pub mod html;
 pub mod ids;
 pub mod media;
 pub mod person;

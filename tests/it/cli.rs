@@ -199,6 +199,14 @@ fn administer(data: &Data) {
     work_on_user(data);
     assert_eq!(data.json(&["store", "verify", "--json"])["sound"], true);
     assert_eq!(data.json(&["store", "rebuild", "--json"])["sound"], true);
+    let backup = data.json(&["backup", "create", "--json"]);
+    let listed = data.json(&["backup", "list", "--json"]);
+    assert_eq!(listed[0]["path"], backup["path"]);
+    for file in [&backup["path"], &listed[0]["name"]] {
+        let verified = data.json(&["backup", "verify", "--json", file.as_str().unwrap()]);
+        assert_eq!(verified["records"], backup["records"]);
+    }
+    assert_eq!(data.fails(&["backup", "verify", "none"]).0, 3);
     data.ok(&["telemetry", "export"]);
     assert!(data.json(&["telemetry", "report", "--json"])["rows"].is_array());
     data.ok(&["partner", "remove", "Acme"]);
@@ -302,6 +310,12 @@ fn work_on_user(data: &Data) {
         preview["text"].as_str().unwrap().contains("token="),
         "{preview}"
     );
+    let html = data.ok(&["mail", "preview", "reset", "--locale", "sv", "--html"]);
+    assert_eq!(
+        html.trim_end(),
+        preview["html"].as_str().unwrap().trim_end()
+    );
+
     let test = data.json(&["mail", "test", "ops@example.com", "--json"]);
     assert!(test["status"].is_string(), "{test}");
 
@@ -461,6 +475,28 @@ fn mistakes_of_usage_and_configuration_are_code_2() {
     assert_eq!(row("ops.listen")["origin"], "variable PLAYGATE_OPS_LISTEN");
     assert_eq!(row("listen")["origin"], "default");
     data.ok(&["config", "check"]);
+}
+
+#[test]
+fn templates_and_certificates_are_checked_before_the_start() {
+    let data = Data::new();
+    let templates = tempfile::tempdir().unwrap();
+    fs::create_dir(templates.path().join("en")).unwrap();
+    fs::write(templates.path().join("en/reset.txt"), "Subject: a\n\nb").unwrap();
+    let ca = data.file("ca.pem", "no certificate");
+    let text = format!(
+        "mail = {{ templates = '{}', from = 'tv@example.org' }}\n\
+         smtp = {{ host = 'mail.example', ca = '{ca}' }}\n",
+        templates.path().display()
+    );
+    let file = data.file("mail.toml", &text);
+    let (code, why) = data.fails(&["config", "check", "--config", &file]);
+    assert_eq!(code, 2);
+    let template = "`mail.templates`: en/reset.txt: has no `{link}`";
+    assert!(why.contains(template) && why.contains("`smtp.ca`"), "{why}");
+    let (code, why) = data.fails(&["serve", "--config", &file]);
+    assert_eq!(code, 2);
+    assert!(why.contains("`smtp.ca`"), "{why}");
 }
 
 #[test]
@@ -762,4 +798,51 @@ fn completions_and_the_manual_come_from_the_same_definitions() {
     let data = Data::new();
     assert!(data.ok(&["completions", "bash"]).contains("playgate"));
     assert!(data.ok(&["man"]).contains(".TH playgate"));
+}
+
+/// Out of one machine and into another, and back from what is left of a lost one.
+#[test]
+fn a_store_is_taken_out_and_brought_in_as_text() {
+    let data = Data::new();
+    administer(&data);
+    let server = data.serve();
+    let text = data.path().join("all.txt");
+    let text = text.to_str().unwrap();
+    data.ok(&["store", "export", text]);
+    let (code, why) = data.fails(&["store", "export", text]);
+    assert!(code == 1 && why.contains("exists"), "{code} {why}");
+    let sizes = data.json(&["store", "compact", "--json"]);
+    assert!(sizes["after"].as_u64().unwrap() > 0);
+    assert_eq!(data.json(&["store", "verify", "--json"])["sound"], true);
+    let backup = data.json(&["backup", "create", "--json"]);
+    let of_backup = data.ok(&[
+        "store",
+        "export",
+        "-",
+        "--from",
+        backup["path"].as_str().unwrap(),
+    ]);
+    assert!(of_backup.starts_with("playgate-store\t1\t1\t"));
+    assert_eq!(server.end(), 0);
+    let (code, why) = data.fails(&["store", "import", text]);
+    assert!(code == 5 && why.contains("not empty"), "{code} {why}");
+
+    let other = Data::new();
+    let report = other.json(&["store", "import", text, "--json"]);
+    assert_eq!(report["skipped"], 0);
+    assert_eq!(
+        report["records"],
+        fs::read_to_string(text).unwrap().lines().count() - 2
+    );
+    for list in [
+        ["partner", "list", "--json"],
+        ["operator", "list", "--json"],
+    ] {
+        assert_eq!(other.ok(&list), data.ok(&list));
+    }
+
+    let saved = other.path().join("saved.txt");
+    let saved = saved.to_str().unwrap();
+    data.ok(&["store", "export", "--salvage", saved]);
+    assert!(fs::read_to_string(saved).unwrap().lines().count() > 3);
 }

@@ -10,6 +10,8 @@
 )]
 
 mod accounts;
+mod appliance;
+mod backup;
 mod bodies;
 mod catalog;
 mod cli;
@@ -22,9 +24,11 @@ mod guides;
 mod house;
 mod lab;
 mod licenses;
+mod page;
 mod playback;
 mod reset;
 mod schedule;
+mod smtp;
 mod stage;
 mod telemetry;
 mod tidy;

@@ -1,5 +1,6 @@
 //! Password reset: what partners and attackers see of it.
 
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -206,4 +207,30 @@ fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
     });
     assert_eq!(done.iter().filter(|status| **status == 200).count(), 1);
     assert_eq!(done.iter().filter(|status| **status == 400).count(), 9);
+}
+
+#[test]
+fn as_many_mails_go_out_as_may_however_many_ask_at_once() {
+    let house = House::with(&[("limits.reset_mails_per_address", "40")]);
+    house.sign_up("ann@example.com");
+    let gate = Barrier::new(50);
+    let answers: Vec<u16> = thread::scope(|scope| {
+        let asking: Vec<_> = (0..50)
+            .map(|_| {
+                scope.spawn(|| {
+                    gate.wait();
+                    send(&house, "ann@example.com").status
+                })
+            })
+            .collect();
+        asking.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    // For the address by 429, for the account without a word.
+    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 40);
+    assert_eq!(answers.iter().filter(|status| **status == 429).count(), 10);
+    assert_eq!(mails(&house).len(), 3);
+    assert_eq!(send(&house, "ann@example.com").status, 429);
+    house.wait(3_600);
+    assert_eq!(send(&house, "ann@example.com").status, 200);
+    assert_eq!(mails(&house).len(), 4);
 }

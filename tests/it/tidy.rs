@@ -67,10 +67,18 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ),
     (
         "domain",
-        &["hyper", "http", "serde_json", "tokio", "sled", "clap"],
+        &[
+            "hyper",
+            "http",
+            "serde_json",
+            "tokio",
+            "sled",
+            "clap",
+            "lettre",
+        ],
     ),
     ("store", &["hyper", "http", "serde_json", "tokio", "clap"]),
-    ("http", &["sled", "bincode", "clap"]),
+    ("http", &["sled", "bincode", "clap", "lettre"]),
     ("config", &["hyper", "sled", "clap"]),
 ];
 

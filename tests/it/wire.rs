@@ -48,10 +48,15 @@ impl Answer {
 
 impl Wire {
     pub fn to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::try_to(address).unwrap()
+    }
+
+    /// As [`Wire::to`]; nothing if nobody listens.
+    pub fn try_to(address: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self::over(stream)
+        Some(Self::over(stream))
     }
 
     /// Whether the server ends the connection within the time, without a further answer.

@@ -197,18 +197,21 @@ impl Inner {
             secret: fresh.pin.reveal().to_owned(),
             good_for: 0,
         };
+        put_pin(txn, id, user, fresh.hash)?;
         self.mail.enqueue(txn, draft, now)?;
-        put_pin(txn, id, user, fresh.hash)
+        Ok(())
     }
 }
 
-/// Stores the hash, and that there is one. `user` is the record as it is to be.
+/// Stores the hash, and that there is one. `user` is the record as it is to be. A mail that is still
+/// on its way would bring a PIN that is none any more.
 fn put_pin(
     txn: &mut Txn<'_>,
     id: &UserId,
     user: UserRecord,
     hash: String,
 ) -> Result<(), AccountsError> {
+    mail::withdraw(txn, id, mail::Kind::Pin)?;
     let credentials = credentials(txn, id)?;
     let pin = Some(hash);
     txn.put::<Credentials>(id, &CredentialRecord { pin, ..credentials })?;

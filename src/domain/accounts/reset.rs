@@ -49,7 +49,8 @@ impl Accounts {
         })
     }
 
-    /// Sets a new password by a reset token, once; blocking. In one commit the token goes, all
+    /// Sets a new password by a reset token, once; blocking. `partner` is who asks; on our own page
+    /// nobody does, and the token alone says whose password it is. In one commit the token goes, all
     /// login sessions end, and a notice is queued. The account's limit on wrong passwords is
     /// lifted: a stranger who has run into it must not keep the owner out.
     ///
@@ -59,7 +60,7 @@ impl Accounts {
     /// [`AccountsError::TooManyAttempts`].
     pub fn complete_reset(
         &self,
-        partner: PartnerId,
+        partner: Option<PartnerId>,
         token: TokenHash,
         new: &Password,
         from: IpAddr,
@@ -88,7 +89,7 @@ impl Accounts {
             txn.put::<Credentials>(&user, &credentials)?;
             logins::end_all(txn, &user, None)?;
             let known = user_record(txn, &user)?;
-            let account = Subject::account(Kind::LoginAccount, &partner, &known.email);
+            let account = Subject::account(Kind::LoginAccount, &known.partner, &known.email);
             txn.delete::<Throttles>(&account.key())?;
             inner
                 .mail
@@ -138,20 +139,20 @@ impl Inner {
 fn redeemable(
     txn: &Txn<'_>,
     token: &TokenHash,
-    partner: PartnerId,
+    partner: Option<PartnerId>,
     now: UnixSeconds,
 ) -> Result<UserId, AccountsError> {
     txn.get::<ResetTokens>(token)?
-        .filter(|reset| reset.partner == partner)
+        .filter(|reset| partner.is_none_or(|partner| partner == reset.partner))
         .filter(|reset| is_alive(reset.created, reset.expires, now))
         .map(|reset| reset.user)
         .ok_or(AccountsError::ResetTokenInvalid)
 }
 
-/// Voids the reset tokens of a user.
+/// Voids the reset tokens of a user, and stops the mails that would bring them.
 pub(super) fn void(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, token) in txn.scan_index::<ResetsByUser>(user, usize::MAX)? {
         txn.delete::<ResetTokens>(&token)?;
     }
-    Ok(())
+    mail::withdraw(txn, user, mail::Kind::Reset)
 }

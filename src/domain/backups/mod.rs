@@ -21,6 +21,7 @@ mod tests;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -116,21 +117,8 @@ impl Backups {
     /// # Errors
     /// That it could not be made; those that are there stay.
     pub fn create(&self, now: UnixSeconds) -> Result<Backup, BackupError> {
-        let inner = &self.0;
-        let _one_at_a_time = inner.busy.lock();
-        let made = inner.noted(now, inner.make());
-        if let Ok(backup) = &made {
-            tracing::info!(
-                path = %backup.path.display(),
-                records = backup.records,
-                bytes = backup.bytes,
-                "a backup was made and proven"
-            );
-        }
-        inner.state.lock().looked = None;
-        // What cannot be seen now is looked at the next time.
-        let _ = inner.look(now);
-        made
+        let _one_at_a_time = self.0.busy.lock();
+        self.0.create(now)
     }
 
     /// Makes the one of the night if its time has come since the newest was made. What was missed,
@@ -142,6 +130,10 @@ impl Backups {
     pub fn tend(&self, now: UnixSeconds) -> Result<usize, BackupError> {
         let inner = &self.0;
         let Settings { at, zone, .. } = inner.shelf.settings;
+        // Whoever is at it now makes the one that is due, or ends this process.
+        let Some(_one_at_a_time) = inner.busy.try_lock() else {
+            return Ok(0);
+        };
         if at.is_some() && inner.waits(now) {
             return Ok(0);
         }
@@ -158,7 +150,7 @@ impl Backups {
         {
             return Ok(0);
         }
-        self.create(now).map(|_| 1)
+        inner.create(now).map(|_| 1)
     }
 
     /// Reads a backup to its end.
@@ -190,7 +182,12 @@ impl Backups {
         adopt: bool,
     ) -> Result<Contents, BackupError> {
         let upload = self.0.shelf.upload();
-        let received = fs::File::create(&upload)
+        let received = fs::File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&upload)
             .and_then(|mut file| io::copy(body, &mut file))
             .map_err(StoreError::from)
             .map_err(BackupError::from);
@@ -225,6 +222,22 @@ impl Inner {
         result
     }
 
+    fn create(&self, now: UnixSeconds) -> Result<Backup, BackupError> {
+        let made = self.noted(now, self.make());
+        if let Ok(backup) = &made {
+            tracing::info!(
+                path = %backup.path.display(),
+                records = backup.records,
+                bytes = backup.bytes,
+                "a backup was made and proven"
+            );
+        }
+        self.state.lock().looked = None;
+        // What cannot be seen now is looked at the next time.
+        let _ = self.look(now);
+        made
+    }
+
     fn make(&self) -> Result<Backup, BackupError> {
         let settings = &self.shelf.settings;
         self.shelf.be_there()?;
@@ -233,7 +246,9 @@ impl Inner {
             .back_up(&settings.directory)
             .map_err(|error| self.shelf.failed(error))?;
         self.state.lock().failures = 0;
-        self.shelf.prune()?;
+        if let Err(error) = self.shelf.prune() {
+            tracing::warn!(%error, "old backups could not be removed");
+        }
         Ok(self.shelf.line(made))
     }
 

@@ -173,14 +173,19 @@ impl Shelf {
             .collect())
     }
 
-    /// The file of a backup by its name.
+    /// The file of a backup by its name, be it sound or not.
     ///
     /// # Errors
     /// [`BackupError::NotFound`].
     pub fn find(&self, name: &str) -> Result<PathBuf, BackupError> {
-        let mut backups = self.list()?.into_iter();
-        let found = backups.find(|backup| backup.name == name);
-        found.map(|backup| backup.path).ok_or(BackupError::NotFound)
+        let path = self.settings.directory.join(name);
+        let bare = path.file_name().is_some_and(|file| file == name);
+        let is_backup = bare && path.extension().is_some_and(|end| end == "snapshot");
+        if is_backup && path.is_file() {
+            Ok(path)
+        } else {
+            Err(BackupError::NotFound)
+        }
     }
 
     /// Brings a backup back where no process has the store open, and puts it into place.

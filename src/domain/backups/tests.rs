@@ -1,7 +1,7 @@
 //! Backups over a store on a disk, with a clock that stands still.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use chrono::NaiveTime;
 use chrono_tz::Tz;
@@ -25,6 +25,8 @@ struct Place {
     clock: Arc<ManualClock>,
     /// Whether what proves a snapshot finds it good.
     sound: Arc<AtomicBool>,
+    /// Machines so far: no two draw the same ids.
+    opened: AtomicU64,
 }
 
 struct Machine {
@@ -38,6 +40,7 @@ impl Place {
             folder: tempfile::tempdir().unwrap(),
             clock: Arc::new(ManualClock::at(NOON)),
             sound: Arc::new(AtomicBool::new(true)),
+            opened: AtomicU64::new(0),
         }
     }
 
@@ -69,8 +72,9 @@ impl Place {
             ..Options::default()
         };
         let store = Store::open(&settings.data, domain::schema(), options).unwrap();
+        let seed = self.opened.fetch_add(1, Ordering::Relaxed);
         Machine {
-            partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(1))).unwrap(),
+            partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(seed))).unwrap(),
             backups: Backups::new(store, settings, Arc::new(examine)),
         }
     }
@@ -301,6 +305,15 @@ fn a_foreign_or_damaged_backup_changes_nothing() {
             matches!(refused, Err(BackupError::Damaged { .. })),
             "{refused:?}"
         );
+    }
+    for name in [
+        "../b/backups/x.snapshot",
+        "..",
+        "",
+        "notes.txt",
+        "none.snapshot",
+    ] {
+        assert_eq!(other.backups.verify(name), Err(BackupError::NotFound));
     }
     let data = place.settings("b").data;
     assert!(!data.join("restored").exists() && !data.join("upload.snapshot").exists());

@@ -3,25 +3,32 @@
 //! A mail is queued by the plan that makes what it tells of, so that both are there or neither. It
 //! is rendered when it is looked at or sent. Without a mail server the queue is a sink.
 
+mod deliver;
 mod model;
+mod outbox;
 mod tables;
 mod templates;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use model::{Draft, Kind, Letter, Status, Summary};
+pub use deliver::withdraw;
+pub use model::{Counts, Draft, Kind, Letter, Status, Summary, Tested};
 pub use templates::TemplateError;
 
+use super::vault::Vault;
 use crate::ports::Entropy;
+use crate::ports::mailer::{Dialogue, Mailer, Parcel, Unsent};
 use crate::store::{All, Durability, Schema, Store, StoreError, Txn};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
+use deliver::Delivery;
+use outbox::Outbox;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
-use templates::{Templates, Values};
+use templates::{Rendered, Templates, Values};
 
-/// How many mails are kept; the oldest go.
+/// How many mails are kept; the oldest go, but for those that still wait for the server.
 pub const MAILS_MAX: u64 = 10_000;
 /// How many mails one plan of the sweep touches.
 const BATCH: usize = 200;
@@ -56,35 +63,58 @@ impl Default for Settings {
     }
 }
 
+/// Why the queue cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum MailError {
+    /// A template cannot be used.
+    #[error("`mail.templates`: {0}")]
+    Template(#[from] TemplateError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// The queue of mails.
 #[derive(Clone)]
-pub struct Mail {
+pub struct Mail(Arc<Inner>);
+
+struct Inner {
     store: Store,
     entropy: Arc<dyn Entropy>,
-    settings: Arc<Settings>,
-    templates: Arc<Templates>,
+    settings: Settings,
+    templates: Templates,
+    vault: Vault,
+    mailer: Option<Arc<dyn Mailer>>,
+    outbox: Arc<Outbox>,
+    delivery: Delivery,
 }
 
 impl Mail {
-    /// The queue of a store.
+    /// The queue of a store. Tokens and PINs are sealed under `key`. Without a mailer mails stay
+    /// where they are.
     ///
     /// # Errors
-    /// What is wrong with a template.
+    /// What is wrong with a template, or that the store failed.
     pub fn open(
         store: Store,
         entropy: Arc<dyn Entropy>,
+        key: &[u8; 32],
         settings: Settings,
-    ) -> Result<Self, TemplateError> {
-        let mut templates = Templates::built_in()?;
-        if let Some(directory) = &settings.templates {
-            templates.read_directory(directory)?;
-        }
-        Ok(Self {
+        mailer: Option<Arc<dyn Mailer>>,
+    ) -> Result<Self, MailError> {
+        let templates = templates(settings.templates.as_deref())?;
+        let outbox = Arc::new(Outbox::default());
+        store.attach::<Mails>(Arc::clone(&outbox) as _)?;
+        Ok(Self(Arc::new(Inner {
             store,
             entropy,
-            settings: Arc::new(settings),
-            templates: Arc::new(templates),
-        })
+            settings,
+            templates,
+            vault: Vault::new(key),
+            mailer,
+            outbox,
+            delivery: Delivery::default(),
+        })))
     }
 
     /// Queues a mail within the plan that makes what it tells of.
@@ -97,28 +127,54 @@ impl Mail {
         draft: Draft,
         now: UnixSeconds,
     ) -> Result<MailId, StoreError> {
+        let status = match self.0.mailer {
+            Some(_) => Status::Queued,
+            None => Status::Sink,
+        };
+        self.insert(txn, draft, now, status, None)
+    }
+
+    fn insert(
+        &self,
+        txn: &mut Txn<'_>,
+        draft: Draft,
+        now: UnixSeconds,
+        status: Status,
+        words: Option<String>,
+    ) -> Result<MailId, StoreError> {
         let newest = txn.scan::<Mails>(&All, 1)?;
         let number = newest.first().map_or(0, |((newest, _), _)| !newest + 1);
-        // The queue is a ring: what falls out at its end makes room for this one.
+        // The table is a ring: what falls out at its end makes room for this one. What is to be sent
+        // is not lost that way; the limits on mails bound it.
         let oldest = number.checked_sub(MAILS_MAX).map(|number| !number);
         if let Some(oldest) = oldest {
-            for (key, _) in txn.scan::<Mails>(&oldest, 1)? {
-                txn.delete::<Mails>(&key)?;
+            for (key, mail) in txn.scan::<Mails>(&oldest, 1)? {
+                if mail.status != Status::Queued {
+                    txn.delete::<Mails>(&key)?;
+                }
             }
         }
-        let key: MailKey = (!number, self.entropy.array());
+        let key: MailKey = (!number, self.0.entropy.array());
+        let id = id_of(&key);
+        let secret = Some(draft.secret).filter(|secret| !secret.is_empty());
         let record = MailRecord {
             kind: draft.kind,
             to: draft.to,
             user: draft.user,
             locale: draft.locale,
-            secret: Some(draft.secret).filter(|secret| !secret.is_empty()),
+            secret: secret.map(|secret| {
+                let entropy = &*self.0.entropy;
+                self.0.vault.seal(id.as_bytes(), secret.as_bytes(), entropy)
+            }),
             good_for: draft.good_for,
             created: now,
-            status: Status::Sink,
+            status,
+            attempts: u32::from(words.is_some()),
+            next: now,
+            words,
         };
         txn.put::<Mails>(&key, &record)?;
-        Ok(id_of(&key))
+        Ok(id)
     }
 
     /// Up to `limit` mails, newest first; a cold read.
@@ -126,7 +182,7 @@ impl Mail {
     /// # Errors
     /// That the store failed.
     pub fn list(&self, limit: usize) -> Result<Vec<Summary>, StoreError> {
-        let mails = self.store.read(|txn| txn.scan::<Mails>(&All, limit))?;
+        let mails = self.0.store.read(|txn| txn.scan::<Mails>(&All, limit))?;
         Ok(mails
             .iter()
             .map(|(key, m)| self.letter(key, m).summary)
@@ -139,7 +195,7 @@ impl Mail {
     /// That the store failed.
     pub fn show(&self, id: &MailId) -> Result<Option<Letter>, StoreError> {
         let key = key_of(id);
-        let mail = self.store.read(|txn| txn.get::<Mails>(&key))?;
+        let mail = self.0.store.read(|txn| txn.get::<Mails>(&key))?;
         Ok(mail.map(|mail| self.letter(&key, &mail)))
     }
 
@@ -148,7 +204,7 @@ impl Mail {
     /// # Errors
     /// That the store failed.
     pub fn about(&self, user: &UserId) -> Result<Vec<Letter>, StoreError> {
-        self.store.read(|txn| {
+        self.0.store.read(|txn| {
             let mut letters = Vec::new();
             for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
                 letters.extend(txn.get::<Mails>(&key)?.map(|mail| self.letter(&key, &mail)));
@@ -166,17 +222,25 @@ impl Mail {
             pin: "1234".to_owned(),
             minutes: "30".to_owned(),
         };
-        let rendered = self
-            .templates
-            .render(kind, &self.languages(locale), &values);
+        let rendered = self.render(kind, locale, &values);
         (rendered.subject, rendered.text, rendered.html)
     }
 
-    /// Queues a test message.
+    /// Sends a test message, blocking; without a mail server it goes to the sink.
+    ///
+    /// Decision: it goes past the queue, once: an operator waits for what the server says.
     ///
     /// # Errors
     /// That the store failed.
-    pub fn test(&self, to: Email, now: UnixSeconds) -> Result<MailId, StoreError> {
+    pub fn test(&self, to: Email, now: UnixSeconds) -> Result<Tested, StoreError> {
+        let mut dialogue = Dialogue::new();
+        let (status, words) = match &self.0.mailer {
+            None => (Status::Sink, None),
+            Some(mailer) => match self.send_test(&**mailer, &to, now, &mut dialogue) {
+                Ok(words) => (Status::Sent, Some(words)),
+                Err(words) => (Status::Failed, Some(words)),
+            },
+        };
         let this = self.clone();
         let draft = Draft {
             kind: Kind::Test,
@@ -186,11 +250,44 @@ impl Mail {
             secret: String::new(),
             good_for: 0,
         };
-        self.store
-            .write(Durability::Durable, move |txn| {
-                this.enqueue(txn, draft, now)
-            })
-            .wait()
+        let plan = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, words);
+        let id = self.0.store.write(Durability::Durable, plan).wait()?;
+        Ok(Tested {
+            id,
+            status,
+            dialogue,
+        })
+    }
+
+    fn send_test(
+        &self,
+        mailer: &dyn Mailer,
+        to: &Email,
+        now: UnixSeconds,
+        dialogue: &mut Dialogue,
+    ) -> Result<String, String> {
+        let values = Values {
+            email: to.to_string(),
+            ..Values::default()
+        };
+        let rendered = self.render(Kind::Test, None, &values);
+        let parcel = Parcel {
+            id: MailId::from_bytes(self.0.entropy.array()),
+            to: to.clone(),
+            date: now,
+            subject: rendered.subject,
+            text: rendered.text,
+            html: rendered.html,
+        };
+        let mut line = mailer.connect(dialogue).map_err(|trouble| trouble.words)?;
+        let words = line
+            .send(&parcel, dialogue)
+            .map_err(|unsent| match unsent {
+                Unsent::Trouble(trouble) => trouble.words,
+                Unsent::Later(words) | Unsent::Refused(words) => words,
+            })?;
+        line.close();
+        Ok(words)
     }
 
     /// Takes the secrets out of mails that have had them long enough, and deletes old mails;
@@ -202,6 +299,7 @@ impl Mail {
         let mut touched = 0;
         loop {
             let batch = self
+                .0
                 .store
                 .write(Durability::Logged, move |txn| sweep_batch(txn, now))
                 .wait()?;
@@ -212,34 +310,43 @@ impl Mail {
         }
     }
 
-    fn languages<'a>(&'a self, locale: Option<&'a Locale>) -> Vec<&'a str> {
-        locale
-            .map(Locale::as_str)
-            .into_iter()
-            .chain([self.settings.language.as_str()])
-            .collect()
+    /// A mail's words, in the language that was asked for, else in the configured one.
+    fn render(&self, kind: Kind, locale: Option<&Locale>, values: &Values) -> Rendered {
+        let asked = locale.map(Locale::as_str);
+        let languages = asked.into_iter().chain([self.0.settings.language.as_str()]);
+        let languages: Vec<&str> = languages.collect();
+        self.0.templates.render(kind, &languages, values)
     }
 
     fn link(&self, token: &str, locale: Option<&Locale>) -> String {
-        let locale = locale.map_or(self.settings.language.as_str(), Locale::as_str);
-        self.settings
+        let settings = &self.0.settings;
+        let locale = locale.map_or(settings.language.as_str(), Locale::as_str);
+        settings
             .reset_url
             .replace("{locale}", locale)
             .replace("{token}", token)
     }
 
+    /// The token or PIN of a mail, while it is kept.
+    fn secret(&self, key: &MailKey, mail: &MailRecord) -> Option<String> {
+        let sealed = mail.secret.as_ref()?;
+        let opened = self.0.vault.open(id_of(key).as_bytes(), sealed)?;
+        String::from_utf8(opened).ok()
+    }
+
     fn letter(&self, key: &MailKey, mail: &MailRecord) -> Letter {
         let locale = mail.locale.as_ref();
-        let secret = mail.secret.as_deref();
+        let secret = self.secret(key, mail);
         let values = Values {
             email: mail.to.to_string(),
-            link: secret.map_or(REMOVED.to_owned(), |token| self.link(token, locale)),
-            pin: secret.unwrap_or(REMOVED).to_owned(),
+            link: secret
+                .as_deref()
+                .map_or(REMOVED.to_owned(), |token| self.link(token, locale)),
+            pin: secret.unwrap_or_else(|| REMOVED.to_owned()),
             minutes: (mail.good_for / 60).to_string(),
         };
-        let rendered = self
-            .templates
-            .render(mail.kind, &self.languages(locale), &values);
+        let rendered = self.render(mail.kind, locale, &values);
+        let waits = mail.status == Status::Queued;
         Letter {
             summary: Summary {
                 id: id_of(key),
@@ -248,11 +355,35 @@ impl Mail {
                 kind: mail.kind,
                 status: mail.status,
                 created: mail.created,
+                attempts: mail.attempts,
+                next: Some(mail.next).filter(|_| waits),
+                words: mail.words.clone(),
             },
             text: rendered.text,
             html: rendered.html,
         }
     }
+}
+
+/// The templates that are built in, with those of a directory in their place.
+///
+/// # Errors
+/// What is wrong with one.
+fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
+    let mut templates = Templates::built_in()?;
+    if let Some(directory) = directory {
+        templates.read_directory(directory)?;
+    }
+    Ok(templates)
+}
+
+/// Whether the templates of a directory can be used.
+///
+/// # Errors
+/// What is wrong with one. Decision: the service does not start then: half of the mails in the
+/// operator's words and half in ours is what nobody wants, and nobody would notice.
+pub fn check_templates(directory: &Path) -> Result<(), TemplateError> {
+    templates(Some(directory)).map(|_| ())
 }
 
 /// Deletes what is held of a user, within the plan that erases the account.

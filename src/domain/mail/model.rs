@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ports::mailer::Dialogue;
 use crate::types::time::{DAY, HOUR};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
@@ -41,8 +42,8 @@ impl Kind {
 
     /// For how many seconds the secret of a mail is kept.
     ///
-    /// Decision: a mail keeps its token or PIN apart from its words, and loses it after a day, a
-    /// PIN after a week: long enough to be read in the sink. The token itself is void sooner.
+    /// Decision: a mail keeps its token or PIN apart from its words, sealed, and loses it once it is
+    /// sent; in the sink after a day, a PIN after a week. The token itself is void sooner.
     pub(super) const fn secret_kept(self) -> i64 {
         match self {
             Self::Reset | Self::PasswordChanged | Self::Test => 24 * HOUR,
@@ -56,6 +57,14 @@ impl Kind {
 pub enum Status {
     /// Kept to be looked at: no mail server is configured.
     Sink,
+    /// It waits for the mail server.
+    Queued,
+    /// The mail server has taken it.
+    Sent,
+    /// The mail server has refused it for good.
+    Failed,
+    /// Its time ran out before the server took it, or what it brings became void.
+    Expired,
 }
 
 impl Status {
@@ -64,6 +73,10 @@ impl Status {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sink => "sink",
+            Self::Queued => "queued",
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Expired => "expired",
         }
     }
 }
@@ -100,6 +113,12 @@ pub struct Summary {
     pub status: Status,
     /// When it was queued.
     pub created: UnixSeconds,
+    /// How often it was tried to be sent.
+    pub attempts: u32,
+    /// When it is tried next, if it waits.
+    pub next: Option<UnixSeconds>,
+    /// What came of the last attempt, in the server's words.
+    pub words: Option<String>,
 }
 
 /// A mail, rendered. It carries its secret, so it has no `Debug`.
@@ -111,4 +130,31 @@ pub struct Letter {
     pub text: String,
     /// The HTML part.
     pub html: String,
+}
+
+/// What came of a test message.
+pub struct Tested {
+    /// Its id.
+    pub id: MailId,
+    /// Where it is.
+    pub status: Status,
+    /// What was said between us and the server.
+    pub dialogue: Dialogue,
+}
+
+/// Figures of the queue, since the start where they are counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Mails that wait for the server.
+    pub queued: usize,
+    /// When the oldest of them was queued.
+    pub oldest: Option<UnixSeconds>,
+    /// Mails that the server took.
+    pub sent: u64,
+    /// Attempts that are repeated.
+    pub retried: u64,
+    /// Mails that the server refused.
+    pub failed: u64,
+    /// Mails whose time ran out.
+    pub expired: u64,
 }

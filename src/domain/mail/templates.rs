@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 
 use super::model::Kind;
+use crate::types::html::escape;
 
 /// The largest template file, in bytes.
 const FILE_MAX: u64 = 256 * 1024;
@@ -47,6 +48,7 @@ enum Name {
 }
 
 /// The values of one mail.
+#[derive(Default)]
 pub(super) struct Values {
     pub(super) email: String,
     pub(super) link: String,
@@ -133,7 +135,11 @@ impl Templates {
             let Some(language) = path.file_name().and_then(|name| name.to_str()) else {
                 continue;
             };
-            for kind in Kind::ALL.into_iter().filter(|_| path.is_dir()) {
+            if !path.is_dir() {
+                continue;
+            }
+            check_names(&path, language)?;
+            for kind in Kind::ALL {
                 let text = read(&path.join(kind.as_str()).with_extension("txt"))?;
                 let html = read(&path.join(kind.as_str()).with_extension("html"))?;
                 if text.is_none() && html.is_none() {
@@ -196,16 +202,60 @@ impl Templates {
             .or_default()
     }
 
-    /// A language of its own needs both parts; one that is built in may replace one.
+    /// A language of its own needs both parts; one that is built in may replace one. Each part must
+    /// bring what the mail is sent for.
     fn check_whole(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
         let template = self.0.get(&(language.to_owned(), kind.as_str()));
         let missing = match template {
             Some(template) if template.text.0.is_empty() => "txt",
             Some(template) if template.html.0.is_empty() => "html",
-            _ => return Ok(()),
+            _ => "",
         };
-        Err(wrong(language, kind, missing, "is missing".to_owned()))
+        if !missing.is_empty() {
+            return Err(wrong(language, kind, missing, "is missing".to_owned()));
+        }
+        let (needed, value) = match kind {
+            Kind::Reset => (Name::Link, "{link}"),
+            Kind::Pin => (Name::Pin, "{pin}"),
+            Kind::PasswordChanged | Kind::Test => return Ok(()),
+        };
+        let parts = template.map(|template| [("txt", &template.text), ("html", &template.html)]);
+        let useless = |(_, part): &(&str, &Part)| !part.names(needed);
+        match parts.into_iter().flatten().find(useless) {
+            Some((extension, _)) => {
+                let what = format!("has no `{value}`, or the mail would be of no use");
+                Err(wrong(language, kind, extension, what))
+            }
+            None => Ok(()),
+        }
     }
+}
+
+/// A template under a name that no kind has would never be used.
+fn check_names(directory: &Path, language: &str) -> Result<(), TemplateError> {
+    let unreadable = |source| TemplateError::Unreadable {
+        file: directory.display().to_string(),
+        source,
+    };
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let part =
+            |of: Option<&std::ffi::OsStr>| of.and_then(|text| text.to_str().map(str::to_owned));
+        let (Some(stem), Some(extension)) = (part(path.file_stem()), part(path.extension())) else {
+            continue;
+        };
+        if matches!(extension.as_str(), "txt" | "html") && Kind::parse(&stem).is_none() {
+            let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+            return Err(TemplateError::Wrong {
+                file: format!("{language}/{stem}.{extension}"),
+                what: format!(
+                    "there is no such kind of mail; there are {}",
+                    kinds.join(", ")
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn wrong(language: &str, kind: Kind, extension: &str, what: String) -> TemplateError {
@@ -262,6 +312,11 @@ impl Part {
         Ok(Self(pieces))
     }
 
+    fn names(&self, wanted: Name) -> bool {
+        let is_wanted = |piece: &Piece| matches!(piece, Piece::Value(name) if *name == wanted);
+        self.0.iter().any(is_wanted)
+    }
+
     fn render(&self, values: &Values, html: bool) -> String {
         let mut out = String::new();
         for piece in &self.0 {
@@ -272,19 +327,6 @@ impl Part {
             }
         }
         out
-    }
-}
-
-fn escape(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
     }
 }
 
@@ -353,6 +395,20 @@ mod tests {
         let mut templates = Templates::built_in().unwrap();
         let error = templates.read_directory(directory.path()).unwrap_err();
         assert_eq!(error.to_string(), "fi/pin.html: is missing");
+        fs::write(fi.join("pin.html"), "<style>p{color:red}</style>").unwrap();
+        let error = templates.read_directory(directory.path()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "fi/pin.html: has no `{pin}`, or the mail would be of no use"
+        );
+        fs::write(fi.join("rest.txt"), "Subject: a\n\nb").unwrap();
+        let error = templates.read_directory(directory.path()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("fi/rest.txt: there is no such kind")
+        );
+        fs::remove_file(fi.join("rest.txt")).unwrap();
         fs::write(fi.join("pin.html"), "<style>p{color:red}</style>{pin}").unwrap();
         templates.read_directory(directory.path()).unwrap();
         let mail = templates.render(Kind::Pin, &["fi"], &values());

@@ -1,5 +1,7 @@
 //! The rules of the queue, and the bytes of its record.
 
+mod delivery;
+
 use super::*;
 use crate::ports::entropy::SeededEntropy;
 use crate::types::time::{DAY, HOUR};
@@ -12,7 +14,8 @@ fn mail() -> (Store, Mail) {
         reset_url: "https://tv.example/{locale}/reset?token={token}".to_owned(),
         ..Settings::default()
     };
-    let mail = Mail::open(store.clone(), Arc::new(SeededEntropy::new(1)), settings).unwrap();
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let mail = Mail::open(store.clone(), entropy, &[1; 32], settings, None).unwrap();
     (store, mail)
 }
 
@@ -147,22 +150,50 @@ fn what_is_about_a_user_can_be_told_and_erased() {
 }
 
 #[test]
-fn the_record_is_golden() {
+fn the_record_is_golden_and_the_older_one_is_read() {
+    let vault = Vault::new(&[1; 32]);
     let record = MailRecord {
         kind: Kind::Pin,
         to: Email::parse("a@b.c").unwrap(),
         user: Some(UserId::from_bytes([7; 16])),
         locale: Locale::parse("sv").ok(),
-        secret: Some("1".to_owned()),
+        secret: Some(vault.seal(b"place", b"1", &SeededEntropy::new(1))),
         good_for: 1,
         created: UnixSeconds(1),
-        status: Status::Sink,
+        status: Status::Queued,
+        attempts: 2,
+        next: UnixSeconds(3),
+        words: Some("4".to_owned()),
     };
-    let expected = format!(
-        "01 02 05 6140622e63 01 {} 01 02 7376 01 01 31 02 02 00",
+    let written = crate::store::golden(&record);
+    let begins = format!(
+        "02 02 05 6140622e63 01 {} 01 02 7376 01 1d",
         "07".repeat(16)
     );
-    assert_eq!(crate::store::golden(&record), expected.replace(' ', ""));
+    assert!(written.starts_with(&begins.replace(' ', "")), "{written}");
+    assert!(
+        written.ends_with("02020102060101 34".replace(' ', "").as_str()),
+        "{written}"
+    );
+    assert!(!written.contains("61622e63013100"));
+
+    let old = format!(
+        "02 05 6140622e63 01 {} 01 02 7376 01 01 31 02 02 00",
+        "07".repeat(16)
+    );
+    let old = data_encoding::HEXLOWER
+        .decode(old.replace(' ', "").as_bytes())
+        .unwrap();
+    let upgraded = <MailRecord as crate::store::Record>::upgrade(1, &old).unwrap();
+    let expected = MailRecord {
+        secret: None,
+        status: Status::Sink,
+        attempts: 0,
+        next: UnixSeconds(1),
+        words: None,
+        ..record
+    };
+    assert!(upgraded == expected);
     let key = (!5, [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(key_of(&id_of(&key)), key);
 }

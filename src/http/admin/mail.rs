@@ -1,14 +1,13 @@
 //! Handlers of mail.
 
 use crate::app::App;
-use crate::domain::mail::Status;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::system::{MailRequest, PreviewMailRequest, TestMailRequest};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
-use crate::http::run::cold;
-use crate::http::wire::mail::{MailLine, MailReply, PreviewReply, TestReply};
+use crate::http::run::{bulk, cold};
+use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
 
 /// How many mails the list has at the most, the newest.
 const LISTED: usize = 1_000;
@@ -20,7 +19,7 @@ const LISTED: usize = 1_000;
 pub async fn mails(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let mail = app.mail.clone();
     let mails = cold(app, move || mail.list(LISTED)).await?;
-    let lines: Vec<_> = mails.iter().map(MailLine::from).collect();
+    let lines: Vec<_> = mails.iter().map(MailEntry::from).collect();
     Reply::json(&lines)
 }
 
@@ -59,7 +58,7 @@ pub fn preview(
     })
 }
 
-/// POST a test message.
+/// POST a test message. A mail server may take its time for each of its answers, so this is long work.
 ///
 /// # Errors
 /// That the store failed.
@@ -70,9 +69,6 @@ pub async fn test(
     request: TestMailRequest,
 ) -> Result<Reply, ApiError> {
     let (mail, now) = (app.mail.clone(), cx.now);
-    let id = cold(app, move || mail.test(request.to, now)).await?;
-    Reply::json(&TestReply {
-        id: id.to_string(),
-        status: Status::Sink.as_str(),
-    })
+    let tested = bulk(app, move || mail.test(request.to, now)).await?;
+    Reply::json(&TestReply::from(tested))
 }

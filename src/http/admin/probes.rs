@@ -21,9 +21,10 @@ pub fn livez(_app: &App) -> Result<Reply, ApiError> {
 struct ReadyBody {
     ready: bool,
     reasons: BTreeMap<&'static str, String>,
+    warnings: BTreeMap<&'static str, String>,
 }
 
-/// Ready: every part of the service is; otherwise 503 with the reasons.
+/// Ready: every part of the service is; otherwise 503 with the reasons. Warnings change nothing.
 ///
 /// # Errors
 /// `INTERNAL`.
@@ -39,7 +40,12 @@ pub fn readyz(app: &App) -> Result<Reply, ApiError> {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    Reply::json_with(status, &ReadyBody { ready, reasons })
+    let body = ReadyBody {
+        ready,
+        reasons,
+        warnings: app.readiness.warnings(),
+    };
+    Reply::json_with(status, &body)
 }
 
 /// The metrics, in Prometheus' text form.

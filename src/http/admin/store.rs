@@ -1,9 +1,12 @@
 //! Handlers of the store.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use crate::app::App;
-use crate::domain::upkeep::{Health, TableHealth, TruthHealth, Upkeep, UpkeepError};
+use crate::domain::StoreError;
+use crate::domain::upkeep::{Health, TableHealth, TruthHealth, Upkeep};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::error::ApiError;
@@ -83,14 +86,10 @@ impl From<Health> for HealthBody {
 
 async fn answer(
     app: &App,
-    work: impl FnOnce(&Upkeep) -> Result<Health, UpkeepError> + Send + 'static,
+    work: impl FnOnce(&Upkeep) -> Result<Health, StoreError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
-    let health = app
-        .bulk
-        .run(move |()| work(&upkeep))?
-        .await?
-        .map_err(ApiError::internal)?;
+    let health = app.bulk.run(move |()| work(&upkeep))?.await??;
     Reply::json(&HealthBody::from(health))
 }
 
@@ -105,7 +104,38 @@ pub async fn verify(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Rep
 /// POST rebuild: makes the indexes again, and tells what was wrong.
 ///
 /// # Errors
-/// `OVERLOADED`, `INTERNAL`.
+/// `STORE_UNAVAILABLE`, `OVERLOADED`, `INTERNAL`.
 pub async fn rebuild(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     answer(app, Upkeep::rebuild).await
+}
+
+#[derive(Serialize)]
+struct BaseBody {
+    path: PathBuf,
+}
+
+/// POST base: makes a new base, and says where on this machine it lies.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` without space, `OVERLOADED`, `INTERNAL`.
+pub async fn base(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let upkeep = app.upkeep.clone();
+    let path = app.bulk.run(move |()| upkeep.base_file())?.await??;
+    Reply::json(&BaseBody { path })
+}
+
+#[derive(Serialize)]
+struct CompactedBody {
+    before: u64,
+    after: u64,
+}
+
+/// POST compact: makes the engine anew; the answer says what it took before and takes now, in bytes.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` without space, `OVERLOADED`, `INTERNAL`.
+pub async fn compact(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let upkeep = app.upkeep.clone();
+    let (before, after) = app.bulk.run(move |()| upkeep.compact())?.await??;
+    Reply::json(&CompactedBody { before, after })
 }

@@ -114,7 +114,7 @@ pub async fn reset(
     let ResetRequest { password, token } = request;
     app.accounts.may_reset(from, now)?;
     hashing(app, move |accounts, memory| {
-        accounts.complete_reset(partner, token, &password, from, now, memory)
+        accounts.complete_reset(Some(partner), token, &password, from, now, memory)
     })
     .await?;
     Ok(Reply::empty_object())

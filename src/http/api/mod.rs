@@ -8,6 +8,7 @@ pub mod login;
 pub mod offers;
 pub mod origin;
 pub mod playback;
+pub mod reset_page;
 pub mod schedule;
 pub mod sessions;
 pub mod telemetry;

@@ -6,6 +6,7 @@ pub mod login;
 pub mod origin;
 pub mod play;
 pub mod playback;
+pub mod reset_page;
 pub mod schedule;
 pub mod telemetry;
 pub mod users;
@@ -122,7 +123,7 @@ impl Endpoint {
     /// What is wrong with which parameter.
     pub fn parse(proof: Proof, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         match proof {
-            Proof::Open(to) => OpenEndpoint::parse(to, input).map(Self::Open),
+            Proof::Open(to) => OpenEndpoint::parse(to, input, payload).map(Self::Open),
             Proof::Partner(auth, to) => PartnerEndpoint::parse(to, input, payload)
                 .map(|endpoint| Self::Partner(auth, endpoint)),
             Proof::User(auth, to) => UserEndpoint::parse(to, &auth, input, payload)

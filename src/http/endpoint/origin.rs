@@ -1,6 +1,8 @@
-//! Requests without a token: files of the origin, and the operations listener's probes.
+//! Requests without a token: files of the origin, the page of resets, and the operations listener's
+//! probes.
 
-use super::Input;
+use super::reset_page::{ResetFormRequest, ResetPageRequest};
+use super::{Input, Payload};
 use crate::http::error::ApiError;
 use crate::http::routes::OpenRoute;
 
@@ -17,6 +19,8 @@ pub struct OriginRequest {
 #[expect(missing_docs, reason = "each holds the request of its name")]
 pub enum OpenEndpoint {
     Origin(OriginRequest),
+    ResetPage(ResetPageRequest),
+    ResetForm(ResetFormRequest),
     Livez,
     Readyz,
     Metrics,
@@ -27,12 +31,14 @@ impl OpenEndpoint {
     ///
     /// # Errors
     /// What is wrong with which parameter.
-    pub fn parse(route: OpenRoute, input: &Input<'_>) -> Result<Self, ApiError> {
+    pub fn parse(route: OpenRoute, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(match route {
             OpenRoute::Origin => Self::Origin(OriginRequest {
                 token: input.text("token")?.into_owned(),
                 path: input.text("path")?.into_owned(),
             }),
+            OpenRoute::ResetPage => Self::ResetPage(ResetPageRequest::parse(input)?),
+            OpenRoute::ResetForm => Self::ResetForm(ResetFormRequest::parse(payload)?),
             OpenRoute::Livez => Self::Livez,
             OpenRoute::Readyz => Self::Readyz,
             OpenRoute::Metrics => Self::Metrics,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::mail::{Letter, Summary};
+use crate::domain::mail::{Letter, Summary, Tested};
 
 /// A line of the list.
 #[derive(Serialize)]
@@ -35,12 +35,41 @@ impl From<&Summary> for MailLine {
     }
 }
 
+/// A line of the operators' list: with how far it is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MailEntry {
+    /// What everybody may know.
+    #[serde(flatten)]
+    pub line: MailLine,
+    /// How often it was tried to be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// When it is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<i64>,
+    /// What the mail server said, or why it could not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+}
+
+impl From<&Summary> for MailEntry {
+    fn from(mail: &Summary) -> Self {
+        Self {
+            line: mail.into(),
+            attempts: Some(mail.attempts).filter(|attempts| *attempts > 0),
+            next_attempt: mail.next.map(|next| next.0),
+            server: mail.words.clone(),
+        }
+    }
+}
+
 /// A mail with its words.
 #[derive(Serialize)]
 pub struct MailReply {
     /// The line of the list.
     #[serde(flatten)]
-    pub line: MailLine,
+    pub entry: MailEntry,
     /// The text part.
     pub text: String,
     /// The HTML part.
@@ -50,7 +79,7 @@ pub struct MailReply {
 impl From<Letter> for MailReply {
     fn from(letter: Letter) -> Self {
         Self {
-            line: (&letter.summary).into(),
+            entry: (&letter.summary).into(),
             text: letter.text,
             html: letter.html,
         }
@@ -75,4 +104,17 @@ pub struct TestReply {
     pub id: String,
     /// Where it is.
     pub status: &'static str,
+    /// What was said between us and the mail server, a line each; absent without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dialogue: Vec<String>,
+}
+
+impl From<Tested> for TestReply {
+    fn from(tested: Tested) -> Self {
+        Self {
+            id: tested.id.to_string(),
+            status: tested.status.as_str(),
+            dialogue: tested.dialogue,
+        }
+    }
 }

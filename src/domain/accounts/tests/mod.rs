@@ -48,7 +48,9 @@ fn fixture_with(settings: Settings) -> Fixture {
     let mail = Mail::open(
         store.clone(),
         Arc::clone(&entropy),
+        &[1; 32],
         mail::Settings::default(),
+        None,
     )
     .unwrap();
     let accounts =

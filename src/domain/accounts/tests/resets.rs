@@ -20,7 +20,7 @@ impl Fixture {
         let token = TokenHash::of_presented(TokenKind::Reset, token)
             .ok_or(AccountsError::ResetTokenInvalid)?;
         self.accounts
-            .complete_reset(partner(1), token, &new, HERE, now, &mut memory())
+            .complete_reset(Some(partner(1)), token, &new, HERE, now, &mut memory())
     }
 }
 
@@ -79,9 +79,14 @@ fn only_the_newest_token_of_the_right_partner_in_time_is_taken() {
     let newer = f.token();
     assert_eq!(f.complete(&older, NEW, NOW), INVALID);
     let hash = TokenHash::of_presented(TokenKind::Reset, &newer).unwrap();
-    let elsewhere =
-        f.accounts
-            .complete_reset(partner(2), hash, &password(NEW), HERE, NOW, &mut memory());
+    let elsewhere = f.accounts.complete_reset(
+        Some(partner(2)),
+        hash,
+        &password(NEW),
+        HERE,
+        NOW,
+        &mut memory(),
+    );
     assert_eq!(elsewhere, INVALID);
     assert_eq!(f.complete(&newer, NEW, NOW + 1_800), INVALID);
     for text in [

@@ -1,0 +1,345 @@
+//! How mails get to a server that takes them, refuses them, or is not there.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::ports::mailer::{MailLine, Trouble};
+
+type Answer = Result<&'static str, Unsent>;
+
+/// A server that answers what it is told to, and `250` when it was told nothing.
+#[derive(Clone, Default)]
+struct Server {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    down: Arc<Mutex<Option<Trouble>>>,
+    /// Id, address and text of what it has taken.
+    taken: Arc<Mutex<Vec<(MailId, String, String)>>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Mailer for Server {
+    fn connect(&self, _: &mut Dialogue) -> Result<Box<dyn MailLine>, Trouble> {
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        match &*self.down.lock() {
+            Some(trouble) => Err(trouble.clone()),
+            None => Ok(Box::new(self.clone())),
+        }
+    }
+}
+
+impl MailLine for Server {
+    fn send(&mut self, parcel: &Parcel, _: &mut Dialogue) -> Result<String, Unsent> {
+        let words = self.answers.lock().pop_front().unwrap_or(Ok("250 ok"))?;
+        let to = parcel.to.to_string();
+        self.taken.lock().push((parcel.id, to, parcel.text.clone()));
+        Ok(words.to_owned())
+    }
+
+    fn close(self: Box<Self>) {}
+}
+
+struct Fixture {
+    store: Store,
+    mail: Mail,
+    server: Server,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::over(Store::in_memory(schema(Schema::default())))
+    }
+
+    fn over(store: Store) -> Self {
+        let server = Server::default();
+        let mail = Mail::open(
+            store.clone(),
+            Arc::new(SeededEntropy::new(1)),
+            &[1; 32],
+            Settings::default(),
+            Some(Arc::new(server.clone())),
+        );
+        Self {
+            mail: mail.unwrap(),
+            store,
+            server,
+        }
+    }
+
+    fn queue(&self, kind: Kind, to: &str, secret: &str) -> MailId {
+        let draft = Draft {
+            good_for: if kind == Kind::Reset { 1_800 } else { 0 },
+            ..draft(kind, to, secret)
+        };
+        queue(&self.store, &self.mail, draft, NOW)
+    }
+
+    fn status(&self, id: &MailId) -> (Status, u32, Option<String>) {
+        let summary = self.mail.show(id).unwrap().unwrap().summary;
+        (summary.status, summary.attempts, summary.words)
+    }
+
+    fn taken(&self) -> usize {
+        self.server.taken.lock().len()
+    }
+}
+
+fn later(words: &str) -> Answer {
+    Err(Unsent::Later(words.to_owned()))
+}
+
+fn trouble(lasting: bool) -> Trouble {
+    Trouble {
+        words: "no".to_owned(),
+        lasting,
+    }
+}
+
+#[test]
+fn a_mail_is_sent_once_and_forgets_what_it_brought() {
+    let f = Fixture::new();
+    let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
+    assert_eq!(f.status(&id), (Status::Queued, 0, None));
+    assert!(f.mail.show(&id).unwrap().unwrap().text.contains("pgr_x"));
+    assert_eq!(f.mail.deliver(NOW), Ok(1));
+    assert_eq!(f.mail.deliver(NOW), Ok(0));
+    let (name, to, text) = f.server.taken.lock().remove(0);
+    assert_eq!((name, to.as_str()), (id, "a@b.example"));
+    assert!(text.contains("token=pgr_x"));
+    assert_eq!(f.status(&id), (Status::Sent, 1, Some("250 ok".to_owned())));
+    assert!(!f.mail.show(&id).unwrap().unwrap().text.contains("pgr_x"));
+    assert_eq!(f.taken(), 0);
+    assert_eq!((f.mail.counts().queued, f.mail.counts().sent), (0, 1));
+}
+
+#[test]
+fn many_go_over_one_connection_in_their_order() {
+    let f = Fixture::new();
+    for n in 0..45 {
+        f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
+    }
+    let rung = Arc::new(AtomicUsize::new(0));
+    let rings = Arc::clone(&rung);
+    f.mail.on_new(move || {
+        rings.fetch_add(1, Ordering::SeqCst);
+    });
+    let runs: Vec<_> = (0..4).map(|_| f.mail.deliver(NOW).unwrap()).collect();
+    assert_eq!(runs, [20, 20, 5, 0]);
+    // What was left over did not have to wait.
+    assert_eq!(rung.load(Ordering::SeqCst), 2);
+    assert_eq!(f.server.connections.load(Ordering::SeqCst), 3);
+    let order: Vec<_> = f
+        .server
+        .taken
+        .lock()
+        .iter()
+        .map(|(_, to, _)| to.clone())
+        .collect();
+    let expected: Vec<_> = (0..45).map(|n| format!("a{n}@b.example")).collect();
+    assert_eq!(order, expected);
+    f.queue(Kind::PasswordChanged, "a@b.example", "");
+    assert_eq!(rung.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_mail_that_is_put_off_holds_up_no_other() {
+    let f = Fixture::new();
+    let grey = f.queue(Kind::Pin, "grey@b.example", "4711");
+    let other = f.queue(Kind::Pin, "other@b.example", "4711");
+    f.server
+        .answers
+        .lock()
+        .push_back(later("451 4.7.1 come back"));
+    assert_eq!(f.mail.deliver(NOW), Ok(2));
+    let words = Some("451 4.7.1 come back".to_owned());
+    assert_eq!(f.status(&grey), (Status::Queued, 1, words));
+    assert_eq!(f.status(&other).0, Status::Sent);
+    assert_eq!(f.mail.deliver(NOW + 22), Ok(0));
+    assert_eq!(f.mail.deliver(NOW + 38), Ok(1));
+    assert_eq!(f.status(&grey).0, Status::Sent);
+    assert_eq!(f.mail.counts().retried, 1);
+}
+
+#[test]
+fn a_server_that_takes_some_mails_a_connection_is_not_in_trouble() {
+    let f = Fixture::new();
+    for n in 0..3 {
+        f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
+    }
+    let enough = Err(Unsent::Trouble(trouble(false)));
+    f.server.answers.lock().extend([Ok("250 ok"), enough]);
+    assert_eq!(f.mail.deliver(NOW), Ok(3));
+    assert_eq!((f.taken(), f.mail.trouble()), (3, None));
+    assert_eq!(f.server.connections.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_refusal_ends_a_mail_and_shows_no_secret() {
+    let f = Fixture::new();
+    let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
+    let refusal = Unsent::Refused("550 no such user, and token=pgr_x is spam".to_owned());
+    f.server.answers.lock().push_back(Err(refusal));
+    f.mail.deliver(NOW).unwrap();
+    let words = "550 no such user, and token=(removed) is spam".to_owned();
+    assert_eq!(f.status(&id), (Status::Failed, 1, Some(words)));
+    assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
+    assert_eq!((f.taken(), f.mail.counts().failed), (0, 1));
+    assert_eq!(f.mail.trouble(), None);
+}
+
+#[test]
+fn a_server_that_is_down_loses_nothing_and_is_left_alone_for_longer_each_time() {
+    let f = Fixture::new();
+    let ids: Vec<_> = (0..3)
+        .map(|n| f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), ""))
+        .collect();
+    *f.server.down.lock() = Some(trouble(false));
+    let asked = |until: i64| {
+        (0..until).for_each(|second| {
+            f.mail.deliver(NOW + second).unwrap();
+        });
+        f.server.connections.load(Ordering::SeqCst)
+    };
+    let in_a_minute = asked(60);
+    assert!((3..=6).contains(&in_a_minute), "{in_a_minute}");
+    assert_eq!(f.mail.trouble().as_deref(), Some("no"));
+    let counts = f.mail.counts();
+    assert_eq!((counts.queued, counts.oldest), (3, Some(NOW)));
+    *f.server.down.lock() = None;
+    f.mail.deliver(NOW + 60 + 375).unwrap();
+    assert!(ids.iter().all(|id| f.status(id).0 == Status::Sent));
+    assert_eq!((f.taken(), f.mail.trouble()), (3, None));
+}
+
+#[test]
+fn a_wrong_password_is_not_tried_every_few_seconds() {
+    let f = Fixture::new();
+    f.queue(Kind::PasswordChanged, "a@b.example", "");
+    *f.server.down.lock() = Some(trouble(true));
+    f.mail.deliver(NOW).unwrap();
+    f.mail.deliver(NOW + 224).unwrap();
+    assert_eq!(f.server.connections.load(Ordering::SeqCst), 1);
+    f.mail.deliver(NOW + 375).unwrap();
+    assert_eq!(f.server.connections.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn mails_end_when_what_they_bring_is_no_longer_good() {
+    let f = Fixture::new();
+    let reset = f.queue(Kind::Reset, "a@b.example", "pgr_x");
+    let pin = f.queue(Kind::Pin, "a@b.example", "4711");
+    *f.server.down.lock() = Some(trouble(false));
+    f.mail.deliver(NOW + 1_799).unwrap();
+    assert_eq!(f.status(&reset).0, Status::Queued);
+    f.mail.deliver(NOW + 1_800).unwrap();
+    assert_eq!(
+        (f.status(&reset).0, f.status(&pin).0),
+        (Status::Expired, Status::Queued)
+    );
+    // The words of the last attempt stay.
+    assert_eq!(f.status(&reset).2.as_deref(), Some("no"));
+    f.mail.deliver(NOW + DAY).unwrap();
+    assert_eq!(f.status(&pin).0, Status::Expired);
+    assert!(!f.mail.show(&pin).unwrap().unwrap().text.contains("4711"));
+    assert_eq!((f.taken(), f.mail.counts().expired), (0, 2));
+}
+
+#[test]
+fn what_is_void_is_not_sent() {
+    let f = Fixture::new();
+    let reset = f.queue(Kind::Reset, "a@b.example", "pgr_x");
+    let pin = f.queue(Kind::Pin, "a@b.example", "4711");
+    let user = UserId::from_bytes([7; 16]);
+    let plan = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Reset);
+    f.store.write(Durability::Durable, plan).wait().unwrap();
+    f.mail.deliver(NOW).unwrap();
+    assert_eq!(
+        (f.status(&reset).0, f.status(&pin).0),
+        (Status::Expired, Status::Sent)
+    );
+    assert_eq!(f.taken(), 1);
+    // What was sent is not taken back.
+    let plan = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Pin);
+    f.store.write(Durability::Durable, plan).wait().unwrap();
+    assert_eq!(f.status(&pin).0, Status::Sent);
+}
+
+#[test]
+fn a_clock_that_was_ahead_keeps_no_mail_back() {
+    let f = Fixture::new();
+    let id = f.queue(Kind::Pin, "a@b.example", "4711");
+    let ahead = NOW + DAY / 2;
+    f.server.answers.lock().push_back(later("451 not now"));
+    f.mail.deliver(ahead).unwrap();
+    *f.server.down.lock() = Some(trouble(true));
+    f.mail.deliver(ahead + 3_600).unwrap();
+    *f.server.down.lock() = None;
+    f.mail.deliver(NOW).unwrap();
+    assert_eq!(f.status(&id).0, Status::Sent);
+}
+
+#[test]
+fn a_restart_goes_on_where_it_was() {
+    let f = Fixture::new();
+    let id = f.queue(Kind::Pin, "a@b.example", "4711");
+    f.server.answers.lock().push_back(later("451 not now"));
+    f.mail.deliver(NOW).unwrap();
+    let store = f.store.clone();
+    drop(f);
+    let f = Fixture::over(store);
+    assert_eq!(f.mail.counts().queued, 1);
+    assert_eq!(f.mail.deliver(NOW + 20), Ok(0));
+    assert_eq!(f.mail.deliver(NOW + 40), Ok(1));
+    assert_eq!(f.status(&id).0, Status::Sent);
+    assert_eq!(f.server.taken.lock()[0].0, id);
+}
+
+#[test]
+fn what_is_sealed_under_a_lost_key_is_not_sent_without_it() {
+    let f = Fixture::new();
+    let id = f.queue(Kind::Pin, "a@b.example", "4711");
+    let server = f.server.clone();
+    let mail = Mail::open(
+        f.store.clone(),
+        Arc::new(SeededEntropy::new(1)),
+        &[2; 32],
+        Settings::default(),
+        Some(Arc::new(server)),
+    );
+    mail.unwrap().deliver(NOW).unwrap();
+    assert_eq!(f.status(&id).0, Status::Failed);
+    assert_eq!(f.taken(), 0);
+}
+
+#[test]
+fn a_queued_mail_does_not_fall_out_of_the_ring() {
+    let f = Fixture::new();
+    let first = f.queue(Kind::Pin, "a@b.example", "1");
+    // A neighbour of the last number that still has room.
+    let key = (!(MAILS_MAX - 1), [0; 8]);
+    f.store
+        .write(Durability::Durable, move |txn| -> Result<(), StoreError> {
+            let record = txn.get::<Mails>(&key_of(&first))?.unwrap();
+            txn.put::<Mails>(&key, &record)
+        })
+        .wait()
+        .unwrap();
+    f.queue(Kind::Pin, "a@b.example", "1");
+    assert!(f.mail.show(&first).unwrap().is_some());
+}
+
+#[test]
+fn a_test_goes_past_the_queue() {
+    let f = Fixture::new();
+    let to = || Email::parse("ops@b.example").unwrap();
+    let sent = f.mail.test(to(), NOW).unwrap();
+    assert_eq!((sent.status, f.taken()), (Status::Sent, 1));
+    assert_eq!(f.status(&sent.id).2.as_deref(), Some("250 ok"));
+    *f.server.down.lock() = Some(trouble(false));
+    let failed = f.mail.test(to(), NOW).unwrap();
+    assert_eq!(failed.status, Status::Failed);
+    *f.server.down.lock() = None;
+    assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
+}

@@ -1,0 +1,64 @@
+//! The way to a mail server: what it is given, and what it may answer.
+
+use crate::types::{Email, MailId, UnixSeconds};
+
+/// A mail as the server gets it.
+pub struct Parcel {
+    /// Names the mail at every attempt, so that whoever gets it twice can tell.
+    pub id: MailId,
+    /// To whom.
+    pub to: Email,
+    /// When it was queued.
+    pub date: UnixSeconds,
+    /// The subject, one line.
+    pub subject: String,
+    /// The text part.
+    pub text: String,
+    /// The HTML part.
+    pub html: String,
+}
+
+/// What was said between us and the server, a line each, without credentials.
+pub type Dialogue = Vec<String>;
+
+/// The server cannot be used: nothing that is said of a mail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Why, on one line.
+    pub words: String,
+    /// Whether it will not mend by itself: somebody has to change a setting.
+    pub lasting: bool,
+}
+
+/// Why a mail was not taken. The texts are the server's words, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// No mail would be.
+    Trouble(Trouble),
+    /// Not now.
+    Later(String),
+    /// Not ever.
+    Refused(String),
+}
+
+/// A mail server.
+pub trait Mailer: Send + Sync {
+    /// Connects and logs in; blocking.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn connect(&self, dialogue: &mut Dialogue) -> Result<Box<dyn MailLine>, Trouble>;
+}
+
+/// A connection to a mail server. After an error it is to be dropped.
+pub trait MailLine {
+    /// Hands a mail over; blocking. Returns the server's words: the mail is its duty then.
+    ///
+    /// # Errors
+    /// [`Unsent`]. A connection that broke is [`Unsent::Later`]: whether the server has taken the
+    /// mail is not known then, and it may get it twice.
+    fn send(&mut self, parcel: &Parcel, dialogue: &mut Dialogue) -> Result<String, Unsent>;
+
+    /// Takes leave.
+    fn close(self: Box<Self>);
+}

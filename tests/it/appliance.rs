@@ -1,0 +1,130 @@
+//! A real process over a data directory: started, killed, asked over its sockets and by commands.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The built binary with nothing of this process's settings.
+pub fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PLAYGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
+        .env("PLAYGATE_LOG_LEVEL", "error")
+        // Each test makes its own.
+        .env("PLAYGATE_BACKUP_AT", "off")
+        // The cheapest hash that the configuration takes.
+        .env("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")
+        .env("PLAYGATE_ACCOUNTS_ARGON2_ITERATIONS", "1");
+    command
+}
+
+/// A command over a data directory.
+pub fn playgate(data_dir: &Path) -> Command {
+    let mut command = binary();
+    command.args(["--data-dir".as_ref(), data_dir.as_os_str()]);
+    command
+}
+
+/// What a command that succeeds prints, as JSON.
+pub fn told(command: &mut Command) -> Vec<Value> {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", err(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let values = serde_json::Deserializer::from_str(&text).into_iter();
+    values.map(Result::unwrap).collect()
+}
+
+pub fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub struct Appliance {
+    data_dir: PathBuf,
+    pub process: Child,
+    output: BufReader<ChildStdout>,
+    pub address: SocketAddr,
+}
+
+impl Appliance {
+    pub fn start(data_dir: &Path) -> Self {
+        Self::with(data_dir, &[])
+    }
+
+    /// With further variables of the environment.
+    pub fn with(data_dir: &Path, settings: &[(&str, &str)]) -> Self {
+        let mut process = playgate(data_dir)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .envs(settings.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        Self {
+            data_dir: data_dir.to_owned(),
+            address: listening(&mut output).unwrap(),
+            process,
+            output,
+        }
+    }
+
+    /// Waits until the process has begun again and says where it listens now.
+    pub fn begun_again(&mut self) {
+        self.address = listening(&mut self.output).unwrap();
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// A command, to be run while the server does.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = playgate(&self.data_dir);
+        command.args(arguments);
+        command
+    }
+
+    /// Lines that a command prints, while the server runs.
+    pub fn told(&self, arguments: &[&str]) -> Vec<Value> {
+        told(&mut self.command(arguments))
+    }
+
+    /// Status and body of an answer over the administration socket.
+    pub fn operator(&self, method: &str, target: &str, body: &str) -> (u16, String) {
+        let mut stream = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+}
+
+impl Drop for Appliance {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The address in the next line; none if the process has ended.
+fn listening(output: &mut BufReader<ChildStdout>) -> Option<SocketAddr> {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let (_, address) = line.trim().rsplit_once("http://")?;
+    Some(address.parse().unwrap())
+}

@@ -1,0 +1,101 @@
+"""A mail server for tests: aiosmtpd, with a plan of what it does with each mail.
+
+It takes one JSON object as its argument: port, tls ("starttls", "tls" or "none"), cert, key, user, password, plan.
+What it has seen it writes to standard output, one JSON object a line. It ends with its standard input.
+"""
+
+import asyncio
+import email
+import email.policy
+import json
+import ssl
+import sys
+
+from aiosmtpd.smtp import SMTP, AuthResult
+
+given = json.loads(sys.argv[1])
+plan = list(given.get("plan", []))
+
+
+def tell(**seen):
+    print(json.dumps(seen), flush=True)
+
+
+def link(content):
+    message = email.message_from_bytes(content, policy=email.policy.default)
+    text = message.get_body(("plain",)).get_content()
+    return next(word for word in text.split() if "token=" in word)
+
+
+class Handler:
+    step = "take"
+
+    async def handle_RCPT(self, server, session, envelope, address, options):
+        self.step = plan.pop(0) if plan else "take"
+        if self.step[0] in "45":
+            tell(refused=address)
+            return self.step
+        envelope.rcpt_tos.append(address)
+        return "250 2.1.5 OK"
+
+    async def handle_DATA(self, server, session, envelope):
+        if self.step == "stall":
+            tell(stalled=envelope.rcpt_tos[0])
+            await asyncio.sleep(3600)
+        if self.step == "drop":
+            tell(dropped=envelope.rcpt_tos[0])
+            server.transport.abort()
+            return "451 gone"
+        if self.step == "reject":
+            return "554 5.7.1 I do not like " + link(envelope.content)
+        message = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        tell(
+            mail=message["Message-ID"],
+            sender=envelope.mail_from,
+            to=message["To"],
+            recipients=envelope.rcpt_tos,
+            subject=message["Subject"],
+            text=message.get_body(("plain",)).get_content(),
+            html=message.get_body(("html",)).get_content(),
+            encrypted=session.ssl is not None or given["tls"] == "tls",
+            user=session.auth_data,
+        )
+        if self.step == "take and drop":
+            server.transport.abort()
+        return "250 2.0.0 taken"
+
+
+def authenticate(server, session, envelope, mechanism, data):
+    right = (data.login.decode(), data.password.decode()) == (given["user"], given["password"])
+    tell(login=data.login.decode(), right=right)
+    return AuthResult(success=right, handled=False, auth_data=given["user"] if right else None)
+
+
+async def main():
+    context = None
+    if given["tls"] != "none":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(given["cert"], given["key"])
+    handler = Handler()
+    login = given.get("user") is not None
+
+    def session():
+        return SMTP(
+            handler,
+            hostname="mail.test",
+            tls_context=context if given["tls"] == "starttls" else None,
+            require_starttls=given["tls"] == "starttls",
+            auth_required=login,
+            auth_require_tls=given["tls"] == "starttls",
+            authenticator=authenticate if login else None,
+            auth_exclude_mechanism=given.get("without", []),
+        )
+
+    loop = asyncio.get_running_loop()
+    wrapped = context if given["tls"] == "tls" else None
+    listening = await loop.create_server(session, "127.0.0.1", given["port"], ssl=wrapped)
+    tell(port=listening.sockets[0].getsockname()[1])
+    await loop.run_in_executor(None, sys.stdin.read)
+
+
+asyncio.run(main())
