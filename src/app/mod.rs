@@ -4,6 +4,7 @@ mod figures;
 mod gate;
 mod ground;
 mod keys;
+mod lanes;
 mod opening;
 mod settings;
 
@@ -11,15 +12,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
-use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::accounts::{Accounts, HashCounts, HashMemory};
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
+use crate::domain::feeds::Feeds;
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
@@ -33,6 +34,7 @@ use crate::http::front::Front;
 use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
+use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
@@ -42,15 +44,6 @@ use ground::Ground;
 use keys::KeyError;
 pub use opening::{Opening, open_store};
 pub use settings::backups as backup_settings;
-
-/// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
-const HASHES_WAITING: usize = 128;
-/// Cold reads at a time. They wait for the disk, not for a core.
-const COLD_THREADS: usize = 4;
-/// Cold reads that may wait.
-const COLD_WAITING: usize = 1_024;
-/// Imports and verifications that may wait: they run one after the other.
-const BULK_WAITING: usize = 4;
 
 /// What every handler gets.
 pub struct App {
@@ -87,6 +80,8 @@ pub struct App {
     pub catalog: Catalog,
     /// The broadcast schedule.
     pub schedule: Arc<Schedule>,
+    /// Sources of guides.
+    pub feeds: Feeds,
     /// The offers that users have.
     pub grants: Grants,
     /// Who may play what.
@@ -152,11 +147,6 @@ impl AppError {
     fn setting(error: impl std::error::Error) -> Self {
         Self::Setting(error.to_string())
     }
-}
-
-/// Cores of this machine that we may use: a hash on each.
-fn cores() -> usize {
-    available_parallelism().map_or(1, usize::from)
 }
 
 /// What is wrong with the files that a configuration names and a server reads at its start: all of
@@ -231,49 +221,47 @@ impl App {
             examine,
             restart,
         } = parts;
-        let Ports {
-            clock,
-            lab,
-            entropy,
-        } = ports;
+        let (clock, entropy) = (ports.clock, ports.entropy);
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
-        let messages = settings::messages(&config)?;
-        let front = Front::new(&http, messages, &*entropy, &metrics).map_err(AppError::setting)?;
 
         let ground = Ground {
             config: &config,
             store: &store,
             entropy: &entropy,
         };
+        let front = ground.front(&http, &metrics)?;
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&public_url)?;
-        let accounts = ground.accounts(&mail)?;
+        let accounts = ground.accounts(&mail, &partners)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
+        let feeds = ground.feeds(&schedule, Box::<Fetcher>::default())?;
         let grants = Grants::open(store.clone(), catalog.clone())?;
         let pins = settings::entitlement(&config)?;
         let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
-        let playback = ground.playback(Arc::new(Surroundings {
+        let playback = ground.playback(Surroundings {
             accounts: accounts.clone(),
             catalog: catalog.clone(),
             schedule: Arc::clone(&schedule),
             rights: rights.clone(),
             pins,
-        }))?;
+        })?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
         // After the catalogue, which makes the key that backups tell.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
         let upkeep = Upkeep::new(store.clone());
+        let hashes = Arc::<HashCounts>::default();
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
-
+        figures::hashes(&metrics, &hashes);
+        figures::of_feeds(&metrics, &feeds);
         let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
             clock,
-            lab,
+            lab: ports.lab,
             entropy,
             limits: config.limits.clone(),
             http,
@@ -287,6 +275,7 @@ impl App {
             mail,
             catalog,
             schedule,
+            feeds,
             grants,
             rights,
             playback,
@@ -296,11 +285,9 @@ impl App {
             upkeep,
             backups,
             restart,
-            hashing: Lane::new("hashing", cores(), HASHES_WAITING, HashMemory::default)
-                .map_err(AppError::Threads)?,
-            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
-                .map_err(AppError::Threads)?,
-            bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,
+            hashing: lanes::hashing(hashes)?,
+            cold: lanes::cold()?,
+            bulk: lanes::bulk()?,
             store,
             config,
         })

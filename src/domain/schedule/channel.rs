@@ -11,8 +11,8 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use chrono_tz::Tz;
 
-use super::brake::Extent;
 use super::builder::Slab;
+use super::claims::Span;
 use super::json;
 use super::render;
 use crate::types::{LivestreamId, UnixSeconds};
@@ -113,15 +113,17 @@ impl Channel {
         }
     }
 
-    /// The id of a broadcast.
-    pub(super) fn id(&self, index: usize) -> std::borrow::Cow<'_, str> {
+    /// The id of a broadcast as JSON, without quotes.
+    pub(super) fn id_json(&self, index: usize) -> &[u8] {
         let length = self.entries.get(index).map_or(0, |e| usize::from(e.id));
         let from = render::BEFORE_ID.len();
-        json::read_text(
-            self.object(index)
-                .get(from..from + length)
-                .unwrap_or_default(),
-        )
+        let object = self.object(index);
+        object.get(from..from + length).unwrap_or_default()
+    }
+
+    /// The id of a broadcast.
+    pub(super) fn id(&self, index: usize) -> std::borrow::Cow<'_, str> {
+        json::read_text(self.id_json(index))
     }
 
     /// The title of a broadcast.
@@ -225,14 +227,25 @@ impl Channel {
         }
     }
 
-    /// How many broadcasts lie at least partly within a span, and the latest stop of all.
-    pub(super) fn extent(&self, from: UnixSeconds, to: UnixSeconds) -> Extent {
-        let first = self.entries.partition_point(|entry| entry.stop <= from);
-        let end = self.starts.partition_point(|start| *start < to);
-        Extent {
-            programmes: u64::try_from(end.saturating_sub(first)).unwrap_or(0),
-            horizon: self.entries.last().map(|entry| entry.stop),
-        }
+    /// How many broadcasts lie at least partly within a span.
+    pub(super) fn count_within(&self, span: Span) -> u64 {
+        let first = self
+            .entries
+            .partition_point(|entry| entry.stop <= span.from);
+        let end = self.starts.partition_point(|start| *start < span.to);
+        u64::try_from(end.saturating_sub(first)).unwrap_or(0)
+    }
+
+    /// Start and stop of the last broadcast.
+    pub(super) fn last(&self) -> Option<(UnixSeconds, UnixSeconds)> {
+        let last = self.starts.last().copied();
+        last.zip(self.entries.last().map(|entry| entry.stop))
+    }
+
+    /// Whether it has no broadcast.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// The bytes that it takes up, for the printed budget.

@@ -9,15 +9,16 @@ use parking_lot::Mutex;
 
 use super::builder::{Builder, Slab};
 use super::channel::Channel;
+use super::claims::AllClaims;
 use super::import::GuideError;
 use super::model::Broadcast;
 use super::query::View;
 use super::rights::Rights;
 use super::shelf::Shelf;
 use super::snapshot::Snapshot;
-use crate::store::{Store, StoreError};
+use crate::store::{MemoryTable, Store, StoreError};
 use crate::types::time::DAY;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// Why the schedule could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,8 @@ pub struct Schedule {
     /// How often the snapshot was replaced.
     generation: AtomicU64,
     view: View,
+    /// Which sources filled what.
+    pub(super) claims: Arc<MemoryTable<AllClaims>>,
     /// Held by whoever changes the schedule: one at a time.
     pub(super) shelf: Mutex<Shelf>,
 }
@@ -70,8 +73,11 @@ impl Schedule {
             .filter_map(|id| render(id, &[], rights, &mut slab));
         let all: Vec<_> = empty.collect();
         let snapshot = Snapshot::of(all.into_iter().chain(channels));
+        let claims = Arc::new(MemoryTable::default());
+        store.attach::<AllClaims>(Arc::clone(&claims) as _)?;
         Ok(Self {
             store,
+            claims,
             rights: source,
             snapshot: ArcSwap::from_pointee(snapshot),
             generation: AtomicU64::new(0),
@@ -104,6 +110,41 @@ impl Schedule {
     /// That the store cannot be read.
     pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
         Ok(self.shelf.lock().read(&self.store, livestream)?)
+    }
+
+    /// A broadcast and its livestream, read from the store: with what no answer says.
+    ///
+    /// # Errors
+    /// That the store cannot be read.
+    pub fn broadcast(
+        &self,
+        id: &BroadcastId,
+    ) -> Result<Option<(LivestreamId, Broadcast)>, ScheduleError> {
+        let shelf = self.shelf.lock();
+        let Some(program) = self.snapshot.load().program(id) else {
+            return Ok(None);
+        };
+        let livestream = program.livestream().clone();
+        let day = shelf.read_day(&self.store, &livestream, program.start().utc_day())?;
+        let found = day.into_iter().find(|broadcast| broadcast.id == *id);
+        Ok(found.map(|broadcast| (livestream, broadcast)))
+    }
+
+    /// Prepares the answers of some livestreams anew: to be called when their rights have changed.
+    ///
+    /// # Errors
+    /// That the store cannot be read; the old answers stay.
+    pub fn refresh_some(&self, livestreams: &[LivestreamId]) -> Result<(), ScheduleError> {
+        let mut shelf = self.shelf.lock();
+        let rights = (self.rights)();
+        let mut channels = Vec::new();
+        let mut slab = Slab::default();
+        for livestream in livestreams {
+            let broadcasts = shelf.read(&self.store, livestream)?;
+            channels.extend(render(livestream, &broadcasts, &*rights, &mut slab));
+        }
+        self.replace(&mut shelf, channels, slab);
+        Ok(())
     }
 
     /// Prepares every answer anew: to be called when livestreams or rights have changed.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::claims::{AllClaims, Claims};
 use super::model::Broadcast;
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Head, Heads, chunks};
 use crate::store::{All, Durability, Store, StoreError};
@@ -120,18 +121,21 @@ impl Shelf {
         store: &Store,
         livestream: &LivestreamId,
     ) -> Result<Vec<Broadcast>, StoreError> {
-        let mut broadcasts = Vec::new();
         let days = self.livestreams.get(livestream).into_iter().flatten();
-        for key in days.flat_map(|(day, state)| keys(livestream, *day, Some(*state))) {
-            match store.read(|txn| txn.get::<Chunks>(&key)) {
-                Ok(chunk) => broadcasts.extend(chunk.into_iter().flat_map(|c| c.broadcasts)),
-                Err(StoreError::Damaged { place, what }) => {
-                    tracing::error!(place, what, "a damaged part of the schedule was left out");
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(broadcasts)
+        let days = days.flat_map(|(day, state)| keys(livestream, *day, Some(*state)));
+        read_chunks(store, days)
+    }
+
+    /// The broadcasts of a livestream that start on one UTC day.
+    pub(super) fn read_day(
+        &self,
+        store: &Store,
+        livestream: &LivestreamId,
+        day: i64,
+    ) -> Result<Vec<Broadcast>, StoreError> {
+        let days = self.livestreams.get(livestream);
+        let state = days.and_then(|days| days.get(&day).copied());
+        read_chunks(store, keys(livestream, day, state))
     }
 
     /// Begins to write a new generation. What an earlier one left behind has to go first: it
@@ -147,14 +151,22 @@ impl Shelf {
     }
 
     /// Makes what was written count, in one commit.
-    pub(super) fn switch(&mut self, mut writing: Writing<'_>) -> Result<(), StoreError> {
+    pub(super) fn switch(
+        &mut self,
+        mut writing: Writing<'_>,
+        claims: Vec<(LivestreamId, Claims)>,
+    ) -> Result<(), StoreError> {
         let generation = writing.generation;
         let flushed = writing.flush();
         let switched = flushed.and_then(|()| {
             let head = Head { generation };
             writing
                 .store
-                .write(Durability::Durable, move |txn| txn.put::<Heads>(&0, &head))
+                .write(Durability::Durable, move |txn| {
+                    txn.put::<Heads>(&0, &head)?;
+                    let mut claims = claims.iter();
+                    claims.try_for_each(|(id, claims)| txn.put::<AllClaims>(id, claims))
+                })
                 .wait()
         });
         if let Err(error) = switched {
@@ -210,6 +222,23 @@ impl Shelf {
         }
         Ok(())
     }
+}
+
+fn read_chunks(
+    store: &Store,
+    keys: impl IntoIterator<Item = ChunkKey>,
+) -> Result<Vec<Broadcast>, StoreError> {
+    let mut broadcasts = Vec::new();
+    for key in keys {
+        match store.read(|txn| txn.get::<Chunks>(&key)) {
+            Ok(chunk) => broadcasts.extend(chunk.into_iter().flat_map(|c| c.broadcasts)),
+            Err(StoreError::Damaged { place, what }) => {
+                tracing::error!(place, what, "a damaged part of the schedule was left out");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(broadcasts)
 }
 
 /// The keys of a day's chunks.
