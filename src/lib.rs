@@ -27,7 +27,7 @@
 //! `config` and `observe` may be used by cli, http, jobs and app. `app` and `http` know each other in
 //! one place each: handlers take the `App`, and the `App` holds what the front prepared (texts,
 //! header names, lanes, the gate). `domain` names no hyper, http, `serde_json`, tokio or sled; `http`
-//! never names `store`; only `store/engine.rs` names sled. One package cannot enforce that, so
+//! never names `store`; only `store/engine/sled_engine.rs` names sled. One package cannot enforce that, so
 //! `tests/it/tidy.rs` reads the source and does.
 //!
 //! # Invariants
@@ -36,8 +36,9 @@
 //!   checks; a handler that needs a partner, a user or an operator takes the proof as an argument.
 //! - Hot reads never touch the engine: mirrors and snapshots in memory, filled at start, changed by
 //!   the commit that changes the store, before that commit is answered.
-//! - A change is a plan on the one writer thread: log first, synced once per group, then engine,
-//!   then mirrors, then the answer. The log is the truth.
+//! - A change is a plan on the one writer thread: log first, synced once per group, then mirrors,
+//!   then the answer; the engine is brought forward behind it. Base and log are the truth: the engine
+//!   is proven at every start, and made anew from them.
 //! - An index entry is made by one pure function of its table and changed with its record;
 //!   `store verify` compares both ways, `store rebuild` makes them anew.
 //! - Time and randomness are arguments. The clock is read once per request, at the edge.

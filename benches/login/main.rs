@@ -293,7 +293,7 @@ async fn session(address: String, beats: Arc<[Vec<u8>]>, number: usize) -> Vec<f
                 break answer;
             }
         };
-        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
         times.push(began.elapsed().as_secs_f64() * 1e6);
     }
     times

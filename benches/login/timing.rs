@@ -22,7 +22,7 @@ pub fn compare(server: &Server, partner: &str) {
         );
         let path = "/api/login/v2/auth/email";
         let made = send(server, &request("PUT", path, &headers, &body));
-        assert_eq!(made.status, 200, "{}", made.body);
+        assert_eq!(made.status, 200, "{}", made.text());
     }
     let login = |name: &str, number: usize| {
         let body = format!(
@@ -64,7 +64,7 @@ fn pairs(server: &Server, name: &str, status: u16, of: impl Fn(&str, usize) -> V
             let began = Instant::now();
             let answer = ask(&mut socket, request);
             times[which].push(began.elapsed().as_secs_f64() * 1e6);
-            assert_eq!(answer.status, status, "{}", answer.body);
+            assert_eq!(answer.status, status, "{}", answer.text());
         }
     }
     let [known, unknown] = times.map(|times| sorted(times.into_iter()));

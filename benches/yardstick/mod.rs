@@ -8,6 +8,7 @@
 pub mod bare;
 pub mod client;
 pub mod load;
+pub mod nginx;
 pub mod server;
 
 use std::sync::Arc;

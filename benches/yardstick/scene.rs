@@ -48,6 +48,6 @@ pub fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> 
 }
 
 fn wanted(answer: &Answer, name: &str) -> String {
-    member(&answer.body, name)
-        .unwrap_or_else(|| panic!("{name} expected in {} {}", answer.status, answer.body))
+    let body = answer.text();
+    member(&body, name).unwrap_or_else(|| panic!("{name} expected in {} {body}", answer.status))
 }

@@ -4,13 +4,75 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::domain::accounts::HashCounts;
+use crate::domain::backups::{Backups, Status};
 use crate::domain::mail::{self, Mail};
 use crate::domain::telemetry::{Counts, Telemetry};
+use crate::domain::upkeep::Upkeep;
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
 
-/// Makes the figures of a service known.
-pub(super) fn register(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
+/// Makes the figures of the services known.
+pub(super) fn register(
+    metrics: &Registry,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    telemetry: &Telemetry,
+    (upkeep, backups): (&Upkeep, &Backups),
+    mail: &Mail,
+) {
+    of_telemetry(metrics, config, telemetry);
+    of_store(metrics, upkeep, backups, clock);
+    of_mail(metrics, mail, clock);
+}
+
+/// Makes the figures of the store and its backups known.
+fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<dyn Clock>) {
+    let of = upkeep.clone();
+    metrics.gauge_of(
+        "playgate_store_writable",
+        "Whether the store takes changes: 0 while its disk is full or read-only.",
+        &[],
+        move || i64::from(of.is_writable()),
+    );
+    let of = upkeep.clone();
+    metrics.gauge_if(
+        "playgate_store_free_bytes",
+        "Bytes that are free on the disk of the store.",
+        &[],
+        move || i64::try_from(of.free_bytes()?).ok(),
+    );
+    let of = |read: fn(Status, i64) -> Option<i64>| {
+        let (backups, clock) = (backups.clone(), Arc::clone(clock));
+        move || read(backups.status(), clock.now().0)
+    };
+    metrics.gauge_if(
+        "playgate_backup_newest_age_seconds",
+        "The age of the newest proven backup; absent if there is none.",
+        &[],
+        of(|status, now| Some((now - status.newest?.created.0).max(0))),
+    );
+    metrics.gauge_if(
+        "playgate_backup_newest_records",
+        "The records in the newest proven backup.",
+        &[],
+        of(|status, _| i64::try_from(status.newest?.records).ok()),
+    );
+    metrics.gauge_if(
+        "playgate_backups",
+        "The backups of this store that are kept.",
+        &[],
+        of(|status, _| i64::try_from(status.count).ok()),
+    );
+    metrics.gauge_if(
+        "playgate_backup_last_failure_timestamp_seconds",
+        "When a backup could last not be made, since the start.",
+        &[],
+        of(|status, _| Some(status.failed?.0)),
+    );
+}
+
+/// Makes the figures of telemetry known.
+fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     let environment = config.server.environment.as_str();
     let version = env!("CARGO_PKG_VERSION");
     let labels = &[("environment", environment), ("version", version)];
@@ -53,7 +115,7 @@ pub(super) fn register(metrics: &Registry, config: &Config, telemetry: &Telemetr
 }
 
 /// Makes the figures of the queue of mails known.
-pub(super) fn mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
+fn of_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
     let counts = mail.clone();
     metrics.gauge_of(
         "playgate_mail_queued",
@@ -154,7 +216,7 @@ mod tests {
             panic!("the defaults are a configuration");
         };
         let metrics = Registry::default();
-        register(&metrics, &loaded.config, &telemetry);
+        of_telemetry(&metrics, &loaded.config, &telemetry);
         let text = metrics.render();
         for line in [
             "playgate_telemetry_events_total{outcome=\"accepted\"} 1",

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use dashmap::DashMap;
 
+use crate::config::Config;
 use crate::domain::accounts::{Accounts, AccountsError};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
@@ -13,10 +14,28 @@ use crate::types::{Locale, PartnerId, TokenHash, UnixSeconds, UserId};
 
 /// The gate of the service.
 pub struct Doors {
-    pub(super) partners: Partners,
-    pub(super) operators: Operators,
-    pub(super) accounts: Accounts,
-    pub(super) rates: PartnerRates,
+    partners: Partners,
+    operators: Operators,
+    accounts: Accounts,
+    rates: PartnerRates,
+}
+
+impl Doors {
+    /// The gate of these services.
+    #[must_use]
+    pub fn new(
+        config: &Config,
+        partners: &Partners,
+        operators: &Operators,
+        accounts: &Accounts,
+    ) -> Self {
+        Self {
+            partners: partners.clone(),
+            operators: operators.clone(),
+            accounts: accounts.clone(),
+            rates: PartnerRates::new(config.limits.partner_requests_per_second),
+        }
+    }
 }
 
 impl Gate for Doors {

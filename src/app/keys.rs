@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
+use ring::hmac;
 
 use crate::ports::Entropy;
 
@@ -61,6 +62,15 @@ pub fn read_or_make(
     }
 }
 
+/// What tells one key from another and tells nothing of the key; none if there is no key.
+#[must_use]
+pub fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
+    let content = fs::read(data_dir.join(DIRECTORY).join(name)).ok()?;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &decode(&content)?);
+    let tag = hmac::sign(&key, b"playgate key fingerprint");
+    Some(HEXLOWER.encode(tag.as_ref().first_chunk::<8>()?))
+}
+
 fn decode(content: &[u8]) -> Option<[u8; 32]> {
     let key = HEXLOWER.decode(content.trim_ascii()).ok()?;
     key.try_into().ok()
@@ -99,6 +109,10 @@ mod tests {
         let key = read_or_make(data.path(), CONTENT, &SeededEntropy::new(1)).unwrap();
         let again = read_or_make(data.path(), CONTENT, &SeededEntropy::new(2)).unwrap();
         assert_eq!(key, again);
+        let print = fingerprint(data.path(), CONTENT).unwrap();
+        assert_eq!(print.len(), 16);
+        assert!(!HEXLOWER.encode(&key).contains(&print));
+        assert_eq!(fingerprint(data.path(), ORIGIN), None);
         let path = data.path().join(DIRECTORY).join(CONTENT);
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,

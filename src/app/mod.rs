@@ -5,6 +5,7 @@ mod gate;
 mod ground;
 mod keys;
 mod lanes;
+mod opening;
 mod settings;
 
 use std::io;
@@ -15,8 +16,8 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
-use crate::domain;
 use crate::domain::accounts::{Accounts, HashCounts, HashMemory};
+use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
 use crate::domain::mail::Mail;
@@ -35,10 +36,12 @@ use crate::observe::readiness::Readiness;
 use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
-use crate::store::{Options, Store, StoreError};
-use gate::{Doors, PartnerRates};
+use crate::store::{Store, StoreError};
+use gate::Doors;
 use ground::Ground;
 use keys::KeyError;
+pub use opening::{Opening, open_store};
+pub use settings::backups as backup_settings;
 
 /// What every handler gets.
 pub struct App {
@@ -89,6 +92,10 @@ pub struct App {
     pub telemetry: Telemetry,
     /// The health of the store.
     pub upkeep: Upkeep,
+    /// Backups of the store.
+    pub backups: Backups,
+    /// Ends the process once what runs is done, and begins it again; not everywhere is that possible.
+    pub restart: Option<Restart>,
 
     /// Work that hashes passwords and PINs.
     pub hashing: Lane<HashMemory>,
@@ -100,6 +107,9 @@ pub struct App {
     /// The store, for its own verbs. The last field: services go before what they stand on.
     pub store: Store,
 }
+
+/// Asks the process to begin again.
+pub type Restart = Box<dyn Fn() + Send + Sync>;
 
 /// Why the service cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -135,15 +145,6 @@ impl AppError {
     }
 }
 
-/// Opens the store of a configuration: the first thing that a process does, since it holds the lock
-/// of the data directory.
-///
-/// # Errors
-/// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
-pub fn open_store(config: &Config, options: Options) -> Result<Store, StoreError> {
-    Store::open(&config.server.data_dir, domain::schema(), options)
-}
-
 /// What is wrong with the files that a configuration names and a server reads at its start: all of
 /// them, for who checks a configuration without starting.
 #[must_use]
@@ -165,6 +166,10 @@ pub struct Parts {
     pub sync: bool,
     /// Told when a file of the service has failed and the process has to restart.
     pub on_failure: Box<dyn Fn(String) + Send + Sync>,
+    /// Reads a backup that is to be verified to its end.
+    pub examine: Examine,
+    /// Begins the process again, where that is possible.
+    pub restart: Option<Restart>,
 }
 
 /// The ports of a service.
@@ -205,16 +210,18 @@ impl App {
         let Parts {
             config,
             store,
-            ports:
-                Ports {
-                    clock,
-                    lab,
-                    entropy,
-                },
+            ports,
             listener,
             sync,
             on_failure,
+            examine,
+            restart,
         } = parts;
+        let Ports {
+            clock,
+            lab,
+            entropy,
+        } = ports;
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
@@ -243,17 +250,15 @@ impl App {
             pins,
         }))?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
-        figures::register(&metrics, &config, &telemetry);
-        figures::mail(&metrics, &mail, &clock);
+        // After the catalogue, which makes the key that backups tell.
+        let backups = Backups::new(store.clone(), settings::backups(&config), examine);
+        let upkeep = Upkeep::new(store.clone());
         let hashes = Arc::<HashCounts>::default();
+        let stores = (&upkeep, &backups);
+        figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
         figures::hashes(&metrics, &hashes);
 
-        let gate = Arc::new(Doors {
-            partners: partners.clone(),
-            operators: operators.clone(),
-            accounts: accounts.clone(),
-            rates: PartnerRates::new(config.limits.partner_requests_per_second),
-        });
+        let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
             clock,
             lab,
@@ -276,7 +281,9 @@ impl App {
             licenses: settings::licenses(&config)?,
             media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
-            upkeep: Upkeep::new(store.clone()),
+            upkeep,
+            backups,
+            restart,
             hashing: lanes::hashing(hashes)?,
             cold: lanes::cold()?,
             bulk: lanes::bulk()?,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use chrono::{NaiveDate, NaiveTime};
 use ring::digest;
 
-use super::AppError;
+use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{
     self, Address, Config, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
 };
-use crate::domain::{accounts, catalog, entitlement, mail, playback, schedule, telemetry};
+use crate::domain::{accounts, backups, catalog, entitlement, mail, playback, schedule, telemetry};
 use crate::http::messages::Messages;
 use crate::ports::mailer::Mailer;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
@@ -289,6 +289,20 @@ pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
         directory: config.server.data_dir.join("telemetry"),
         retention_days: config.telemetry.retention_days,
         sync,
+    }
+}
+
+/// Where backups lie and how many; with what tells this machine's key from others.
+#[must_use]
+pub fn backups(config: &Config) -> backups::Settings {
+    let data = &config.server.data_dir;
+    backups::Settings {
+        data: data.clone(),
+        directory: config.backup.dir.clone(),
+        keep: usize::try_from(config.backup.keep).unwrap_or(usize::MAX),
+        at: config.backup.at,
+        zone: config.schedule.zone,
+        key: keys::fingerprint(data, keys::CONTENT),
     }
 }
 

@@ -98,9 +98,10 @@ impl From<StoreError> for Failure {
             StoreError::Newer { .. } => failure.hint(
                 "install that version or a newer one, or go back with `playgate backup restore FILE`",
             ),
-            StoreError::Foreign => failure.hint("`--adopt` takes it over"),
+            StoreError::NotEmpty => failure.hint("import into a data directory that is new"),
+            StoreError::Foreign => failure.hint(super::backup::ADOPT),
             StoreError::Lost(_) => failure.hint(
-                "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does",
+                "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does; `playgate store export --salvage FILE` takes out what can be read",
             ),
             StoreError::Hung => failure,
             StoreError::Damaged { .. } => failure.hint("`playgate store verify` lists what is damaged"),

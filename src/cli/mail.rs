@@ -22,6 +22,9 @@ pub enum Command {
     Show {
         /// The id, from `mail list`
         id: String,
+        /// Print the HTML part alone
+        #[arg(long, conflicts_with = "json")]
+        html: bool,
         /// Print JSON, with the members "text" and "html"
         #[arg(long)]
         json: bool,
@@ -34,6 +37,9 @@ pub enum Command {
         /// The language, such as sv
         #[arg(long)]
         locale: Option<String>,
+        /// Print the HTML part alone
+        #[arg(long, conflicts_with = "json")]
+        html: bool,
         /// Print JSON, with the members "subject", "text" and "html"
         #[arg(long)]
         json: bool,
@@ -65,23 +71,20 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             ];
             output::list(&mails, &columns, json)
         }
-        Command::Show { id, json } => {
+        Command::Show { id, html, json } => {
             let mail = admin.get(&path(&["mail", &id])).await?;
-            if json {
-                output::json(&mail)
-            } else {
-                letter(&mail)
-            }
+            letter(&mail, html, json)
         }
-        Command::Preview { kind, locale, json } => {
+        Command::Preview {
+            kind,
+            locale,
+            html,
+            json,
+        } => {
             let target = path(&["mail", "preview", &kind]);
             let target = with_query(target, &[("locale", locale.as_deref())]);
             let mail = admin.get(&target).await?;
-            if json {
-                output::json(&mail)
-            } else {
-                letter(&mail)
-            }
+            letter(&mail, html, json)
         }
         Command::Test { to, json } => {
             let body = json!({"to": to});
@@ -111,9 +114,15 @@ fn dialogue(report: &Value) -> Outcome {
     output::line(&format!("{} is {status}", output::text(report, "id")))
 }
 
-/// The message as a person reads it: headers, then the text.
-fn letter(mail: &Value) -> Outcome {
+/// The message as a person reads it: headers, then the text; or what a program asked for.
+fn letter(mail: &Value, html: bool, json: bool) -> Outcome {
     let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
+    if json {
+        return output::json(mail);
+    }
+    if html {
+        return output::line(member("html").trim_end());
+    }
     for (heading, name) in [
         ("To", "to"),
         ("Subject", "subject"),

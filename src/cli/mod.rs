@@ -2,16 +2,21 @@
 //! done is done by the operators' interface, in a running server or in this process.
 
 mod admin;
+mod backup;
+mod begin;
 mod catalog;
 mod complete;
 mod config;
 mod demo;
 mod epg;
+mod examiner;
 mod exit;
 mod mail;
 mod operator;
 mod output;
 mod partner;
+mod restart;
+mod rights;
 mod secret;
 mod serve;
 mod server;
@@ -113,6 +118,12 @@ enum Command {
     /// The programme guide
     #[command(subcommand)]
     Epg(epg::Command),
+    /// What may be done with broadcasts
+    #[command(subcommand)]
+    Rights(rights::Command),
+    /// Rules on what may be done with broadcasts
+    #[command(subcommand)]
+    Rule(rights::RuleCommand),
     /// Users, their offers, sessions and PINs
     #[command(subcommand)]
     User(user::Command),
@@ -122,6 +133,9 @@ enum Command {
     /// What players reported
     #[command(subcommand)]
     Telemetry(telemetry::Command),
+    /// Backups of the store: made, listed, verified, brought back
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Integrity of the store
     #[command(subcommand)]
     Store(store::Command),
@@ -160,9 +174,12 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Operator(command) => wait(operator::run(command, &global)),
         Command::Catalog(command) => wait(catalog::run(command, &global)),
         Command::Epg(command) => wait(epg::run(command, &global)),
+        Command::Rights(command) => wait(rights::run(command, &global)),
+        Command::Rule(command) => wait(rights::run_rule(command, &global)),
         Command::User(command) => wait(user::run(command, &global)),
         Command::Mail(command) => wait(mail::run(command, &global)),
         Command::Telemetry(command) => wait(telemetry::run(command, &global)),
+        Command::Backup(command) => wait(backup::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
         Command::Completions { shell } => complete::run(shell),

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::begin::{self, Beginning};
 use super::exit::Outcome;
-use super::server::{Server, announce, on_runtime, start_log};
+use super::server::{End, Server, announce, on_runtime, start_log};
 use super::{Global, configured};
 
 /// Runs the server until SIGTERM or SIGINT. One line on standard output tells its address when it
@@ -52,7 +53,11 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let server = Server::start(loaded).await?;
+            let mut beginning = Beginning::new(loaded);
+            let Some(store) = begin::open_or_wait(&mut beginning).await? else {
+                return Ok(End::Stopped);
+            };
+            let server = Server::start(beginning, store, true).await?;
             announce(&server)?;
             server.run().await
         })

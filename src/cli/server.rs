@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,21 +11,35 @@ use sd_notify::NotifyState;
 use tokio::net::lookup_host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 
+use super::begin::Beginning;
 use super::exit::{Exit, Failure, Outcome};
-use super::{output, socket};
-use crate::app::{App, AppError, Parts, Ports, open_store};
+use super::restart::begin_again;
+use super::{examiner, output, socket};
+use crate::app::{App, AppError, Parts, Restart};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Address, Config, Loaded, LogFormat, LogLevel};
-use crate::http::listen::{Listener, Running, serve};
+use crate::http::listen::{Listener, Running, serve_with_late};
 use crate::http::matcher::Table;
 use crate::jobs::Jobs;
 use crate::observe::log;
-use crate::store::{Options, StoreError};
+use crate::store::{Store, StoreError};
 
 /// How long tasks that run may take once the server is asked to stop.
 const JOBS_TIME: Duration = Duration::from_secs(5);
+
+/// How long the process may take to begin again; the watchdog is not fed meanwhile.
+const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
+
+/// How a server came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A signal asked for it.
+    Stopped,
+    /// A backup is to be put into place: the process begins again.
+    Again,
+}
 
 /// A server that serves.
 pub struct Server {
@@ -36,6 +51,7 @@ pub struct Server {
     pub ops: Option<SocketAddr>,
     running: Running,
     failures: mpsc::Receiver<String>,
+    restarts: mpsc::Receiver<()>,
     jobs: Jobs,
     signals: Signals,
 }
@@ -62,42 +78,39 @@ pub fn start_log(loaded: &Loaded) -> Outcome {
 
 impl Server {
     /// Starts everything. The store comes first: its lock says whether the data directory is free.
+    /// `lasting` says whether the data directory outlives the process, which can then begin again.
     ///
     /// # Errors
     /// What cannot be had, with the exit code that goes with it.
-    pub async fn start(loaded: Loaded) -> Result<Self, Failure> {
-        let Loaded {
+    pub async fn start(beginning: Beginning, store: Store, lasting: bool) -> Result<Self, Failure> {
+        let Beginning {
             config,
-            unsafe_no_sync,
-            ..
-        } = loaded;
-        let sync = !unsafe_no_sync;
-        let (failed, failures) = mpsc::channel(1);
-        let fail = move |error: String| {
-            tracing::error!(error, "the store has failed");
-            // One is enough to end the process.
-            let _ = failed.try_send(error);
-        };
-        let of_store = fail.clone();
-        let options = Options {
+            ports,
             sync,
-            on_failure: Arc::new(move |error: &StoreError| of_store(error.to_string())),
-            ..Options::default()
-        };
-        let store = open_store(&config, options)?;
+            fail,
+            failures,
+        } = beginning;
+        let (again, restarts) = mpsc::channel(1);
+        let restart: Restart = Box::new(move || {
+            // Asked twice it begins again once.
+            let _ = again.try_send(());
+        });
         let public = bind_all(&config.server.listen, Table::Public, "listen").await?;
         let ops = bind(&config.ops.listen, Table::Ops, "ops.listen").await?;
-        let admin = bind_admin(&config)?;
+        let admin = bind_admin(&config.server.data_dir)?;
+        let late = admin_later(admin.is_none(), config.server.data_dir.clone());
         let address = public.first().and_then(Listener::address);
         let ops_address = ops.address();
         let shown = shown(&config, address);
         let app = Arc::new(App::open(Parts {
-            ports: Ports::of_machine(&config),
+            ports,
             config,
             store,
             listener: address,
             sync,
-            on_failure: Box::new(fail),
+            on_failure: Box::new(move |error| fail(error)),
+            examine: examiner::in_child(),
+            restart: lasting.then_some(restart),
         })?);
         let jobs =
             Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
@@ -105,42 +118,52 @@ impl Server {
         // Before anybody is told that the server is ready: who knows may end it at once.
         let signals = Signals::listen()?;
         let mut listeners = public;
-        listeners.extend([ops, admin]);
+        listeners.push(ops);
+        listeners.extend(admin);
         Ok(Self {
-            running: serve(Arc::clone(&app), listeners),
+            running: serve_with_late(Arc::clone(&app), listeners, late),
             app,
             public: shown,
             ops: ops_address,
             failures,
+            restarts,
             jobs,
             signals,
         })
     }
 
-    /// Serves until a signal or a failure of the store ends it.
+    /// Serves until a signal, a restored backup or a failure of the store ends it.
     ///
     /// # Errors
     /// That the store has failed: the process has to be started again.
-    pub async fn run(mut self) -> Outcome {
+    pub async fn run(mut self) -> Result<End, Failure> {
         let status = format!("serving on {}", self.public);
         notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+        if let Some(limit) = sd_notify::watchdog_enabled() {
+            // It was let off while the process began again.
+            notify(&[watchdog_every(limit)]);
+        }
         tracing::info!(
             public = self.public,
             ops = self.ops.map(|ops| ops.to_string()),
             "ready"
         );
         let watchdog = tokio::spawn(feed_watchdog(Arc::clone(&self.app)));
-        let failure = tokio::select! {
+        let end = tokio::select! {
             name = self.signals.next() => {
                 tracing::info!(signal = name, "stopping");
-                None
+                Ok(End::Stopped)
             }
-            failure = self.failures.recv() => failure,
+            Some(()) = self.restarts.recv() => {
+                tracing::warn!("beginning again with a restored backup");
+                Ok(End::Again)
+            }
+            Some(failure) = self.failures.recv() => Err(failure),
         };
         watchdog.abort();
-        notify(&[NotifyState::Stopping]);
+        tell_of(end.as_ref().copied().unwrap_or(End::Stopped));
         self.app.readiness.not_ready("server", "stopping");
-        if let Some(error) = failure {
+        if let Err(error) = end {
             // Nothing more can be promised to anybody: no request is finished, and what stands on
             // the store is not closed, since closing could wait for ever.
             std::mem::forget(self);
@@ -157,7 +180,7 @@ impl Server {
             // Left behind it would do no harm: nobody answers on it.
             let _ = std::fs::remove_file(place.path());
         }
-        Ok(())
+        end.map_err(Failure::failed)
     }
 }
 
@@ -170,7 +193,7 @@ fn shown(config: &Config, address: Option<SocketAddr>) -> String {
     }
 }
 
-async fn bind_all(
+pub(super) async fn bind_all(
     addresses: &[Address],
     table: Table,
     key: &str,
@@ -183,7 +206,7 @@ async fn bind_all(
 }
 
 /// Listens on an address that `key` of the configuration gives.
-async fn bind(address: &Address, table: Table, key: &str) -> Result<Listener, Failure> {
+pub(super) async fn bind(address: &Address, table: Table, key: &str) -> Result<Listener, Failure> {
     let bound = match address {
         Address::Tcp { host, port } => bind_tcp(host, *port, table).await,
         Address::Unix(path) => Listener::unix(path, table, false),
@@ -214,16 +237,36 @@ async fn bind_tcp(host: &str, port: u16, table: Table) -> io::Result<Listener> {
     Listener::tcp(address, table)
 }
 
-fn bind_admin(config: &Config) -> Result<Listener, Failure> {
-    let directory = &config.server.data_dir;
-    socket::Place::of(directory)
-        .and_then(|place| Listener::unix(place.path(), Table::Ops, true))
-        .map_err(|error| {
-            Failure::failed(format!(
-                "the administration socket in {}: {error}",
-                directory.display()
-            ))
-        })
+/// The administration socket; `None` where its file cannot be made now, on a full or read-only disk.
+fn bind_admin(directory: &Path) -> Result<Option<Listener>, Failure> {
+    let bound = socket::Place::of(directory)
+        .and_then(|place| Listener::unix(place.path(), Table::Ops, true));
+    match bound {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
+            tracing::warn!(%error, "no administration socket for now");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::failed(format!(
+            "the administration socket in {}: {error}",
+            directory.display()
+        ))),
+    }
+}
+
+/// The administration socket, once it can be had; never where it is there already.
+async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
+    /// How often it is tried.
+    const AGAIN: Duration = Duration::from_secs(2);
+    if !missing {
+        std::future::pending::<()>().await;
+    }
+    loop {
+        sleep(AGAIN).await;
+        if let Ok(Some(listener)) = bind_admin(&directory) {
+            return listener;
+        }
+    }
 }
 
 impl From<AppError> for Failure {
@@ -240,14 +283,14 @@ impl From<AppError> for Failure {
 }
 
 /// The signals that end a server.
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
 }
 
 impl Signals {
-    fn listen() -> Result<Self, Failure> {
+    pub(super) fn listen() -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::new(Exit::Fatal, error.to_string());
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
@@ -257,7 +300,7 @@ impl Signals {
     }
 
     /// Waits for a signal to stop. A terminal that goes away, or a reload, ends nothing.
-    async fn next(&mut self) -> &'static str {
+    pub(super) async fn next(&mut self) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
@@ -268,7 +311,21 @@ impl Signals {
     }
 }
 
-fn notify(states: &[NotifyState<'_>]) {
+/// Tells the service manager what comes now.
+fn tell_of(end: End) {
+    match (end, NotifyState::monotonic_usec_now()) {
+        (End::Again, Ok(now)) => {
+            notify(&[NotifyState::Reloading, now, watchdog_every(RESTART_TIME)]);
+        }
+        (End::Again | End::Stopped, _) => notify(&[NotifyState::Stopping]),
+    }
+}
+
+fn watchdog_every(limit: Duration) -> NotifyState<'static> {
+    NotifyState::WatchdogUsec(u32::try_from(limit.as_micros()).unwrap_or(u32::MAX))
+}
+
+pub(super) fn notify(states: &[NotifyState<'_>]) {
     // Without a service manager there is nobody to tell.
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "the service manager was not told");
@@ -291,7 +348,10 @@ async fn feed_watchdog(app: Arc<App>) {
 }
 
 /// Runs a server's future on a runtime with a thread for each core.
-pub fn on_runtime(future: impl Future<Output = Outcome>) -> Outcome {
+///
+/// # Errors
+/// As the future, and that there is no runtime; and if the process is to begin again, that it cannot.
+pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -300,8 +360,14 @@ pub fn on_runtime(future: impl Future<Output = Outcome>) -> Outcome {
     if outcome.is_err() {
         // A store that has failed may hang whoever touches it; nothing of this process is needed.
         runtime.shutdown_background();
+        return outcome.map(drop);
     }
-    outcome
+    // Every handle on the store goes with what still runs.
+    drop(runtime);
+    match outcome? {
+        End::Stopped => Ok(()),
+        End::Again => Err(begin_again()),
+    }
 }
 
 /// Says where the server listens: the one line that scripts wait for.

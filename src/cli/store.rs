@@ -1,17 +1,25 @@
-//! `playgate store`: integrity of records and indexes.
+//! `playgate store`: integrity of records and indexes, and the ways in and out as text.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::admin::path;
+use super::begin::Beginning;
 use super::exit::{Failure, Outcome};
 use super::{Global, output};
+use crate::domain::upkeep;
+use crate::store::{Exported, Salvaged};
 
-/// The store: integrity of records and indexes.
+/// The store: integrity, and its records as text.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Check every record, and indexes both ways; exit code 1 if anything is wrong
+    /// Check every record, indexes both ways, and engine against log; exit code 1 if anything is wrong
     Verify {
         /// Print the report as JSON
         #[arg(long)]
@@ -20,6 +28,33 @@ pub enum Command {
     /// Make the indexes anew from the records, and report what was wrong
     Rebuild {
         /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write every record as a line of text: damaged ones are left out and reported
+    ///
+    /// The file holds what the store holds: hashes of passwords and tokens, addresses, sealed keys.
+    Export {
+        /// Where to; it must not be there yet. `-` is the standard output
+        file: PathBuf,
+        /// Of this backup instead of the store
+        #[arg(long, value_name = "BACKUP")]
+        from: Option<PathBuf>,
+        /// What can be read of a store that cannot be opened, with what is missing
+        #[arg(long, conflicts_with = "from")]
+        salvage: bool,
+    },
+    /// Bring an export into a new data directory; damaged lines are skipped and reported
+    Import {
+        /// The export. `-` is the standard input
+        file: PathBuf,
+        /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the engine anew while the service goes on, so that it takes no more space than it needs
+    Compact {
+        /// Print the sizes as JSON
         #[arg(long)]
         json: bool,
     },
@@ -35,28 +70,144 @@ const COLUMNS: [output::Column; 5] = [
 
 /// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
-    let mut admin = global.admin().await?;
     match command {
         Command::Verify { json } => {
+            let mut admin = global.admin().await?;
             let report = admin
                 .call(Method::POST, &path(&["store", "verify"]), None)
                 .await?;
             show(&report, json)?;
             if report.get("sound") == Some(&Value::Bool(true)) {
-                output::note("every record and index is sound");
+                output::note("every record and index is sound, and the engine as base and log say");
                 return Ok(());
             }
             Err(Failure::failed("the store is not sound").hint(
-                "`playgate store rebuild` mends indexes; damaged records come back from a backup",
+                "`playgate store rebuild` mends indexes; an engine that is not as base and log say is \
+                 made anew by the next start; damaged records come back from a backup",
             ))
         }
         Command::Rebuild { json } => {
+            let mut admin = global.admin().await?;
             let report = admin
                 .call(Method::POST, &path(&["store", "rebuild"]), None)
                 .await?;
             show(&report, json)
         }
+        Command::Export {
+            file,
+            from,
+            salvage,
+        } => export(&file, from.as_deref(), salvage, global).await,
+        Command::Import { file, json } => import(&file, json, global),
+        Command::Compact { json } => {
+            let mut admin = global.admin().await?;
+            let report = admin
+                .call(Method::POST, &path(&["store", "compact"]), None)
+                .await?;
+            output::record(&report, json)
+        }
     }
+}
+
+async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Global) -> Outcome {
+    if salvaging {
+        let loaded = global.load()?;
+        let mut out = writer(file)?;
+        let Salvaged { exported, missing } =
+            upkeep::salvage(&loaded.config.server.data_dir, &mut out)?;
+        finish(out, file)?;
+        for what in &missing {
+            output::note(&format!("missing: {what}"));
+        }
+        return tell(&exported, file);
+    }
+    let snapshot = match from {
+        Some(backup) => backup.to_owned(),
+        None => {
+            let mut admin = global.admin().await?;
+            let base = admin
+                .call(Method::POST, &path(&["store", "base"]), None)
+                .await?;
+            output::text(&base, "path").into()
+        }
+    };
+    let mut out = writer(file)?;
+    let exported = upkeep::export(&snapshot, &mut out)?;
+    finish(out, file)?;
+    tell(&exported, file)
+}
+
+/// Data goes to standard output or to a new file that only its owner reads.
+fn writer(file: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
+    if file == Path::new("-") {
+        return Ok(BufWriter::new(Box::new(std::io::stdout())));
+    }
+    let opened = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .map_err(|error| Failure::file(file, &error))?;
+    Ok(BufWriter::new(Box::new(opened)))
+}
+
+fn finish(mut out: BufWriter<Box<dyn Write>>, file: &Path) -> Outcome {
+    out.flush().map_err(|error| Failure::file(file, &error))?;
+    if file == Path::new("-") {
+        return Ok(());
+    }
+    File::open(file)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| Failure::file(file, &error))
+}
+
+fn tell(exported: &Exported, file: &Path) -> Outcome {
+    output::note(&format!("{}: {} records", file.display(), exported.records));
+    if exported.damaged.count == 0 {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "{} damaged records were left out: {}",
+        exported.damaged.count,
+        exported.damaged.some.join(", ")
+    )))
+}
+
+/// Opens the store itself: it must be new, and no server may know it yet.
+fn import(file: &Path, json: bool, global: &Global) -> Outcome {
+    let loaded = global.load()?;
+    let mut input: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
+        Box::new(BufReader::new(opened))
+    };
+    let store = Beginning::new(loaded).open()?;
+    let imported = store.import(&mut input)?;
+    if json {
+        output::json(&json!({
+            "records": imported.records,
+            "skipped": imported.skipped,
+            "complete": imported.complete,
+        }))?;
+    } else {
+        output::note(&format!("{} records", imported.records));
+    }
+    for (line, why) in &imported.mistakes {
+        output::note(&format!("line {line} {why}"));
+    }
+    if imported.skipped > 0 {
+        return Err(Failure::failed(format!(
+            "{} lines were skipped",
+            imported.skipped
+        )));
+    }
+    if imported.complete {
+        return Ok(());
+    }
+    Err(Failure::failed(
+        "the file has no end, or lines are missing: it was cut short",
+    ))
 }
 
 fn show(report: &Value, json: bool) -> Outcome {
@@ -64,5 +215,12 @@ fn show(report: &Value, json: bool) -> Outcome {
         return output::json(report);
     }
     let nothing = Value::Null;
-    output::list(report.get("tables").unwrap_or(&nothing), &COLUMNS, false)
+    output::list(report.get("tables").unwrap_or(&nothing), &COLUMNS, false)?;
+    match report.get("truth") {
+        Some(truth) => {
+            output::line("\nThe engine against base and log:")?;
+            output::record(truth, false)
+        }
+        None => Ok(()),
+    }
 }

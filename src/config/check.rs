@@ -150,7 +150,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "telemetry.forward.",
         "this version forwards no telemetry; use `playgate telemetry export`",
     ),
-    ("backup.", "this version makes no backups"),
     ("geo.database", "this version reads no database of places"),
 ];
 

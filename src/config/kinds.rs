@@ -111,6 +111,14 @@ pub(super) fn some<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<O
     move |raw| read(raw).map(Some)
 }
 
+/// A value, or none for `off` and for nothing at all.
+pub(super) fn unless_off<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
+    move |raw| match raw.text() {
+        Ok("off" | "") => Ok(None),
+        _ => read(raw).map(Some),
+    }
+}
+
 /// Several values, none of them twice.
 pub(super) fn list<T: PartialEq + Setting>(
     read: impl Fn(&Raw) -> Read<T>,

@@ -29,10 +29,15 @@ pub const BODY_TELEMETRY: usize = 1024 * 1024;
 pub const BODY_CATALOG: usize = 32 * 1024 * 1024;
 /// Bytes of a guide, as it is sent. The largest public ones are some 150 MB unpacked.
 pub const BODY_GUIDE: usize = 1024 * 1024 * 1024;
+/// Bytes of a backup that is sent to be brought back: far more than a store of one machine takes.
+pub const BODY_BACKUP: usize = 256 * 1024 * 1024 * 1024;
 /// How deep JSON may nest.
 pub const JSON_DEPTH: usize = 32;
 /// Ids of a comma-separated list.
 pub const LIST_IDS: usize = 200;
+/// Bytes of schedule answers that are kept for those who ask the same: some ten of the largest, a day
+/// of 200 livestreams, and thousands of the usual ones.
+pub const ANSWERS_BYTES: usize = 96 * 1024 * 1024;
 /// Characters of a request id that a client may choose.
 pub const REQUEST_ID_MAX: usize = 64;
 /// Hops of forwarding headers that are looked at.

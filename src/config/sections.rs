@@ -15,7 +15,7 @@ use super::http::{Environment, Network};
 use super::kinds::{
     Setting, address, base_url, cors_origin, date, duration, filled, flag, header_name,
     header_prefix, language, list, mailbox, network, number, path, reset_url, secret, some, text,
-    time_of_day, url, word, zone,
+    time_of_day, unless_off, url, word, zone,
 };
 use super::limits::Limits;
 use super::secret::Secret;
@@ -274,8 +274,8 @@ section! {
         dir: PathBuf = path, Some("{data_dir}/backups");
         /// How many are kept.
         keep: u32 = number(1..=1_000), Some("7");
-        /// When the daily one is made, in UTC.
-        at: NaiveTime = time_of_day, Some("03:30");
+        /// When the daily one is made, in `schedule.zone`; `off` for never.
+        at: Option<NaiveTime> = unless_off(time_of_day), Some("03:30");
     }
 }
 

@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use chrono::NaiveTime;
+
 use super::http::Environment;
 use super::*;
 
@@ -384,14 +386,25 @@ fn the_clock_moves_in_a_laboratory_only() {
 }
 
 #[test]
+fn the_nightly_backup_can_be_switched_off() {
+    let at = |text: &str| Case::of(text).good().config.backup.at;
+    assert_eq!(at(""), NaiveTime::from_hms_opt(3, 30, 0));
+    assert_eq!(at("backup.at = '04:00'"), NaiveTime::from_hms_opt(4, 0, 0));
+    assert_eq!(at("backup.at = 'off'"), None);
+    assert_eq!(at("backup.at = ''"), None);
+    let problems = Case::of("backup.at = 'noon'").problems();
+    assert!(problems[0].contains("backup.at"), "{problems:?}");
+}
+
+#[test]
 fn what_has_no_effect_yet_is_told() {
-    let loaded = Case::of("epg.sources = []\nbackup.keep = 3\n")
+    let loaded = Case::of("epg.sources = []\nsmtp.port = 25\n")
         .variable("PLAYGATE_UNSAFE_NO_SYNC", "1")
         .good();
     assert!(loaded.unsafe_no_sync);
     assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
     assert!(loaded.warnings[0].contains("nothing is synced"));
-    assert!(loaded.warnings[1].starts_with("`backup.keep` ("));
+    assert!(loaded.warnings[1].starts_with("`smtp.port` ("));
 }
 
 #[test]

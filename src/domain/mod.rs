@@ -3,6 +3,7 @@
 //! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
 
 pub mod accounts;
+pub mod backups;
 pub mod catalog;
 pub mod entitlement;
 pub mod mail;

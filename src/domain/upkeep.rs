@@ -1,8 +1,70 @@
-//! The health of what is stored: records and indexes compared, indexes made again.
+//! The health of what is stored: records, indexes, engine and log compared, indexes made again.
 //!
 //! It knows tables by name only.
 
-use crate::store::{Store, StoreError, TableReport};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::store::{
+    self, Exported, Salvaged, Store, StoreError, TableReport, TruthReport, export_snapshot,
+};
+
+/// How the engine compares with base and log, which it was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TruthHealth {
+    /// The commit that the base was made after; none if the log has everything.
+    pub base: Option<u64>,
+    /// The last commit.
+    pub number: u64,
+    /// Pairs that base and log have and the engine has not, or has otherwise.
+    pub missing: u64,
+    /// Pairs that the engine alone has.
+    pub extra: u64,
+    /// Why base and log could not be read to their end.
+    pub damage: Option<String>,
+    /// Some of the places where something is wrong, as `tree:key` in hexadecimal.
+    pub places: Vec<String>,
+}
+
+impl From<TruthReport> for TruthHealth {
+    fn from(report: TruthReport) -> Self {
+        let TruthReport {
+            base,
+            number,
+            missing,
+            extra,
+            damage,
+        } = report;
+        Self {
+            base,
+            number,
+            missing: missing.count,
+            extra: extra.count,
+            damage,
+            places: [missing.some, extra.some].concat(),
+        }
+    }
+}
+
+/// What was found in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Each table with its indexes.
+    pub tables: Vec<TableHealth>,
+    /// The engine against base and log; none where it was not compared.
+    pub truth: Option<TruthHealth>,
+}
+
+impl Health {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.tables.iter().all(TableHealth::is_sound)
+            && self.truth.as_ref().is_none_or(|truth| {
+                truth.missing == 0 && truth.extra == 0 && truth.damage.is_none()
+            })
+    }
+}
 
 /// What was found in one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +111,6 @@ impl From<TableReport> for TableHealth {
     }
 }
 
-/// Why the store could not be examined or mended.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct UpkeepError(#[from] StoreError);
-
 /// Looks after the store. Its verbs block for as long as the store is large.
 #[derive(Clone)]
 pub struct Upkeep(Store);
@@ -65,21 +122,74 @@ impl Upkeep {
         Self(store)
     }
 
-    /// Compares records and indexes, both ways, while no write runs.
+    /// Whether changes are taken; not while the disk is full or read-only.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.0.is_writable()
+    }
+
+    /// Bytes that are free on the disk; none of a store in memory.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        Some(self.0.space()?.0)
+    }
+
+    /// The file of a new base: everything that was committed so far, to be read by who is near.
+    ///
+    /// # Errors
+    /// That there is no space, or that something is damaged.
+    pub fn base_file(&self) -> Result<PathBuf, StoreError> {
+        self.0.base_file()
+    }
+
+    /// Makes the engine anew while the service goes on; says how many bytes it took before and after.
+    ///
+    /// # Errors
+    /// As [`Upkeep::base_file`].
+    pub fn compact(&self) -> Result<(u64, u64), StoreError> {
+        self.0.compact()
+    }
+
+    /// Compares records and indexes, both ways, and the engine with base and log, while no write
+    /// runs.
     ///
     /// # Errors
     /// That the store failed.
-    pub fn verify(&self) -> Result<Vec<TableHealth>, UpkeepError> {
-        let reports = self.0.verify()?;
-        Ok(reports.into_iter().map(TableHealth::from).collect())
+    pub fn verify(&self) -> Result<Health, StoreError> {
+        Ok(Health {
+            tables: tables(self.0.verify()?),
+            truth: self.0.verify_truth()?.map(TruthHealth::from),
+        })
     }
 
     /// Makes the indexes right again; tells what was wrong.
     ///
     /// # Errors
     /// That the store failed.
-    pub fn rebuild(&self) -> Result<Vec<TableHealth>, UpkeepError> {
-        let reports = self.0.rebuild()?;
-        Ok(reports.into_iter().map(TableHealth::from).collect())
+    pub fn rebuild(&self) -> Result<Health, StoreError> {
+        Ok(Health {
+            tables: tables(self.0.rebuild()?),
+            truth: None,
+        })
     }
+}
+
+fn tables(reports: Vec<TableReport>) -> Vec<TableHealth> {
+    reports.into_iter().map(TableHealth::from).collect()
+}
+
+/// Writes every record of a base or a backup as a line of text.
+///
+/// # Errors
+/// That it cannot be written, or that the file is damaged.
+pub fn export(snapshot: &Path, out: &mut dyn Write) -> Result<Exported, StoreError> {
+    export_snapshot(snapshot, &super::schema(), out)
+}
+
+/// Writes what can be read of a store that cannot be opened.
+///
+/// # Errors
+/// That a process has it open, or that it cannot be written.
+pub fn salvage(data: &Path, out: &mut dyn Write) -> Result<Salvaged, StoreError> {
+    store::salvage(data, &super::schema(), out)
 }

@@ -50,7 +50,7 @@ codes! {
     ResetTokenInvalid = 400, "RESET_TOKEN_INVALID";
     /// The DRM system is not offered with the protocol.
     DrmProtocolMismatch = 400, "DRM_PROTOCOL_MISMATCH";
-    /// An imported file has mistakes; `details.problems` lists them.
+    /// A file or a rule has mistakes; `details.problems` lists them.
     ImportInvalid = 400, "IMPORT_INVALID";
     /// The body did not arrive in time.
     RequestTimeout = 408, "REQUEST_TIMEOUT";
@@ -162,12 +162,24 @@ codes! {
     OperatorNotFound = 404, "OPERATOR_NOT_FOUND";
     /// The user has no such grant.
     GrantNotFound = 404, "GRANT_NOT_FOUND";
+    /// No rule has this number.
+    RuleNotFound = 404, "RULE_NOT_FOUND";
     /// The message is not known.
     MailNotFound = 404, "MAIL_NOT_FOUND";
     /// The name is taken.
     NameInUse = 409, "NAME_IN_USE";
     /// The import differs suspiciously and waits for approval; `details` has the report.
     ImportHeld = 409, "IMPORT_HELD";
+    /// The backup is not known.
+    BackupNotFound = 404, "BACKUP_NOT_FOUND";
+    /// The backup is damaged, or of a newer version.
+    BackupUnusable = 409, "BACKUP_UNUSABLE";
+    /// The backup was made by another machine's store, and that was not asked for.
+    BackupForeign = 409, "BACKUP_FOREIGN";
+    /// The directory of backups cannot be used; the message says why.
+    BackupFailed = 503, "BACKUP_FAILED";
+    /// The process cannot begin again with another store.
+    RestartNotPossible = 409, "RESTART_NOT_POSSIBLE";
     /// The clock may not be moved here.
     LabClockOff = 403, "LAB_CLOCK_OFF";
 

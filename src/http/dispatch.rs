@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    catalog as catalog_file, clock, content, grants, mail, operators, partners,
-    playback as running, probes, store, telemetry as events, users as people,
+    backups, catalog as catalog_file, clock, content, grants, mail, operators, partners,
+    playback as running, probes, rights, store, telemetry as events, users as people,
 };
 use super::api::{
-    catalog, devices, license, login, offers, origin, playback, reset_page, schedule, sessions,
-    telemetry, users,
+    catalog, devices, export, license, login, offers, origin, playback, reset_page, schedule,
+    sessions, telemetry, users,
 };
 use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
 use super::context::Context;
@@ -69,8 +69,9 @@ fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndp
         E::DayOne(request) => Outcome::Now(schedule::day_one(app, &cx, auth, request)),
         E::Broadcast(request) => Outcome::Now(schedule::broadcast(app, &cx, auth, request)),
         E::Broadcasts(request) => Outcome::Now(schedule::broadcasts(app, &cx, auth, request)),
-        E::Xmltv => Outcome::Now(schedule::xmltv(app, &cx, auth)),
-        E::M3u => Outcome::Now(schedule::m3u(app, &cx, auth)),
+        E::Xmltv => Outcome::Now(export::xmltv(app, &cx, auth)),
+        E::M3u(request) => Outcome::Now(export::m3u(app, &cx, auth, &request)),
+        E::Watch(request) => Outcome::Now(export::watch(app, &cx, auth, request)),
         E::Livestreams => later!(app, cx, catalog::livestreams, auth),
         E::Assets => later!(app, cx, catalog::assets, auth),
         E::SignUp(request) => later!(app, cx, login::sign_up, auth, *request),
@@ -137,6 +138,13 @@ fn operator(
         E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
         E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),
+        E::WhyRights(request) => later!(app, cx, rights::why, auth, request),
+        E::SetRights(request) => later!(app, cx, rights::set, auth, request),
+        E::ClearRights(request) => later!(app, cx, rights::clear, auth, request),
+        E::SetDefaults(request) => later!(app, cx, rights::set_defaults, auth, request),
+        E::Rules => Outcome::Now(rights::rules(app, &cx, auth)),
+        E::AddRule(request) => later!(app, cx, rights::add_rule, auth, request),
+        E::RemoveRule(request) => later!(app, cx, rights::remove_rule, auth, request),
         E::Users(request) => later!(app, cx, people::users, auth, request),
         E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
         E::ShowUser(request) => later!(app, cx, people::show_user, auth, request),
@@ -160,5 +168,12 @@ fn operator(
         E::ReportTelemetry(request) => later!(app, cx, events::report, auth, request),
         E::VerifyStore => later!(app, cx, store::verify, auth),
         E::RebuildStore => later!(app, cx, store::rebuild, auth),
+        E::RenewBase => later!(app, cx, store::base, auth),
+        E::CompactStore => later!(app, cx, store::compact, auth),
+        E::Backups => later!(app, cx, backups::list, auth),
+        E::CreateBackup => later!(app, cx, backups::create, auth),
+        E::VerifyBackup(request) => later!(app, cx, backups::verify, auth, request),
+        E::RestoreBackup(request) => later!(app, cx, backups::restore, auth, request),
+        E::RestoreSentBackup(request) => later!(app, cx, backups::restore_sent, auth, request),
     }
 }

@@ -135,7 +135,7 @@ impl Drop for Seat {
     }
 }
 
-enum Socket {
+pub(super) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -143,8 +143,8 @@ enum Socket {
 /// A socket that is listened on, and what it serves. Bound before the service is put together: its
 /// address may be a part of the answers.
 pub struct Listener {
-    socket: Socket,
-    table: Table,
+    pub(super) socket: Socket,
+    pub(super) table: Table,
     /// Whoever gets through is the machine's administrator.
     local: bool,
 }
@@ -202,11 +202,30 @@ impl Listener {
 /// Serves, on the runtime that this is called on.
 #[must_use]
 pub fn serve(app: Arc<App>, listeners: Vec<Listener>) -> Running {
+    serve_with_late(app, listeners, std::future::pending())
+}
+
+/// As [`serve`], and on one more listener once it is there.
+#[must_use]
+pub fn serve_with_late(
+    app: Arc<App>,
+    listeners: Vec<Listener>,
+    late: impl Future<Output = Listener> + Send + 'static,
+) -> Running {
     let (acceptor, ended) = Acceptor::new(app);
     let halt = Arc::clone(&acceptor.halt);
     for listener in listeners {
         tokio::spawn(accept(acceptor.clone(), listener));
     }
+    tokio::spawn(async move {
+        let halt = Arc::clone(&acceptor.halt);
+        let mut halted = std::pin::pin!(halt.changed());
+        halted.as_mut().enable();
+        tokio::select! {
+            () = halted => {}
+            listener = late => accept(acceptor, listener).await,
+        }
+    });
     Running { halt, ended }
 }
 

@@ -6,6 +6,7 @@
 //! product stands here, and nothing here knows the store.
 
 pub mod admin;
+pub mod answers;
 pub mod api;
 pub mod auth;
 pub mod body;
@@ -24,6 +25,7 @@ pub mod headers;
 pub mod json;
 pub mod lanes;
 pub mod listen;
+pub mod maintenance;
 pub mod matcher;
 pub mod messages;
 pub mod metrics;

@@ -72,6 +72,7 @@ pub enum PartnerRoute {
     Live,
     Xmltv,
     M3u,
+    Watch,
     Livestreams,
     Assets,
     SignUp,
@@ -133,6 +134,13 @@ pub enum OperatorRoute {
     ExportCatalog,
     ImportCatalog,
     ImportGuide,
+    WhyRights,
+    SetRights,
+    ClearRights,
+    SetDefaults,
+    Rules,
+    AddRule,
+    RemoveRule,
     Users,
     AddUser,
     ShowUser,
@@ -156,6 +164,13 @@ pub enum OperatorRoute {
     ReportTelemetry,
     VerifyStore,
     RebuildStore,
+    RenewBase,
+    CompactStore,
+    Backups,
+    CreateBackup,
+    VerifyBackup,
+    RestoreBackup,
+    RestoreSentBackup,
 }
 
 /// What a route does with a body.
@@ -243,6 +258,8 @@ pub struct Route {
     pub rate: RateClass,
     /// The pattern of the route that replaces it.
     pub deprecated: Option<&'static str>,
+    /// Whether its answers are kept by the text of their requests.
+    pub kept: bool,
     /// Whether the partner token may come in the query as `accessToken`: for players that take
     /// an address and nothing else.
     pub query_token: bool,
@@ -267,6 +284,7 @@ impl Route {
             lane,
             rate: RateClass::General,
             deprecated: None,
+            kept: false,
             query_token: false,
             label,
         }
@@ -279,6 +297,11 @@ impl Route {
 
     pub(super) const fn replaced_by(mut self, pattern: &'static str) -> Self {
         self.deprecated = Some(pattern);
+        self
+    }
+
+    pub(super) const fn kept(mut self) -> Self {
+        self.kept = true;
         self
     }
 
@@ -313,9 +336,17 @@ impl Route {
         };
         Some(match route {
             O::ReadClock | O::Partners => &[Role::Admin, Role::Content, Role::Agent],
-            O::ExportCatalog | O::ImportCatalog | O::ImportGuide | O::ReportTelemetry => {
-                &[Role::Admin, Role::Content]
-            }
+            O::ExportCatalog
+            | O::ImportCatalog
+            | O::ImportGuide
+            | O::WhyRights
+            | O::SetRights
+            | O::ClearRights
+            | O::SetDefaults
+            | O::Rules
+            | O::AddRule
+            | O::RemoveRule
+            | O::ReportTelemetry => &[Role::Admin, Role::Content],
             O::Users
             | O::AddUser
             | O::ShowUser
@@ -351,7 +382,14 @@ impl Route {
             | O::TestMail
             | O::ExportTelemetry
             | O::VerifyStore
-            | O::RebuildStore => &[Role::Admin],
+            | O::RebuildStore
+            | O::RenewBase
+            | O::CompactStore
+            | O::Backups
+            | O::CreateBackup
+            | O::VerifyBackup
+            | O::RestoreBackup
+            | O::RestoreSentBackup => &[Role::Admin],
         })
     }
 }

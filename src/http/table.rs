@@ -8,7 +8,9 @@ use super::routes::PartnerRoute as P;
 use super::routes::UserRoute as U;
 use super::routes::Verb::{self, Delete, Get, Post, Put};
 use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
-use crate::config::limits::{BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY};
+use crate::config::limits::{
+    BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY,
+};
 use crate::types::Drm;
 
 const fn open(pattern: &'static str, label: &'static str, target: OpenRoute, lane: Lane) -> Route {
@@ -56,6 +58,7 @@ const fn ops(
 const SMALL: BodyRule = Whole(BODY_SMALL);
 const CHALLENGE: BodyRule = Whole(BODY_LICENSE);
 const CATALOG: BodyRule = Whole(BODY_CATALOG);
+const BACKUP: BodyRule = Streamed(BODY_BACKUP);
 const GUIDE: BodyRule = Streamed(BODY_GUIDE);
 const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 
@@ -63,9 +66,9 @@ const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 #[rustfmt::skip] // one route a line: it is read as a table
 pub static PUBLIC: &[Route] = &[
     // Schedule (interface, part 4.1): S6 to S1.
-    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory),
-    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory),
-    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory).kept(),
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory).kept(),
+    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory).kept(),
     partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", P::Broadcast, Ignored, Memory),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", P::DayOne, Ignored, Memory)
         .replaced_by("/api/schedule/v1/broadcasts/day/{date}"),
@@ -73,6 +76,7 @@ pub static PUBLIC: &[Route] = &[
         .replaced_by("/api/schedule/v1/broadcasts/live"),
     partner(Get, "/api/schedule/v1/xmltv", "xmltv", P::Xmltv, Ignored, Store).with_query_token(),
     partner(Get, "/api/schedule/v1/m3u", "m3u", P::M3u, Ignored, Memory).with_query_token(),
+    partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", P::Watch, Ignored, Memory).with_query_token(),
     // Catalogue for clients.
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", P::Livestreams, Ignored, Memory),
     partner(Get, "/api/catalog/v1/assets", "assets", P::Assets, Ignored, Memory),
@@ -145,6 +149,13 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/catalog", "admin_export_catalog", O::ExportCatalog, Ignored, Store),
     ops(Post, "/admin/v1/catalog/import", "admin_import_catalog", O::ImportCatalog, CATALOG, Bulk),
     ops(Post, "/admin/v1/epg/import", "admin_import_guide", O::ImportGuide, GUIDE, Bulk),
+    ops(Get, "/admin/v1/broadcasts/{broadcast}/why", "admin_why_rights", O::WhyRights, Ignored, Store),
+    ops(Put, "/admin/v1/broadcasts/{broadcast}/rights", "admin_set_rights", O::SetRights, SMALL, Bulk),
+    ops(Delete, "/admin/v1/broadcasts/{broadcast}/rights", "admin_clear_rights", O::ClearRights, Ignored, Bulk),
+    ops(Put, "/admin/v1/livestreams/{livestream}/rights", "admin_set_defaults", O::SetDefaults, SMALL, Bulk),
+    ops(Get, "/admin/v1/rules", "admin_rules", O::Rules, Ignored, Memory),
+    ops(Post, "/admin/v1/rules", "admin_add_rule", O::AddRule, SMALL, Bulk),
+    ops(Delete, "/admin/v1/rules/{rule}", "admin_remove_rule", O::RemoveRule, Ignored, Bulk),
     ops(Get, "/admin/v1/users", "admin_users", O::Users, Ignored, Store),
     ops(Post, "/admin/v1/users", "admin_add_user", O::AddUser, SMALL, Hashing),
     ops(Get, "/admin/v1/users/{user}", "admin_show_user", O::ShowUser, Ignored, Store),
@@ -168,6 +179,13 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", O::ReportTelemetry, Ignored, Bulk),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", O::VerifyStore, Ignored, Bulk),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", O::RebuildStore, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/base", "admin_renew_base", O::RenewBase, Ignored, Bulk),
+    ops(Post, "/admin/v1/store/compact", "admin_compact_store", O::CompactStore, Ignored, Bulk),
+    ops(Get, "/admin/v1/backups", "admin_backups", O::Backups, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups", "admin_create_backup", O::CreateBackup, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups/{backup}/verify", "admin_verify_backup", O::VerifyBackup, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups/{backup}/restore", "admin_restore_backup", O::RestoreBackup, Ignored, Bulk),
+    ops(Post, "/admin/v1/backups/restore", "admin_restore_sent_backup", O::RestoreSentBackup, BACKUP, Bulk),
 ];
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     tasks.extend(playback(app));
     tasks.push(schedule(app));
     tasks.extend(telemetry(app));
+    tasks.push(backups(app));
     tasks
 }
 
@@ -59,6 +60,12 @@ fn playback(app: &Arc<App>) -> [Task; 4] {
         Task::new("playback-ended", MINUTE, move |now| ended.sweep_ended(now)),
         Task::new("playback-beats", 30 * SECOND, move |_| beats.checkpoint()),
     ]
+}
+
+/// It looks at the clock; what it does once a day it does when that says so, moved or not.
+fn backups(app: &Arc<App>) -> Task {
+    let backups = app.backups.clone();
+    Task::new("backup", 5 * SECOND, move |now| backups.tend(now))
 }
 
 fn schedule(app: &Arc<App>) -> Task {

@@ -107,7 +107,7 @@ fn braced(labels: &str) -> String {
     }
 }
 
-type Read = Box<dyn Fn() -> i64 + Send + Sync>;
+type Read = Box<dyn Fn() -> Option<i64> + Send + Sync>;
 
 enum Source {
     Counter(Arc<Counter>),
@@ -188,6 +188,17 @@ impl Registry {
         labels: &[(&str, &str)],
         read: impl Fn() -> i64 + Send + Sync + 'static,
     ) {
+        self.gauge_if(name, help, labels, move || Some(read()));
+    }
+
+    /// A gauge that is read when it is asked for, and is left out while there is nothing to tell.
+    pub fn gauge_if(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: impl Fn() -> Option<i64> + Send + Sync + 'static,
+    ) {
         self.add(name, help, labels, Source::Read(Box::new(read)));
     }
 
@@ -199,7 +210,8 @@ impl Registry {
         labels: &[(&str, &str)],
         read: impl Fn() -> i64 + Send + Sync + 'static,
     ) {
-        self.add(name, help, labels, Source::ReadCounter(Box::new(read)));
+        let read = Box::new(move || Some(read()));
+        self.add(name, help, labels, Source::ReadCounter(read));
     }
 
     /// A histogram of durations; its name ends in `_seconds`.
@@ -235,7 +247,10 @@ impl Registry {
                 let value = match source {
                     Source::Counter(counter) => counter.get().to_string(),
                     Source::Gauge(gauge) => gauge.get().to_string(),
-                    Source::Read(read) | Source::ReadCounter(read) => read().to_string(),
+                    Source::Read(read) | Source::ReadCounter(read) => match read() {
+                        Some(value) => value.to_string(),
+                        None => continue,
+                    },
                     Source::Histogram(histogram) => {
                         histogram.write(&mut out, name, labels);
                         continue;
@@ -268,6 +283,7 @@ mod tests {
         registry.counter("a_total", "A.", &[("route", "z")]);
         registry.gauge("b", "B.", &[]).set(-2);
         registry.gauge_of("c", "C.", &[], || 7);
+        registry.gauge_if("f", "F.", &[], || None);
         registry.counter_of("e_total", "E.", &[], || 8);
         let histogram = registry.histogram("d_seconds", "D.", &[]);
         histogram.observe(Duration::from_micros(60));
@@ -290,5 +306,6 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
         assert_eq!(text.matches("# TYPE a_total").count(), 1);
+        assert!(!text.contains("\nf "), "{text}");
     }
 }

@@ -15,7 +15,7 @@ use lettre::transport::smtp::client::{
     Certificate, CertificateStore, SmtpConnection, TlsParameters,
 };
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
-use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::extension::{ClientId, Extension};
 use lettre::transport::smtp::response::Response;
 use lettre::{Address, Message};
 
@@ -116,7 +116,7 @@ impl SmtpMailer {
         let timeout = Some(self.timeout);
         let mut connection = SmtpConnection::connect(address, timeout, &name, wrapped, None)?;
         let heard = |connection: &SmtpConnection, dialogue: &mut Dialogue| {
-            let server = self.mask.words(&connection.server_info().to_string());
+            let server = self.mask.words(&features(connection));
             dialogue.push(format!("C: EHLO {name}"));
             dialogue.push(format!("S: {server}"));
         };
@@ -166,7 +166,9 @@ impl Mailer for SmtpMailer {
             })),
             Err(error) => {
                 let trouble = self.mask.trouble(&error);
-                dialogue.push(format!("S: {}", trouble.words));
+                let answered = error.status().is_some();
+                let speaker = if answered { "S: " } else { "" };
+                dialogue.push(format!("{speaker}{}", trouble.words));
                 Err(trouble)
             }
         }
@@ -287,6 +289,23 @@ impl Mask {
             Unsent::Later(words)
         }
     }
+}
+
+/// What a server calls itself, and what of the things that matter here it can do.
+fn features(connection: &SmtpConnection) -> String {
+    let server = connection.server_info();
+    let known = [
+        Extension::StartTls,
+        Extension::Authentication(Mechanism::Plain),
+        Extension::Authentication(Mechanism::Login),
+        Extension::EightBitMime,
+    ];
+    known
+        .into_iter()
+        .filter(|feature| server.supports_feature(*feature))
+        .fold(server.name().to_owned(), |text, feature| {
+            format!("{text}, {feature}")
+        })
 }
 
 /// Whether the server took too long: a socket says so in either of two ways.

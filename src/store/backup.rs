@@ -1,19 +1,31 @@
-//! Backups: snapshots in a directory of their own, made, listed, checked and brought back.
+//! Backups: snapshots in a directory of their own, made, listed, checked, pruned and brought back.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
-use super::engine::{Engine as _, SledEngine};
-use super::files::{create_private, make_directory, rename, with_suffix};
+use parking_lot::MutexGuard;
+
+use super::core::OnDisk;
+use super::files::{make_directory, rename, with_suffix};
+use super::log::Survey;
 use super::place::{Identity, Place, check_format};
-use super::recovery::snapshots;
+use super::recovery::{make_engine, snapshots};
 use super::snapshot::{self, Snapshot, SnapshotHead};
+use super::space;
 use super::table::{Schema, TreeName};
 use super::truth::Truth;
 use super::verify::{SnapshotReport, examine_snapshot};
-use super::{FORMAT, Store, StoreError};
+use super::{Store, StoreError};
+
+/// What the name of a backup ends in.
+const EXTENSION: &str = ".snapshot";
+/// How far a restored store's numbers begin above those that are known.
+const AHEAD: u64 = 1_000_000;
+/// What is added to it until the backup is proven.
+const PARTIAL: &str = ".partial";
 
 /// A backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,70 +38,189 @@ pub struct Backup {
     pub bytes: u64,
 }
 
-/// A restore that the next start puts into place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
-    /// The backup.
-    pub head: SnapshotHead,
-    /// The records of each table.
-    pub tables: BTreeMap<TreeName, u64>,
+impl Backup {
+    /// Whether a store made it here: of its name, and under the name that it gives. A copy that a
+    /// person keeps under another name is not.
+    #[must_use]
+    pub fn is_made_by(&self, instance: [u8; 16]) -> bool {
+        self.head.instance == instance
+            && self.path.file_name().and_then(|name| name.to_str()) == Some(&name(&self.head))
+    }
+}
+
+/// A name that sorts by age and tells when, of what state and of which store the backup is.
+fn name(head: &SnapshotHead) -> String {
+    let when = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
+    let when = when.format("%Y%m%dT%H%M%SZ");
+    format!("{when}-{}-{}{EXTENSION}", head.number, mark(&head.instance))
+}
+
+/// What tells the backups of two stores in one directory apart for a person.
+fn mark(instance: &[u8; 16]) -> String {
+    let start = instance.first_chunk::<4>().copied().unwrap_or_default();
+    data_encoding::HEXLOWER.encode(&start)
+}
+
+/// A base that was just read to its end and stays as it is, since whoever changes it waits.
+struct Checked<'a> {
+    disk: &'a OnDisk,
+    base: MutexGuard<'a, Option<SnapshotHead>>,
+    head: SnapshotHead,
+    report: SnapshotReport,
 }
 
 impl Store {
+    /// The name of the store; none of a store in memory.
+    #[must_use]
+    pub fn instance(&self) -> Option<[u8; 16]> {
+        Some(self.0.core.disk.as_ref()?.identity.instance)
+    }
+
     /// Makes a backup of everything that was committed so far, while the store serves: a copy of a
     /// new base, which is proven again where it lies.
     ///
     /// # Errors
-    /// [`StoreError::Full`], or what is wrong with the files.
+    /// [`StoreError::Full`], or what is wrong with the files. Nothing is left of it then.
     pub fn back_up(&self, directory: &Path) -> Result<Backup, StoreError> {
-        let head = self.renew_base()?;
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         let sync = disk.place.sync;
         make_directory(directory, sync)?;
+        clear_partials(directory, &disk.identity.instance)?;
+        self.room(disk, directory)?;
+        let checked = match self.checked_base(disk) {
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(%error, "base and log are damaged; the engine is the new base");
+                let now = (self.0.clock)();
+                self.between(move |writer| {
+                    writer.renew_from_engine(now);
+                    Ok(())
+                })?;
+                self.checked_base(disk)?
+            }
+            other => other?,
+        };
+        let Checked {
+            disk,
+            base,
+            head,
+            report,
+        } = checked;
+        let head = SnapshotHead {
+            created: (self.0.clock)(),
+            records: Some(report.total()),
+            notes: (disk.notes)(),
+            ..head
+        };
         let path = directory.join(name(&head));
-        let partial = with_suffix(&path, ".partial");
-        let made = {
-            // The base stays while it is copied.
-            let _base = disk.base.lock();
-            copy(&disk.base_path(head.number), &partial, sync)
+        let partial = with_suffix(&path, PARTIAL);
+        let copied = snapshot::copy(&disk.base_path(head.number), &partial, &head, sync);
+        drop(base);
+        let made = copied
+            .and_then(|()| (disk.prove)(&partial))
+            .and_then(|()| Ok(rename(&partial, &path, sync)?))
+            .and_then(|()| Ok(fs::metadata(&path)?.len()));
+        match made {
+            Ok(bytes) => Ok(Backup { path, head, bytes }),
+            Err(error) => {
+                let _ = fs::remove_file(&partial);
+                Err(error)
+            }
         }
-        .and_then(|()| (disk.prove)(&partial))
-        .and_then(|()| Ok(rename(&partial, &path, sync)?));
-        if let Err(error) = made {
-            let _ = fs::remove_file(&partial);
-            return Err(error);
-        }
-        let bytes = fs::metadata(&path)?.len();
-        Ok(Backup { path, head, bytes })
+    }
+
+    /// A new base, read again: disks rot, and what is copied is what was just seen to be sound.
+    fn checked_base<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
+        self.renew_base()?;
+        let base = disk.base.lock();
+        let head = base.clone().ok_or(StoreError::Closed)?;
+        let (_, report) = check_snapshot(&disk.base_path(head.number), &self.0.core.schema)?;
+        Ok(Checked {
+            disk,
+            base,
+            head,
+            report,
+        })
+    }
+
+    /// A backup must not be what fills a disk up: neither the new base nor its copy.
+    fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
+        let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+        let base = disk.base.lock().as_ref().map(|base| base.number);
+        let segments = disk.segments.read().all();
+        let bytes = base.map_or(0, |number| size(&disk.base_path(number)))
+            + segments.iter().map(|s| size(&s.path)).sum::<u64>();
+        let store = disk.place.store();
+        let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
+        let room = if device(&store)? == device(directory)? {
+            fits(directory, 2 * bytes)
+        } else {
+            fits(&store, bytes) && fits(directory, bytes)
+        };
+        if room { Ok(()) } else { Err(StoreError::Full) }
     }
 }
 
-/// A name that sorts by age and tells when and of what state the backup is.
-fn name(head: &SnapshotHead) -> String {
-    let when = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
-    format!("{}-{}.snapshot", when.format("%Y%m%dT%H%M%SZ"), head.number)
+/// Whether so much more on a disk would leave enough for everything else.
+fn fits(directory: &Path, bytes: u64) -> bool {
+    space::read(directory).is_none_or(|disk| {
+        let free = disk.free.saturating_sub(bytes);
+        space::Disk { free, ..disk }.refuses().is_none()
+    })
 }
 
-fn copy(from: &Path, to: &Path, sync: bool) -> Result<(), StoreError> {
-    let mut file = create_private(to)?;
-    io::copy(&mut File::open(from)?, &mut file)?;
-    if sync {
-        file.sync_all()?;
+/// Removes what a kill has left half made of a store's backups.
+fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreError> {
+    let end = format!("-{}{EXTENSION}{PARTIAL}", mark(instance));
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.ends_with(&end)) {
+            fs::remove_file(&path)?;
+        }
     }
     Ok(())
 }
 
-/// The backups of a directory whose head can be read, the newest first.
+/// The backups of a directory whose head can be read, the newest first. Those of which it cannot are
+/// logged.
 #[must_use]
 pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
-    snapshots(directory, schema)
+    let mut backups: Vec<Backup> = snapshots(directory, schema)
         .into_iter()
         .map(|(head, path)| Backup {
             bytes: fs::metadata(&path).map_or(0, |file| file.len()),
             path,
             head,
         })
-        .collect()
+        .collect();
+    backups.sort_by_key(|backup| std::cmp::Reverse((backup.head.number, backup.head.created)));
+    backups
+}
+
+/// Removes the backups that a store made here but the newest. Returns how many went.
+///
+/// # Errors
+/// That one cannot be removed.
+pub fn prune_backups(
+    directory: &Path,
+    schema: &Schema,
+    instance: [u8; 16],
+    keep: usize,
+) -> Result<usize, StoreError> {
+    let made = list_backups(directory, schema).into_iter();
+    let mut removed = 0;
+    for old in made.filter(|backup| backup.is_made_by(instance)).skip(keep) {
+        fs::remove_file(&old.path)?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// The name of the store in a data directory, as far as it can be read without opening it.
+#[must_use]
+pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
+    let identity = Place::of(directory, true).identity().ok()?;
+    Some(identity.instance)
 }
 
 /// Reads a snapshot to its end: frames, order, sums, every record, and indexes both ways.
@@ -102,9 +233,17 @@ pub fn check_snapshot(
 ) -> Result<(SnapshotHead, SnapshotReport), StoreError> {
     let snapshot = Snapshot::open(path, schema)?;
     let head = snapshot.head().clone();
-    check_format(head.format)?;
+    check_format(head.format, schema.format())?;
     let report = examine_snapshot(snapshot, schema)?;
-    match report.damage() {
+    let count = head.records.filter(|records| *records != report.total());
+    let what = match count {
+        Some(records) => Some(format!(
+            "holds {} records and says that it holds {records}",
+            report.total()
+        )),
+        None => report.damage(),
+    };
+    match what {
         None => Ok((head, report)),
         Some(what) => Err(StoreError::Damaged {
             place: path.display().to_string(),
@@ -113,74 +252,285 @@ pub fn check_snapshot(
     }
 }
 
-/// Unpacks a backup beside the store of a data directory and compares what came of it with the
-/// backup. The next start puts it into place and keeps the store that was there.
-///
-/// # Errors
-/// That it is of another machine and `adopt` is not set, or what is wrong with it.
-pub fn prepare_restore(
-    directory: &Path,
-    backup: &Path,
-    schema: &Schema,
-    instance: [u8; 16],
-    adopt: bool,
-) -> Result<Restored, StoreError> {
-    let (head, report) = check_snapshot(backup, schema)?;
-    let place = Place::of(directory, true);
-    let own = if place.exists() {
-        place.identity()?.instance
-    } else {
-        instance
-    };
-    if head.instance != own && !adopt {
-        return Err(StoreError::Foreign);
+/// What came back of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The backup.
+    pub head: SnapshotHead,
+    /// The records of each table.
+    pub tables: BTreeMap<TreeName, u64>,
+}
+
+/// How a backup is brought back.
+pub struct Restore<'a> {
+    /// The data directory.
+    pub directory: &'a Path,
+    /// The file of the backup.
+    pub backup: &'a Path,
+    /// Where backups of the store lie.
+    pub backups: &'a Path,
+    /// The tables.
+    pub schema: &'a Schema,
+    /// The name of the store if there is none in the data directory.
+    pub instance: [u8; 16],
+    /// Whether the backup may be another store's.
+    pub adopt: bool,
+}
+
+impl Restore<'_> {
+    /// Unpacks the backup beside the store of the data directory and compares what came of it with
+    /// the backup. The next start puts it into place and keeps the store that was there.
+    ///
+    /// # Errors
+    /// That it is of another machine and may not be, or what is wrong with it; nothing is left of it
+    /// then.
+    pub fn prepare(&self) -> Result<Restored, StoreError> {
+        let place = Place::of(self.directory, true);
+        let prepared = self.unpack(&place);
+        if prepared.is_err() {
+            let _ = place.clear_side();
+        }
+        prepared
     }
-    place.clear_side()?;
-    let side = place.side();
-    // Numbers go on above all that were ever used, so that no older snapshot or log fits to it.
-    let known = snapshots(&place.base(), schema);
-    let near = backup
-        .parent()
-        .map(|parent| snapshots(parent, schema))
-        .unwrap_or_default();
-    let number = known
-        .iter()
-        .chain(&near)
-        .map(|(head, _)| head.number)
-        .chain([head.number, super::log::Survey::last_in(&place.log())?])
-        .max()
-        .unwrap_or_default()
-        + 1;
-    side.identify(Identity {
-        format: FORMAT,
-        instance: own,
-    })?;
-    make_directory(&side.base(), true)?;
-    let base = side.base().join(format!("{number:020}.snapshot"));
-    let of_side = SnapshotHead {
-        format: FORMAT,
-        instance: own,
-        number,
-        ..head.clone()
-    };
-    let pairs = Snapshot::open(backup, schema)?;
-    snapshot::write(&base, &of_side, pairs, true, &|path| {
-        check_snapshot(path, schema).and_then(|(_, copied)| report.same(&copied, path))
-    })?;
-    let engine = SledEngine::open(&side.sled(), schema, true)?;
-    Truth {
-        base: Some(Snapshot::open(&base, schema)?),
-        segments: Vec::new(),
-        schema,
-        number,
+
+    /// The same, and puts it into place at once.
+    ///
+    /// # Errors
+    /// As [`Restore::prepare`]; [`StoreError::InUse`] if a process has the store open.
+    pub fn run(&self) -> Result<Restored, StoreError> {
+        let place = Place::of(self.directory, true);
+        let _lock = place.lock()?;
+        let restored = self.prepare()?;
+        place.take_side()?;
+        Ok(restored)
     }
-    .load(&engine)?;
-    engine.prove(&std::sync::atomic::AtomicU64::new(0))?;
-    engine.sync()?;
-    drop(engine);
-    place.offer_side()?;
-    Ok(Restored {
-        head,
-        tables: report.records,
-    })
+
+    fn unpack(&self, place: &Place) -> Result<Restored, StoreError> {
+        let (head, report) = check_snapshot(self.backup, self.schema)?;
+        let own = self.own(place, &head)?;
+        place.clear_side()?;
+        let side = place.side();
+        let number = self.number_above_all(place, &head);
+        // A backup of an older format is upgraded by the start that puts it into place.
+        side.identify(Identity {
+            format: head.format,
+            reached: head.format,
+            instance: own,
+        })?;
+        make_directory(&side.base(), true)?;
+        let base = side.base().join(format!("{number:020}{EXTENSION}"));
+        let of_side = SnapshotHead {
+            instance: own,
+            number,
+            ..head.clone()
+        };
+        let pairs = Snapshot::open(self.backup, self.schema)?;
+        snapshot::write(&base, &of_side, pairs, true, &|path| {
+            check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
+        })?;
+        let truth = Truth {
+            base: Some(Snapshot::open(&base, self.schema)?),
+            segments: Vec::new(),
+            schema: self.schema,
+            number,
+        };
+        make_engine(&side.next_engine()?, &side, truth)?.prove(&AtomicU64::new(0))?;
+        place.offer_side()?;
+        Ok(Restored {
+            head,
+            tables: report.records,
+        })
+    }
+
+    /// The name that the store will have: that of the one that is there.
+    fn own(&self, place: &Place, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
+        if !place.exists() {
+            return if head.instance == self.instance || self.adopt {
+                Ok(self.instance)
+            } else {
+                Err(StoreError::Foreign)
+            };
+        }
+        match place.identity() {
+            Ok(own) if own.instance == head.instance || self.adopt => Ok(own.instance),
+            Ok(_) => Err(StoreError::Foreign),
+            // A store that does not know its name any more can only take over another's.
+            Err(error) if self.adopt => {
+                tracing::warn!(%error, "the store has no readable name and takes the backup's");
+                Ok(head.instance)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Numbers go on far above all that are known, so that no snapshot or log of before fits to what
+    /// comes after; the store that is given up may go on a little until it is.
+    fn number_above_all(&self, place: &Place, head: &SnapshotHead) -> u64 {
+        let logged = Survey::last_in(&place.log()).unwrap_or_else(|error| {
+            // It is moved aside with the store that is given up.
+            tracing::warn!(%error, "the log of the store cannot be read");
+            0
+        });
+        [&place.base(), self.backups]
+            .iter()
+            .flat_map(|directory| snapshots(directory, self.schema))
+            .map(|(head, _)| head.number)
+            .chain([head.number, logged])
+            .max()
+            .unwrap_or_default()
+            + AHEAD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::{all, assert_sound, person, put, schema};
+    use crate::store::{Durability, Options};
+
+    fn open(directory: &Path) -> Store {
+        Store::open(directory, schema(), Options::default()).unwrap()
+    }
+
+    /// A store of that many people, and a backup of it.
+    fn filled(data: &Path, backups: &Path, count: u32) -> (Store, Backup) {
+        let store = open(data);
+        for key in 0..count {
+            put(&store, key, person("Lund", 30)).unwrap();
+        }
+        let backup = store.back_up(backups).unwrap();
+        (store, backup)
+    }
+
+    fn restore(data: &Path, backup: &Backup) -> Restored {
+        let restore = Restore {
+            directory: data,
+            backup: &backup.path,
+            backups: backup.path.parent().unwrap(),
+            schema: &schema(),
+            instance: [0; 16],
+            adopt: false,
+        };
+        restore.prepare().unwrap()
+    }
+
+    /// The control: a copy without one of its pairs, whole in every other way, is seen.
+    #[test]
+    fn a_record_that_was_skipped_is_missed() {
+        let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (_store, backup) = filled(data.path(), backups.path(), 20);
+        let pairs = || Snapshot::open(&backup.path, &schema()).unwrap();
+        let copy = backups.path().join("copy");
+        let without = |skipped: &[usize]| {
+            let kept = pairs().enumerate().filter(|(at, _)| !skipped.contains(at));
+            let kept = kept.map(|(_, pair)| pair);
+            snapshot::write(&copy, &backup.head, kept, false, &|_| Ok(())).unwrap();
+            check_snapshot(&copy, &schema()).map(drop)
+        };
+        assert_eq!(without(&[]), Ok(()));
+        let count = pairs().count();
+        assert_eq!(count, 40, "20 records, each with an entry");
+        for skipped in 0..count {
+            let found = without(&[skipped]);
+            assert!(
+                matches!(found, Err(StoreError::Damaged { .. })),
+                "{skipped}: {found:?}"
+            );
+        }
+        // Even with its entry: the head knows how many there were.
+        assert!(without(&[7, 27]).is_err());
+    }
+
+    /// A kill between any two steps of putting a restore into place is ended by the next start.
+    #[test]
+    fn a_restore_that_is_cut_off_anywhere_is_the_old_store_or_the_new_one() {
+        let people = |count: u32| (0..count).map(|key| (key, person("Lund", 30))).collect();
+        for step in 0..5 {
+            let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            let data = data.path();
+            let (store, backup) = filled(data, backups.path(), 2);
+            put(&store, 2, person("Lund", 30)).unwrap();
+            drop(store);
+            restore(data, &backup);
+            let place = Place::of(data, true);
+            let [own, side, spare] =
+                ["store", "restored/store", "spare"].map(|name| data.join(name));
+            if step == 0 {
+                // Not offered yet.
+                fs::remove_file(side.join("whole")).unwrap();
+            }
+            if step >= 2 {
+                for (from, to) in [(&own, &spare), (&side, &own), (&spare, &side)] {
+                    fs::rename(from, to).unwrap();
+                }
+            }
+            if step >= 3 {
+                place.move_aside(&side, "store").unwrap();
+            }
+            if step >= 4 {
+                fs::remove_file(own.join("whole")).unwrap();
+            }
+            let store = open(data);
+            assert_eq!(all(&store), people(if step == 0 { 3 } else { 2 }), "{step}");
+            assert_sound(&store);
+            assert!(!data.join("restored").exists());
+            assert_eq!(data.join("aside/store.1/log").exists(), step > 0, "{step}");
+        }
+    }
+
+    #[test]
+    fn a_base_that_has_rotted_is_made_anew_before_it_is_copied() {
+        let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (store, first) = filled(data.path(), backups.path(), 20);
+        let base = Place::of(data.path(), true)
+            .base()
+            .join(format!("{:020}{EXTENSION}", first.head.number));
+        let mut bytes = fs::read(&base).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&base, bytes).unwrap();
+        let second = store.back_up(backups.path()).unwrap();
+        let (_, report) = check_snapshot(&second.path, &schema()).unwrap();
+        assert_eq!(report.total(), 20);
+        assert_sound(&store);
+    }
+
+    #[test]
+    fn a_backup_is_of_one_moment_while_others_write() {
+        let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let store = open(data.path());
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // Two records that always say the same.
+            scope.spawn(|| {
+                for age in (0..=u8::MAX).cycle() {
+                    if done.load(std::sync::atomic::Ordering::Relaxed) {
+                        return;
+                    }
+                    let written: Result<(), StoreError> = store
+                        .write(Durability::Durable, move |txn| {
+                            for key in [1, 2] {
+                                txn.put::<crate::store::tests::People>(&key, &person("Lund", age))?;
+                            }
+                            Ok(())
+                        })
+                        .wait();
+                    written.unwrap();
+                }
+            });
+            for _ in 0..10 {
+                let made = store.back_up(backups.path()).unwrap();
+                let pairs: Result<Vec<_>, _> =
+                    Snapshot::open(&made.path, &schema()).unwrap().collect();
+                let values: Vec<_> = pairs
+                    .unwrap()
+                    .into_iter()
+                    .map(|(_, _, value)| value)
+                    .collect();
+                // The two records, and after them their entries.
+                assert!(values.is_empty() || values[0] == values[1]);
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
 }

@@ -1,5 +1,6 @@
 //! What the handle of a store and its threads share.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use super::engine::Engine;
 use super::log::Segments;
 use super::place::{Identity, Place};
 use super::snapshot::SnapshotHead;
-use super::space::Space;
+use super::space::{Need, Space};
 use super::table::Schema;
 use super::tail::Tail;
 
@@ -20,6 +21,9 @@ pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
 /// Says whether a snapshot is good.
 pub type Prove = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
+
+/// Tells what is noted in a snapshot that is written now.
+pub type Notes = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 
 pub(super) struct Core {
     pub(super) schema: Schema,
@@ -42,7 +46,7 @@ pub(super) struct OnDisk {
     /// changes base or segments holds it.
     pub(super) base: Mutex<Option<SnapshotHead>>,
     pub(super) prove: Prove,
-    pub(super) notes: Vec<(String, String)>,
+    pub(super) notes: Notes,
 }
 
 impl OnDisk {
@@ -80,14 +84,35 @@ impl Core {
         engine: Arc<dyn Engine>,
         writable: bool,
     ) -> Arc<dyn Engine> {
-        let old = std::mem::replace(&mut *self.engine.write(), engine);
+        let mut current = self.engine.write();
         self.writable.store(writable, Ordering::Release);
         self.tail.reset();
-        old
+        std::mem::replace(&mut current, engine)
     }
 
+    /// Gives the engine what waits for it. It is not replaced meanwhile: what is taken from the tail
+    /// goes into the engine below it and no other.
+    pub(super) fn apply_tail(&self) -> Result<(), StoreError> {
+        let engine = self.engine.read();
+        if let Some((number, plan)) = self.tail.take() {
+            engine.apply(number, &plan)?;
+            self.tail.applied();
+        }
+        Ok(())
+    }
+
+    /// Whether commits are taken.
     pub(super) fn is_writable(&self) -> bool {
-        self.writable.load(Ordering::Acquire)
+        self.writable.load(Ordering::Acquire) && !self.tail.is_stalled()
+    }
+
+    /// Whether there is room for something.
+    pub(super) fn admits(&self, need: Need) -> bool {
+        let room = self
+            .disk
+            .as_ref()
+            .is_none_or(|disk| disk.space.admits(need));
+        room && self.is_writable()
     }
 }
 
@@ -103,6 +128,11 @@ impl Failure {
             first: Mutex::new(None),
             on_failure,
         }
+    }
+
+    /// Who is told.
+    pub(super) fn told(&self) -> OnFailure {
+        Arc::clone(&self.on_failure)
     }
 
     pub(super) fn get(&self) -> Option<StoreError> {

@@ -36,6 +36,9 @@ pub enum StoreError {
         /// The newest that is known.
         known: u32,
     },
+    /// Records can be brought in only where there are none.
+    #[error("the store is not empty")]
+    NotEmpty,
     /// The backup was made by another machine's store.
     #[error("the backup is of another machine")]
     Foreign,

@@ -66,6 +66,18 @@ pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// The bytes that the files of a directory take.
+pub(super) fn size_of(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return 0;
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.metadata().ok())
+        .filter(fs::Metadata::is_file)
+        .map(|file| file.len())
+        .sum()
+}
+
 /// A path with something after its name.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -74,11 +86,10 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Moves something out of the way under a name that is free, and keeps it; returns where it is.
-pub(super) fn move_aside(path: &Path, aside: &Path, sync: bool) -> io::Result<PathBuf> {
+pub(super) fn move_aside(path: &Path, aside: &Path, kind: &str, sync: bool) -> io::Result<PathBuf> {
     make_directory(aside, sync)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let free = (1_u32..)
-        .map(|n| aside.join(format!("{name}.{n}")))
+        .map(|n| aside.join(format!("{kind}.{n}")))
         .find(|path| !path.exists())
         .ok_or_else(|| io::Error::other("no free name"))?;
     rename(path, &free, sync)?;

@@ -7,18 +7,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use super::StoreError;
 use super::core::{Core, OnDisk};
-use super::log::{FileLog, Segment};
+use super::log::{FileLog, Segment, Survey};
 use super::recovery::{Recovered, Recovery};
 use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
 use super::truth::Truth;
 use super::writer::Message;
-use super::{FORMAT, StoreError};
 
 /// How often the disk is looked at.
 const TICK: Duration = Duration::from_millis(500);
 /// How often the engine is synced and the log cut.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
+/// How often base and log are read to see that they still can be, and how soon after the start.
+const SCRUB_EVERY: Duration = Duration::from_secs(6 * 3_600);
+const SCRUB_AFTER: Duration = Duration::from_secs(60);
 /// How often a store that cannot write tries to.
 const RESUME_EVERY: Duration = Duration::from_secs(2);
 /// The log grows by as much as the base, and at least by this, before there is a new base: each byte
@@ -29,7 +32,7 @@ const LOG_BYTES: u64 = 16 * 1024 * 1024;
 pub(super) struct Keeper {
     pub(super) core: Weak<Core>,
     pub(super) writer: SyncSender<Message>,
-    pub(super) fault: super::engine::Fault,
+    pub(super) on_failure: super::OnFailure,
     pub(super) backups: Option<PathBuf>,
     pub(super) clock: super::Clock,
 }
@@ -38,6 +41,7 @@ impl Keeper {
     /// Keeps the store until told to stop.
     pub(super) fn run(self, stopped: &Receiver<()>) {
         let (mut checkpointed, mut resumed) = (Instant::now(), Instant::now());
+        let mut scrub = Instant::now() + SCRUB_AFTER;
         while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             let Some(core) = self.core.upgrade() else {
                 return;
@@ -61,17 +65,23 @@ impl Keeper {
                 self.resume(&core, disk);
             } else if core.is_writable() && checkpointed.elapsed() >= CHECKPOINT_EVERY {
                 checkpointed = Instant::now();
-                self.keep(&core);
+                self.keep(&core, |core, now| {
+                    checkpoint(core).and_then(|()| renew_if_long(core, now))
+                });
+                if scrub <= Instant::now() {
+                    scrub = Instant::now() + SCRUB_EVERY;
+                    self.keep(&core, |core, _| scrub_truth(core));
+                }
             }
         }
     }
 
-    fn keep(&self, core: &Core) {
+    fn keep(&self, core: &Core, work: impl FnOnce(&Core, i64) -> Result<(), StoreError>) {
         let now = (self.clock)();
-        match checkpoint(core).and_then(|()| renew_if_long(core, now)) {
+        match work(core, now) {
             Ok(()) => {}
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::error!(%error, "base and log are damaged");
+                tracing::error!(%error, "base and log are damaged; the engine becomes the new base");
                 self.tell(Message::Between(Box::new(move |writer| {
                     writer.renew_from_engine(now);
                 })));
@@ -96,7 +106,7 @@ impl Keeper {
         let recovery = Recovery {
             place: &disk.place,
             schema: &core.schema,
-            fault: Arc::clone(&self.fault),
+            on_failure: Arc::clone(&self.on_failure),
             instance: disk.identity.instance,
             backups: self.backups.as_deref(),
             make_room: &|| false,
@@ -121,9 +131,12 @@ impl Keeper {
 /// Makes what the engine has survive a power cut, and retires the segments that neither it nor the
 /// base needs.
 pub(super) fn checkpoint(core: &Core) -> Result<(), StoreError> {
-    let Some(disk) = core.disk.as_ref().filter(|_| core.is_writable()) else {
+    let Some(disk) = &core.disk else {
         return Ok(());
     };
+    if !core.is_writable() {
+        return Ok(());
+    }
     let engine = core.engine();
     let synced = engine.applied().and_then(|applied| {
         engine.sync()?;
@@ -198,6 +211,36 @@ pub(super) fn renew(core: &Core, now: i64) -> Result<SnapshotHead, StoreError> {
     Ok(made)
 }
 
+/// Reads the base and the closed segments to their end: damage is found while the engine still has
+/// everything, and not when it has failed.
+fn scrub_truth(core: &Core) -> Result<(), StoreError> {
+    let Some(disk) = &core.disk else {
+        return Ok(());
+    };
+    let base = disk.base.lock();
+    if let Some(base) = &*base {
+        Snapshot::open(&disk.base_path(base.number), &core.schema)?
+            .try_for_each(|pair| pair.map(drop))?;
+    }
+    let Some((segments, _)) = disk.segments.read().closed() else {
+        return Ok(());
+    };
+    match Survey::over(segments)?.gaps.first() {
+        None => Ok(()),
+        Some(gap) => Err(StoreError::Damaged {
+            place: gap.path.display().to_string(),
+            what: format!("misses commits {} to {}", gap.from, gap.to - 1),
+        }),
+    }
+}
+
+/// The commit that the base was made after.
+pub(super) fn base_number(core: &Core) -> u64 {
+    let disk = core.disk.as_ref();
+    disk.and_then(|disk| Some(disk.base.lock().as_ref()?.number))
+        .unwrap_or(0)
+}
+
 /// Base and log as of a commit; none of it is retired while they are looked at.
 pub(super) fn with_truth<R>(
     core: &Core,
@@ -269,11 +312,12 @@ pub(super) fn put_base(
 /// What a snapshot of this store says of itself.
 pub(super) fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
     SnapshotHead {
-        format: FORMAT,
+        format: disk.identity.reached,
         instance: disk.identity.instance,
         number,
         created: now,
-        notes: disk.notes.iter().cloned().collect(),
+        records: None,
+        notes: (disk.notes)(),
     }
 }
 

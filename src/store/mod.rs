@@ -12,6 +12,7 @@
 //! This module knows nothing of what the tables mean.
 
 mod backup;
+mod care;
 mod core;
 mod engine;
 mod error;
@@ -22,8 +23,10 @@ mod log;
 mod mirror;
 mod place;
 mod plan;
+mod portable;
 mod record;
 mod recovery;
+mod salvage;
 mod snapshot;
 mod space;
 mod table;
@@ -34,9 +37,13 @@ mod verify;
 mod writer;
 
 #[cfg(test)]
+mod leaving_tests;
+#[cfg(test)]
+mod recovery_tests;
+#[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,23 +52,28 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::core::{OnFailure, Prove};
-pub use backup::{Backup, Restored, check_snapshot, list_backups, prepare_restore};
+pub use self::core::{Notes, OnFailure, Prove};
+pub use backup::{
+    Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
+};
+pub use care::export_snapshot;
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
+pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, read as read_record};
+pub use salvage::{Salvaged, salvage};
 pub use snapshot::SnapshotHead;
 pub use space::Need;
-pub use table::{Entries, Index, PrimaryKey, Schema, Table, TreeName};
+pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
-pub use verify::{Found, TableReport, TruthReport};
+pub use verify::{Found, SnapshotReport, TableReport, TruthReport};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::core::{Core, OnDisk};
-use engine::{Fault, MemoryEngine};
+use engine::MemoryEngine;
 use keeper::Keeper;
 use log::{CommitLog, FullLog, NoLog, Segments};
 use place::{Identity, Place};
@@ -69,9 +81,6 @@ use plan::Plan;
 use recovery::{Recovered, Recovery};
 use space::Space;
 use writer::{Message, Outcome, Writer};
-
-/// The format of the data directory that this version writes.
-pub const FORMAT: u32 = 1;
 
 /// How many commits may wait; more are refused at once.
 const QUEUE: usize = 8_192;
@@ -91,7 +100,7 @@ pub struct Options {
     /// The name that a new store gets: random, so that no two are the same.
     pub instance: [u8; 16],
     /// What is noted in each snapshot.
-    pub notes: Vec<(String, String)>,
+    pub notes: Notes,
     /// Says whether a snapshot that was just written is good; by default it is read in this process.
     pub prove: Option<Prove>,
     /// Where backups lie: the base is taken from there when it is gone.
@@ -105,7 +114,7 @@ impl Default for Options {
             on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
             clock: Arc::new(|| 0),
             instance: [0; 16],
-            notes: Vec::new(),
+            notes: Arc::new(BTreeMap::new),
             prove: None,
             backups: None,
         }
@@ -127,33 +136,47 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens or makes the store in a directory, and brings the engine forward to the end of the log.
+    /// Opens or makes the store in a directory, and brings it forward: the engine to the end of the
+    /// log, and the tables to the format of the schema, after a backup.
     ///
     /// # Errors
     /// [`StoreError::InUse`], [`StoreError::Newer`], or what is wrong with the files and could not be
     /// mended.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
+        let store = Self::open_as_it_is(directory, schema.clone(), options.clone())?;
+        if store.upgrade(&options)? {
+            drop(store);
+            return Self::open_as_it_is(directory, schema, options);
+        }
+        Ok(store)
+    }
+
+    fn open_as_it_is(
+        directory: &Path,
+        schema: Schema,
+        options: Options,
+    ) -> Result<Self, StoreError> {
         let place = Place::of(directory, options.sync);
         let lock = place.lock()?;
         place.take_side()?;
-        let identity = if place.exists() {
+        let identity = if place.is_begun() {
             let identity = place.identity()?;
-            place::check_format(identity.format)?;
+            place::check_format(identity.format, schema.format())?;
             identity
         } else {
             let identity = Identity {
-                format: FORMAT,
+                format: schema.format(),
+                reached: schema.format(),
                 instance: options.instance,
             };
             place.identify(identity)?;
             identity
         };
         let space = Space::of(directory);
-        let fault = fault(&place, &options.on_failure);
         let recovered = Recovery {
             place: &place,
             schema: &schema,
-            fault: Arc::clone(&fault),
+            on_failure: Arc::clone(&options.on_failure),
             instance: identity.instance,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
@@ -182,6 +205,7 @@ impl Store {
             notes: options.notes,
         };
         let writable = log.is_some();
+        let on_failure = Arc::clone(&options.on_failure);
         let core = Core::new(schema, engine, options.on_failure, writable, Some(disk));
         if broken_chain {
             keeper::base_from_engine(&core, number, (options.clock)())?;
@@ -192,7 +216,7 @@ impl Store {
             None => Box::new(FullLog),
         };
         let store = Self::start(core, log, number, Arc::clone(&options.clock), Some(lock));
-        store.start_keeper(fault, options.backups);
+        store.start_keeper(on_failure, options.backups);
         Ok(store)
     }
 
@@ -238,12 +262,12 @@ impl Store {
         }))
     }
 
-    fn start_keeper(&self, fault: Fault, backups: Option<PathBuf>) {
+    fn start_keeper(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
         let (stop, stopped) = channel();
         let keeper = Keeper {
             core: Arc::downgrade(&self.0.core),
             writer: self.0.inbox.clone(),
-            fault,
+            on_failure,
             backups,
             clock: Arc::clone(&self.0.clock),
         };
@@ -260,6 +284,17 @@ impl Store {
         E: From<StoreError> + Send + 'static,
         F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
     {
+        self.write_for(Need::Change, class, plan)
+    }
+
+    /// As [`Store::write`], for something that is refused earlier or later than other changes when
+    /// space runs out.
+    pub fn write_for<T, E, F>(&self, need: Need, class: Durability, plan: F) -> Commit<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
+    {
         let (sender, commit) = Commit::channel();
         // Kept outside of the job, so that a refusal can still be answered.
         let sender = Arc::new(Mutex::new(Some(sender)));
@@ -270,8 +305,13 @@ impl Store {
                 let _ = sender.send(result);
             }
         };
+        let core = Arc::clone(&self.0.core);
         let job = Box::new(move |mut txn: Txn<'_>| {
-            let result = plan(&mut txn);
+            let mut result = plan(&mut txn);
+            // Asked for here alone, so that a plan that changes nothing always has room.
+            if result.is_ok() && !txn.plan.is_empty() && !core.admits(need) {
+                result = Err(StoreError::Full.into());
+            }
             let plan = if result.is_ok() {
                 txn.plan
             } else {
@@ -334,80 +374,22 @@ impl Store {
         })
     }
 
-    /// Compares records and indexes, both ways, while no write runs.
-    ///
-    /// # Errors
-    /// That the engine failed.
-    pub fn verify(&self) -> Result<Vec<TableReport>, StoreError> {
-        self.between(|writer| {
-            writer.core.tail.drain()?;
-            verify::verify(&*writer.core.engine(), &writer.core.schema)
-        })
-    }
-
-    /// Compares the engine with base and log, while no write runs; nothing for a store in memory.
-    ///
-    /// # Errors
-    /// That the engine failed.
-    pub fn verify_truth(&self) -> Result<Option<TruthReport>, StoreError> {
-        self.between(|writer| {
-            let core = &writer.core;
-            core.tail.drain()?;
-            match &core.disk {
-                Some(_) => verify::compare(core, &*core.engine(), writer.number).map(Some),
-                None => Ok(None),
-            }
-        })
-    }
-
-    /// Makes the indexes right again; reports what was wrong.
-    ///
-    /// # Errors
-    /// That the engine failed, or the commit.
-    pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
-        let schema = self.0.core.schema.clone();
-        let core = Arc::clone(&self.0.core);
-        self.write(Durability::Durable, move |txn| {
-            core.tail.drain()?;
-            verify::mend(txn, &schema)
-        })
-        .wait()
-    }
-
-    /// Syncs the engine and retires the log segments that neither it nor the base needs.
-    ///
-    /// # Errors
-    /// That a sync failed.
-    pub fn checkpoint(&self) -> Result<(), StoreError> {
-        keeper::checkpoint(&self.0.core)
-    }
-
-    /// Makes everything that was committed so far part of the base, and proves it.
-    ///
-    /// # Errors
-    /// That there is no space, or that something is damaged.
-    pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
-        self.between(|writer| writer.log.roll())?;
-        keeper::renew(&self.0.core, (self.0.clock)())
-    }
-
     /// Whether there is room for something.
     ///
     /// # Errors
     /// [`StoreError::Full`].
     pub fn admits(&self, need: Need) -> Result<(), StoreError> {
-        let core = &self.0.core;
-        let room = match &core.disk {
-            Some(disk) => core.is_writable() && disk.space.admits(need),
-            None => true,
-        };
-        if room { Ok(()) } else { Err(StoreError::Full) }
+        if self.0.core.admits(need) {
+            Ok(())
+        } else {
+            Err(StoreError::Full)
+        }
     }
 
     /// Whether commits are taken; not while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.0.core.is_writable() && !self.0.core.tail.is_stalled()
+        self.0.core.is_writable()
     }
 
     /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.
@@ -458,9 +440,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<
 
 /// Brings the engine forward behind the log, until the store ends.
 fn apply(core: &Core) {
-    while let Some((number, plan)) = core.tail.take() {
-        match core.engine().apply(number, &plan) {
-            Ok(()) => core.tail.applied(),
+    while core.tail.wait() {
+        match core.apply_tail() {
+            Ok(()) => {}
             // The log has it. What the engine lacks stays readable in the tail.
             Err(StoreError::Full) => core.tail.stall(),
             Err(error) => {
@@ -470,16 +452,4 @@ fn apply(core: &Core) {
             }
         }
     }
-}
-
-/// What is done when the engine does what it must not: the next start does not open it.
-fn fault(place: &Place, on_failure: &OnFailure) -> Fault {
-    let (place, on_failure) = (place.clone(), Arc::clone(on_failure));
-    Arc::new(move |what| {
-        tracing::error!(what, "the engine has failed; the next start makes it anew");
-        if let Err(error) = place.suspect_because(what) {
-            tracing::error!(%error, "that could not be noted");
-        }
-        on_failure(&StoreError::Failed(what.to_owned()));
-    })
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! lock        held by the one process that has the store open
 //! ballast     room that is given up when the disk is full
-//! store/      format, instance; sled/, log/, base/; `suspect` while sled must not be opened
+//! store/      format, instance; sled.N/, log/, base/
 //! restored/   a store that a backup was unpacked into, until the next start puts it into place
 //! aside/      what a recovery or a restore moved out of the way; nothing reads it
 //! ```
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use super::StoreError;
 use super::files::{make_directory, move_aside, replace, sync_directory};
-use super::{FORMAT, StoreError};
 
 /// How many things of one kind that were moved aside are kept; older ones go.
 const ASIDE_KEPT: usize = 2;
@@ -31,7 +31,10 @@ pub(super) struct Place {
 /// The format of a store and its name, which tells it from that of another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
+    /// The format that a version must know to open it.
     pub(super) format: u32,
+    /// The format that an upgrade has come to; the same as `format` when none is under way.
+    pub(super) reached: u32,
     pub(super) instance: [u8; 16],
 }
 
@@ -47,8 +50,36 @@ impl Place {
         self.data.join("store")
     }
 
-    pub(super) fn sled(&self) -> PathBuf {
-        self.store().join("sled")
+    /// The directory of the engine, the newest that is whole; and those that are not, or were replaced.
+    pub(super) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.store())? {
+            let path = entry?.path();
+            let number = path
+                .file_name()
+                .and_then(|name| name.to_str()?.strip_prefix("sled."))
+                .and_then(|number| number.parse().ok());
+            found.extend(number.map(|number| EngineDir { number, path }));
+        }
+        found.sort_by_key(|engine| engine.number);
+        let whole = found.iter().rposition(EngineDir::is_whole);
+        let current = whole.map(|at| found.remove(at));
+        Ok((current, found))
+    }
+
+    /// Where the next engine is made: nobody opens it before it is whole.
+    pub(super) fn next_engine(&self) -> Result<EngineDir, StoreError> {
+        let (current, others) = self.engines()?;
+        let last = others
+            .iter()
+            .chain(&current)
+            .map(|engine| engine.number)
+            .max();
+        let number = last.unwrap_or(0) + 1;
+        Ok(EngineDir {
+            number,
+            path: self.store().join(format!("sled.{number}")),
+        })
     }
 
     pub(super) fn log(&self) -> PathBuf {
@@ -104,6 +135,14 @@ impl Place {
         self.store().exists()
     }
 
+    /// Whether the store has come so far that something may be in it: the log is made after its
+    /// identity, and a first start that was cut off before is begun again.
+    pub(super) fn is_begun(&self) -> bool {
+        let store = self.store();
+        let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
+        parts.iter().any(|part| store.join(part).exists())
+    }
+
     /// Reads who the store is, from whichever of the two copies is sound.
     pub(super) fn identity(&self) -> Result<Identity, StoreError> {
         let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
@@ -139,38 +178,15 @@ impl Place {
         Ok(())
     }
 
-    /// Why sled must not be opened, if it must not.
-    pub(super) fn suspicion(&self) -> Option<String> {
-        fs::read_to_string(self.suspect()).ok()
-    }
-
-    /// Notes that sled must not be opened any more: it is made anew from base and log.
-    pub(super) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
-        Ok(replace(&self.suspect(), reason.as_bytes(), self.sync)?)
-    }
-
-    pub(super) fn trust_again(&self) -> Result<(), StoreError> {
-        match fs::remove_file(self.suspect()) {
-            Ok(()) => Ok(sync_directory(&self.store())?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn suspect(&self) -> PathBuf {
-        self.store().join("suspect")
-    }
-
     /// Moves something out of the way and keeps it, with one more of its kind.
-    pub(super) fn move_aside(&self, path: &Path) -> Result<PathBuf, StoreError> {
-        let moved = move_aside(path, &self.aside(), self.sync)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    pub(super) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
+        let moved = move_aside(path, &self.aside(), kind, self.sync)?;
         let mut of_kind = Vec::new();
         for entry in fs::read_dir(self.aside())? {
             let path = entry?.path();
             let number = path
                 .file_name()
-                .and_then(|found| found.to_str()?.strip_prefix(&*name)?.strip_prefix('.'))
+                .and_then(|found| found.to_str()?.strip_prefix(kind)?.strip_prefix('.'))
                 .and_then(|number| number.parse::<u32>().ok());
             of_kind.extend(number.map(|number| (number, path)));
         }
@@ -213,12 +229,16 @@ impl Place {
         if self.whole().exists() {
             // The mark went with the new store: what lies beside now is the old one.
             if side.store().exists() {
-                let moved = self.move_aside(&side.store())?;
+                let moved = self.move_aside(&side.store(), "store")?;
                 tracing::warn!(kept = %moved.display(), "a backup was restored");
             }
             fs::remove_file(self.whole())?;
         }
-        self.clear_side()
+        match self.clear_side() {
+            // Nothing reads it, and a disk that cannot be written must not be in the way.
+            Err(StoreError::Full) => Ok(()),
+            other => other,
+        }
     }
 
     /// Removes what a restore has left that did not come to its end.
@@ -230,10 +250,47 @@ impl Place {
     }
 }
 
+/// The directory of one engine. It is used once a mark says that everything is in it; another mark
+/// says that it must not be opened any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EngineDir {
+    number: u32,
+    pub(super) path: PathBuf,
+}
+
+impl EngineDir {
+    fn is_whole(&self) -> bool {
+        self.path.join("whole").exists()
+    }
+
+    pub(super) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
+        replace(&self.path.join("whole"), b"", sync)?;
+        if sync && let Some(store) = self.path.parent() {
+            sync_directory(store)?;
+        }
+        Ok(())
+    }
+
+    /// Why it must not be opened, if it must not.
+    pub(super) fn suspicion(&self) -> Option<String> {
+        let bytes = fs::read(self.path.join("suspect")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
+        Ok(replace(
+            &self.path.join("suspect"),
+            reason.as_bytes(),
+            true,
+        )?)
+    }
+}
+
 fn write(identity: Identity) -> String {
     let body = format!(
-        "format = {}\ninstance = {}\n",
+        "format = {}\nreached = {}\ninstance = {}\n",
         identity.format,
+        identity.reached,
         HEXLOWER.encode(&identity.instance)
     );
     format!("{body}sum = {:08x}\n", crc32fast::hash(body.as_bytes()))
@@ -245,21 +302,25 @@ fn parse(text: &str) -> Option<Identity> {
     if crc32fast::hash(body.as_bytes()) != sum {
         return None;
     }
-    let (format, instance) = body.split_once('\n')?;
-    let instance = instance.strip_prefix("instance = ")?.trim_end();
+    let value = |name: &str| {
+        body.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
+    };
     Some(Identity {
-        format: format.strip_prefix("format = ")?.parse().ok()?,
-        instance: HEXLOWER.decode(instance.as_bytes()).ok()?.try_into().ok()?,
+        format: value("format")?.parse().ok()?,
+        reached: value("reached")?.parse().ok()?,
+        instance: HEXLOWER
+            .decode(value("instance")?.as_bytes())
+            .ok()?
+            .try_into()
+            .ok()?,
     })
 }
 
 /// Refuses a store of a newer version.
-pub(super) const fn check_format(found: u32) -> Result<(), StoreError> {
-    if found > FORMAT {
-        return Err(StoreError::Newer {
-            found,
-            known: FORMAT,
-        });
+pub(super) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
+    if found > known {
+        return Err(StoreError::Newer { found, known });
     }
     Ok(())
 }

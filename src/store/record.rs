@@ -74,6 +74,18 @@ pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Option<R>
     }
 }
 
+/// The version and the body of a stored value, without its checksum.
+pub(super) fn bare(value: &[u8]) -> Option<&[u8]> {
+    value.get(HEAD - 1..)
+}
+
+/// The stored value of a version and body, which may come from anywhere.
+pub(super) fn sealed(tree: &str, key: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut value = checksum(tree, key, body).to_vec();
+    value.extend_from_slice(body);
+    value
+}
+
 fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
     let (sum, body) = value.split_first_chunk::<{ HEAD - 1 }>()?;
     (*sum == checksum(tree, key, body)).then_some(body)

@@ -18,9 +18,10 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::StoreError;
-use super::engine::{Engine, Fault, Guarded, MemoryEngine, SledEngine, leftovers};
+use super::core::OnFailure;
+use super::engine::{Engine, Guarded, MemoryEngine, SledEngine, leftovers};
 use super::log::{FileLog, Survey};
-use super::place::Place;
+use super::place::{EngineDir, Place};
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
 use super::truth::{Truth, replay};
@@ -46,7 +47,8 @@ pub(super) struct Recovered {
 pub(super) struct Recovery<'a> {
     pub(super) place: &'a Place,
     pub(super) schema: &'a Schema,
-    pub(super) fault: Fault,
+    /// Told what the engine does that it must not.
+    pub(super) on_failure: OnFailure,
     /// Whose snapshots count.
     pub(super) instance: [u8; 16],
     /// Where backups lie, for a base that is gone.
@@ -58,18 +60,17 @@ pub(super) struct Recovery<'a> {
 /// What is on the disk beside sled.
 struct Ground {
     survey: Survey,
-    /// The newest snapshots first: that of the base directory, then backups.
+    /// What lies in the base directory, the newest first.
     bases: Vec<(SnapshotHead, PathBuf)>,
+    /// Backups of this store: what they have and the log does not continue is of another time.
+    backups: Vec<(SnapshotHead, PathBuf)>,
 }
 
 impl Ground {
-    /// The number that the last commit had, as far as snapshots and log know.
+    /// The number that the last commit had, as far as base and log know.
     fn last(&self) -> u64 {
-        let numbers = self.bases.iter().map(|(head, _)| head.number);
-        numbers
-            .max()
-            .unwrap_or(0)
-            .max(self.survey.next.saturating_sub(1))
+        let base = self.bases.first().map_or(0, |(head, _)| head.number);
+        base.max(self.survey.next.saturating_sub(1))
     }
 
     /// Whether the log has everything that was committed after a number.
@@ -103,7 +104,7 @@ impl Recovery<'_> {
             }
             Err(error) => return Err(error),
         };
-        let base = self.base(&ground);
+        let base = ground.bases.first().map(|(head, _)| head.clone());
         let begin = base.as_ref().map_or(0, |base| base.number);
         let broken_chain = number > ground.last() || !ground.continues(begin);
         match FileLog::resume(
@@ -137,18 +138,16 @@ impl Recovery<'_> {
         } else {
             Survey::default()
         };
-        let mut bases = snapshots(&self.place.base(), self.schema);
-        if let Some(backups) = self.backups {
-            bases.extend(snapshots(backups, self.schema));
-        }
-        bases.retain(|(head, _)| head.instance == self.instance);
-        Ok(Ground { survey, bases })
-    }
-
-    /// The snapshot that lies in the base directory, if it can be read so far.
-    fn base(&self, ground: &Ground) -> Option<SnapshotHead> {
-        let (head, path) = ground.bases.first()?;
-        path.starts_with(self.place.base()).then(|| head.clone())
+        let own = |directory: &Path| {
+            let mut found = snapshots(directory, self.schema);
+            found.retain(|(head, _)| head.instance == self.instance);
+            found
+        };
+        Ok(Ground {
+            survey,
+            bases: own(&self.place.base()),
+            backups: self.backups.map(own).unwrap_or_default(),
+        })
     }
 
     /// sled with everything that was promised, brought forward or made anew.
@@ -189,29 +188,44 @@ impl Recovery<'_> {
     }
 
     fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
-        if let Some(why) = self.place.suspicion() {
+        let (current, others) = self.place.engines()?;
+        for other in others {
+            // One that was not made to its end, or that another has replaced.
+            fs::remove_dir_all(other.path)?;
+        }
+        let Some(current) = current else {
+            let first = self.place.next_engine()?;
+            let engine = SledEngine::open(&first.path, self.schema, self.place.sync)?;
+            first.mark_whole(self.place.sync)?;
+            return Ok(self.guarded(engine, &first));
+        };
+        if let Some(why) = current.suspicion() {
             return Err(StoreError::Engine(why));
         }
-        match self.supervised() {
+        let opened = match self.supervised(&current) {
             Err(StoreError::Engine(why)) => {
-                let left = leftovers(&self.place.sled())?;
+                let left = leftovers(&current.path)?;
                 if left.is_empty() {
                     return Err(StoreError::Engine(why));
                 }
                 for path in left {
-                    let moved = self.place.move_aside(&path)?;
+                    let moved = self.place.move_aside(&path, "snap")?;
                     tracing::warn!(why, kept = %moved.display(), "a file of the engine is moved aside");
                 }
-                self.supervised()
+                self.supervised(&current)
             }
             other => other,
-        }
-        .map(|engine| Guarded::new(engine, Arc::clone(&self.fault)))
+        };
+        opened.map(|engine| self.guarded(engine, &current))
+    }
+
+    fn guarded(&self, engine: SledEngine, directory: &EngineDir) -> Guarded<SledEngine> {
+        guarded(engine, directory, &self.on_failure)
     }
 
     /// Opens sled and reads all of it, on a thread that may panic or never come back.
-    fn supervised(&self) -> Result<SledEngine, StoreError> {
-        let directory = self.place.sled();
+    fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
+        let directory = current.path.clone();
         let size = fs::metadata(directory.join("db")).map_or(0, |file| file.len());
         let patience = PATIENCE + Duration::from_secs(size / BYTES_PER_SECOND);
         let steps = Arc::new(AtomicU64::new(0));
@@ -240,45 +254,23 @@ impl Recovery<'_> {
                 seen = (Instant::now(), now);
             } else if seen.0.elapsed() > patience {
                 // The thread cannot be ended, and holds the file: the process has to begin again.
-                self.place.suspect_because("a read did not return")?;
+                current.suspect_because("a read did not return")?;
                 return Err(StoreError::Hung);
             }
         }
     }
 
-    /// Makes sled anew. Until it is whole, a mark says that it is not to be opened.
+    /// Makes sled anew, beside what is there; which is moved aside once the new one is whole.
     fn rebuild(&self, ground: &Ground, why: &str) -> Result<Guarded<SledEngine>, StoreError> {
-        const UNFINISHED: &str = "it was not made to its end";
-        let sled = self.place.sled();
-        let unfinished = self.place.suspicion().as_deref() == Some(UNFINISHED);
-        // Before anything is moved: what is there may be all that there is.
         let truth = self.truth(ground, why)?;
-        if sled.exists() {
-            if unfinished {
-                fs::remove_dir_all(&sled)?;
-            } else {
-                let moved = self.place.move_aside(&sled)?;
-                tracing::warn!(kept = %moved.display(), "the damaged engine is moved aside");
-            }
+        let next = self.place.next_engine()?;
+        let engine = make_engine(&next, self.place, truth)?;
+        for old in self.place.engines()?.1 {
+            let moved = self.place.move_aside(&old.path, "sled")?;
+            tracing::warn!(kept = %moved.display(), "the damaged engine is moved aside");
         }
-        self.place.suspect_because(UNFINISHED)?;
-        let made = SledEngine::open(&sled, self.schema, self.place.sync).and_then(|engine| {
-            truth.load(&engine)?;
-            engine.sync()?;
-            Ok(engine)
-        });
-        match made {
-            Ok(engine) => {
-                self.place.trust_again()?;
-                tracing::info!(number = ground.last(), "the engine is made anew");
-                Ok(Guarded::new(engine, Arc::clone(&self.fault)))
-            }
-            Err(error) => {
-                // A half is of no use, and the space may be what is missing.
-                let _ = fs::remove_dir_all(&sled);
-                Err(error)
-            }
-        }
+        tracing::info!(number = ground.last(), "the engine is made anew");
+        Ok(self.guarded(engine, &next))
     }
 
     fn memory(&self, ground: &Ground) -> Result<Arc<dyn Engine>, StoreError> {
@@ -297,8 +289,8 @@ impl Recovery<'_> {
             number: ground.last(),
         };
         let mut problems = vec![why.to_owned()];
-        for (head, path) in &ground.bases {
-            if !ground.continues(head.number) {
+        for (head, path) in ground.bases.iter().chain(&ground.backups) {
+            if head.number > ground.last() || !ground.continues(head.number) {
                 problems.push(format!("the log does not continue {}", path.display()));
                 continue;
             }
@@ -328,6 +320,42 @@ impl Recovery<'_> {
         }));
         Err(StoreError::Lost(problems.join("; ")))
     }
+}
+
+/// What the engine does that it must not is noted where the next start finds it, and told.
+pub(super) fn guarded(
+    engine: SledEngine,
+    directory: &EngineDir,
+    on_failure: &OnFailure,
+) -> Guarded<SledEngine> {
+    let (directory, on_failure) = (directory.clone(), Arc::clone(on_failure));
+    let fault = Arc::new(move |what: &str| {
+        tracing::error!(what, "the engine has failed; the next start makes it anew");
+        if let Err(error) = directory.suspect_because(what) {
+            tracing::error!(%error, "that could not be noted");
+        }
+        on_failure(&StoreError::Failed(what.to_owned()));
+    });
+    Guarded::new(engine, fault)
+}
+
+/// Makes an engine of everything that base and log hold.
+pub(super) fn make_engine(
+    directory: &EngineDir,
+    place: &Place,
+    truth: Truth<'_>,
+) -> Result<SledEngine, StoreError> {
+    let made = SledEngine::open(&directory.path, truth.schema, place.sync).and_then(|engine| {
+        truth.load(&engine)?;
+        engine.sync()?;
+        directory.mark_whole(place.sync)?;
+        Ok(engine)
+    });
+    if made.is_err() {
+        // A half is of no use, and the space may be what is missing.
+        let _ = fs::remove_dir_all(&directory.path);
+    }
+    made
 }
 
 /// The snapshots of a directory whose head can be read, the newest first.

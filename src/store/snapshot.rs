@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write as _};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::vec;
 
@@ -24,6 +24,8 @@ const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 const FRAME_BYTES: usize = 256 * 1024;
 /// No frame of ours is longer; a longer one is damage, and is not read into memory.
 const FRAME_MAX: usize = FRAME_BYTES + 2 * super::VALUE_MAX;
+/// What has to be read of a frame to know its size.
+const FRAME_HEAD: usize = 24;
 
 /// What a snapshot says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +38,8 @@ pub struct SnapshotHead {
     pub number: u64,
     /// When it was made, in Unix seconds.
     pub created: i64,
+    /// How many records it holds; a backup says, so that one need not read it to know.
+    pub records: Option<u64>,
     /// What the application noted, such as which keys it needs.
     pub notes: BTreeMap<String, String>,
 }
@@ -86,12 +90,7 @@ fn fill(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     sync: bool,
 ) -> Result<(), StoreError> {
-    let mut out = Frames {
-        out: BufWriter::with_capacity(FRAME_MAX, create_private(path)?),
-        number: 0,
-    };
-    out.out.write_all(MAGIC)?;
-    out.put(&encode(head)?)?;
+    let mut out = Frames::begin(path, head)?;
     let mut digests = BTreeMap::<TreeName, Digest>::new();
     let mut plan = Plan::default();
     for pair in pairs {
@@ -110,14 +109,27 @@ fn fill(
         .map(|(tree, digest)| (tree.to_owned(), digest.to_bytes()))
         .collect();
     out.put(&encode(&Foot { trees })?)?;
-    let file = out
-        .out
-        .into_inner()
-        .map_err(|error| StoreError::from(error.into_error()))?;
-    if sync {
-        file.sync_all()?;
-    }
-    Ok(())
+    out.finish(sync)
+}
+
+/// Copies a snapshot under another head. What comes after the head is copied as it is, unproven.
+pub(super) fn copy(
+    from: &Path,
+    to: &Path,
+    head: &SnapshotHead,
+    sync: bool,
+) -> Result<(), StoreError> {
+    let mut input = File::open(from)?;
+    let mut start = [0; MAGIC.len() + FRAME_HEAD];
+    input.read_exact(&mut start)?;
+    let size = start
+        .get(MAGIC.len()..)
+        .and_then(announced)
+        .ok_or_else(|| damaged(from, "has no head"))?;
+    input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
+    let mut out = Frames::begin(to, head)?;
+    io::copy(&mut input, &mut out.out)?;
+    out.finish(sync)
 }
 
 struct Frames {
@@ -126,6 +138,27 @@ struct Frames {
 }
 
 impl Frames {
+    fn begin(path: &Path, head: &SnapshotHead) -> Result<Self, StoreError> {
+        let mut out = Self {
+            out: BufWriter::with_capacity(FRAME_MAX, create_private(path)?),
+            number: 0,
+        };
+        out.out.write_all(MAGIC)?;
+        out.put(&encode(head)?)?;
+        Ok(out)
+    }
+
+    fn finish(self, sync: bool) -> Result<(), StoreError> {
+        let file = self
+            .out
+            .into_inner()
+            .map_err(|error| StoreError::from(error.into_error()))?;
+        if sync {
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+
     fn put(&mut self, payload: &[u8]) -> Result<(), StoreError> {
         self.number += 1;
         self.out.write_all(&frame(self.number, 0, payload)?)?;
@@ -166,6 +199,7 @@ impl Snapshot {
                 instance: [0; 16],
                 number: 0,
                 created: 0,
+                records: None,
                 notes: BTreeMap::new(),
             },
             input,
@@ -193,7 +227,7 @@ impl Snapshot {
 
     /// The payload of the next frame; `None` at the end of the file.
     fn frame(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut bytes = vec![0; 24];
+        let mut bytes = vec![0; FRAME_HEAD];
         match self.input.read(&mut bytes)? {
             0 => return Ok(None),
             read => {
@@ -207,7 +241,7 @@ impl Snapshot {
             .filter(|size| *size <= FRAME_MAX)
             .ok_or_else(|| self.damaged("is damaged"))?;
         bytes.resize(size, 0);
-        let rest = bytes.get_mut(24..).unwrap_or_default();
+        let rest = bytes.get_mut(FRAME_HEAD..).unwrap_or_default();
         self.input
             .read_exact(rest)
             .map_err(|_| self.damaged("ends too early"))?;
@@ -319,6 +353,7 @@ mod tests {
             instance: [3; 16],
             number: 42,
             created: 1_800_000_000,
+            records: None,
             notes: BTreeMap::new(),
         }
     }
@@ -340,6 +375,24 @@ mod tests {
             written(&path, count);
             assert_eq!(read(&path).unwrap(), pairs(count));
             assert_eq!(*Snapshot::open(&path, &schema()).unwrap().head(), head());
+        }
+    }
+
+    #[test]
+    fn a_copy_has_its_own_head_and_the_same_pairs() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, copied] = ["s", "c"].map(|name| directory.path().join(name));
+        for count in [0, 1, 5_000] {
+            written(&path, count);
+            let other = SnapshotHead {
+                created: 1_900_000_000,
+                records: Some(u64::from(count)),
+                notes: BTreeMap::from([("version".to_owned(), "1".to_owned())]),
+                ..head()
+            };
+            copy(&path, &copied, &other, true).unwrap();
+            assert_eq!(read(&copied).unwrap(), pairs(count));
+            assert_eq!(*Snapshot::open(&copied, &schema()).unwrap().head(), other);
         }
     }
 

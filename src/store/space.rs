@@ -149,7 +149,8 @@ impl Space {
     }
 }
 
-fn read(directory: &Path) -> Option<Disk> {
+/// What is known of the disk of a directory.
+pub(super) fn read(directory: &Path) -> Option<Disk> {
     let stat = statvfs(directory)
         .inspect_err(|error| tracing::warn!(%error, "the disk's free space is not known"))
         .ok()?;

@@ -2,6 +2,7 @@
 
 use super::key::Key;
 use super::record::{self, Record};
+use super::{Store, StoreError};
 
 /// The name of a tree of the engine: that of a table or of an index.
 pub type TreeName = &'static str;
@@ -75,15 +76,22 @@ fn examine<T: Table>(key: &[u8], value: &[u8]) -> Option<Vec<Entry>> {
     Some(entries::<T>(&T::Key::from_bytes(key)?, &record))
 }
 
-/// Every table of a store.
+/// One step from the format before it to its own. It runs once or more, whole or in part: what it
+/// finds done it leaves alone.
+pub type Step = fn(&Store) -> Result<(), StoreError>;
+
+/// Every table of a store, and how stores of older formats come to have them.
 #[derive(Clone, Default)]
-pub struct Schema(Vec<TableInfo>);
+pub struct Schema {
+    tables: Vec<TableInfo>,
+    steps: Vec<Step>,
+}
 
 impl Schema {
     /// Adds a table.
     #[must_use]
     pub fn with<T: Table>(mut self) -> Self {
-        self.0.push(TableInfo {
+        self.tables.push(TableInfo {
             name: T::NAME,
             indexes: T::INDEXES,
             examine: examine::<T>,
@@ -91,13 +99,41 @@ impl Schema {
         self
     }
 
+    /// Adds the step to the next format.
+    #[must_use]
+    pub fn upgraded_by(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// The format that stores of these tables have: the first one is 1, and each step makes the next.
+    #[must_use]
+    pub fn format(&self) -> u32 {
+        u32::try_from(self.steps.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1)
+    }
+
+    /// The steps that lead on from a format, each with the format that it leads to.
+    pub(super) fn steps_from(&self, format: u32) -> impl Iterator<Item = (u32, Step)> {
+        let steps = (2..).zip(self.steps.iter().copied());
+        steps.filter(move |(to, _)| *to > format)
+    }
+
     pub(super) fn tables(&self) -> &[TableInfo] {
-        &self.0
+        &self.tables
+    }
+
+    /// The table of a name that was read from disk.
+    pub(super) fn table(&self, name: &[u8]) -> Option<&TableInfo> {
+        self.tables
+            .iter()
+            .find(|table| table.name.as_bytes() == name)
     }
 
     /// All trees: the tables and their indexes.
     pub(super) fn trees(&self) -> impl Iterator<Item = TreeName> {
-        self.0
+        self.tables
             .iter()
             .flat_map(|table| std::iter::once(table.name).chain(table.indexes.iter().copied()))
     }

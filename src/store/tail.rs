@@ -82,16 +82,23 @@ impl Tail {
             .collect()
     }
 
-    /// Takes everything that waits, for the engine; `None` once the store has ended and nothing is
-    /// left. What was taken stays readable until [`Tail::applied`].
-    pub(super) fn take(&self) -> Option<(u64, Arc<Plan>)> {
+    /// Waits until there is something for the engine; false once the store has ended and there is
+    /// nothing left.
+    pub(super) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while state.stage == Stage::Stalled
             || (state.stage == Stage::Running && state.waiting.is_empty())
         {
             self.changed.wait(&mut state);
         }
-        if state.waiting.is_empty() {
+        !state.waiting.is_empty()
+    }
+
+    /// Takes everything that waits, if the engine may have it. What was taken stays readable until
+    /// [`Tail::applied`].
+    pub(super) fn take(&self) -> Option<(u64, Arc<Plan>)> {
+        let mut state = self.state.lock();
+        if state.stage == Stage::Stalled || state.waiting.is_empty() {
             return None;
         }
         let plan = Arc::new(std::mem::take(&mut state.waiting));
@@ -175,7 +182,7 @@ mod tests {
         assert_eq!(tail.get("t", b"a"), None);
         tail.drain().unwrap();
         tail.end();
-        assert!(tail.take().is_none());
+        assert!(!tail.wait());
     }
 
     #[test]

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 
-struct People;
+pub(super) struct People;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Person {
-    town: String,
-    age: u8,
+pub(super) struct Person {
+    pub(super) town: String,
+    pub(super) age: u8,
 }
 
 impl Record for Person {}
@@ -42,14 +42,14 @@ pub(super) fn schema() -> Schema {
     Schema::default().with::<People>()
 }
 
-fn person(town: &str, age: u8) -> Person {
+pub(super) fn person(town: &str, age: u8) -> Person {
     Person {
         town: town.to_owned(),
         age,
     }
 }
 
-fn put(store: &Store, key: u32, person: Person) -> Result<(), StoreError> {
+pub(super) fn put(store: &Store, key: u32, person: Person) -> Result<(), StoreError> {
     store
         .write(Durability::Durable, move |txn| {
             txn.put::<People>(&key, &person)
@@ -57,7 +57,7 @@ fn put(store: &Store, key: u32, person: Person) -> Result<(), StoreError> {
         .wait()
 }
 
-fn all(store: &Store) -> BTreeMap<u32, Person> {
+pub(super) fn all(store: &Store) -> BTreeMap<u32, Person> {
     store
         .read(|txn| txn.scan::<People>(&All, usize::MAX))
         .unwrap()
@@ -65,7 +65,7 @@ fn all(store: &Store) -> BTreeMap<u32, Person> {
         .collect()
 }
 
-fn assert_sound(store: &Store) {
+pub(super) fn assert_sound(store: &Store) {
     for report in store.verify().unwrap() {
         assert!(report.is_sound(), "{report:?}");
     }
@@ -153,7 +153,7 @@ fn what_was_committed_is_there_after_a_restart() {
     assert_eq!(all(&open().unwrap()).len(), 2);
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(super) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let (path, target) = (
@@ -179,7 +179,7 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
     }
     // As a power cut leaves it: the log was synced, the engine was not.
     copy_tree(directory.path(), copy.path());
-    fs::remove_dir_all(copy.path().join("store/sled")).unwrap();
+    fs::remove_dir_all(copy.path().join("store/sled.1")).unwrap();
     let recovered = Store::open(copy.path(), schema(), Options::default()).unwrap();
     assert_eq!(all(&recovered), all(&store));
     assert_sound(&recovered);
@@ -191,16 +191,14 @@ fn a_newer_store_is_refused() {
     Place::of(directory.path(), true)
         .identify(Identity {
             format: 2,
+            reached: 2,
             instance: [1; 16],
         })
         .unwrap();
     let refused = Store::open(directory.path(), schema(), Options::default());
     assert!(matches!(
         refused,
-        Err(StoreError::Newer {
-            found: 2,
-            known: FORMAT
-        })
+        Err(StoreError::Newer { found: 2, known: 1 })
     ));
 }
 

@@ -40,7 +40,7 @@ pub struct Found {
 }
 
 impl Found {
-    fn add(&mut self, tree: TreeName, key: &[u8]) {
+    pub(super) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
         if self.some.len() < NAMED {
             self.some
@@ -208,6 +208,12 @@ pub struct SnapshotReport {
 }
 
 impl SnapshotReport {
+    /// The records of all tables.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.records.values().sum()
+    }
+
     /// What is wrong, if anything is.
     #[must_use]
     pub fn damage(&self) -> Option<String> {

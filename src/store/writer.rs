@@ -16,6 +16,7 @@ use super::log::{CommitLog, FileLog, FullLog};
 use super::mirror::Publish;
 use super::plan::Plan;
 use super::table::TreeName;
+use super::truth::replay;
 use super::txn::Txn;
 
 /// When a commit is answered.
@@ -178,7 +179,7 @@ impl Writer {
         }
         let empty = group.is_empty();
         if !empty {
-            if !self.core.is_writable() || self.core.tail.is_stalled() {
+            if !self.core.is_writable() {
                 return Err(StoreError::Full);
             }
             let number = self.number + 1;
@@ -219,6 +220,21 @@ impl Writer {
                 self.core.failure.report(&error);
             }
         }
+    }
+
+    /// Brings an engine that has everything up to a commit forward, and changes over to it.
+    pub(super) fn change_engine(
+        &mut self,
+        engine: Arc<dyn Engine>,
+        number: u64,
+    ) -> Result<(), StoreError> {
+        self.core.tail.drain()?;
+        keeper::with_truth(&self.core, self.number, |truth| {
+            replay(&truth.segments, number, self.number, truth.schema, &*engine)
+        })?;
+        engine.sync()?;
+        drop(self.core.replace_engine(engine, true));
+        Ok(())
     }
 
     /// There is space again: the engine on the disk has been brought forward.

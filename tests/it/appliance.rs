@@ -1,23 +1,18 @@
-//! A real process with a data directory of its own, and the commands that speak to it.
+//! A real process over a data directory: started, killed, asked over its sockets and by commands.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::wire::{Answer, ask, request};
 
-pub struct Appliance {
-    data_dir: PathBuf,
-    process: Child,
-    pub address: SocketAddr,
-}
-
-fn playgate(data_dir: &Path) -> Command {
+/// The built binary with nothing of this process's settings.
+pub fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("PLAYGATE_") {
@@ -25,10 +20,41 @@ fn playgate(data_dir: &Path) -> Command {
         }
     }
     command
-        .args(["--data-dir".as_ref(), data_dir.as_os_str()])
         .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
-        .env("PLAYGATE_LOG_LEVEL", "error");
+        .env("PLAYGATE_LOG_LEVEL", "error")
+        // Each test makes its own.
+        .env("PLAYGATE_BACKUP_AT", "off")
+        // The cheapest hash that the configuration takes.
+        .env("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")
+        .env("PLAYGATE_ACCOUNTS_ARGON2_ITERATIONS", "1");
     command
+}
+
+/// A command over a data directory.
+pub fn playgate(data_dir: &Path) -> Command {
+    let mut command = binary();
+    command.args(["--data-dir".as_ref(), data_dir.as_os_str()]);
+    command
+}
+
+/// What a command that succeeds prints, as JSON.
+pub fn told(command: &mut Command) -> Vec<Value> {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", err(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let values = serde_json::Deserializer::from_str(&text).into_iter();
+    values.map(Result::unwrap).collect()
+}
+
+pub fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub struct Appliance {
+    data_dir: PathBuf,
+    pub process: Child,
+    output: BufReader<ChildStdout>,
+    pub address: SocketAddr,
 }
 
 impl Appliance {
@@ -36,7 +62,7 @@ impl Appliance {
         Self::with(data_dir, &[])
     }
 
-    /// Starts with other settings, by the names of the environment.
+    /// With further variables of the environment.
     pub fn with(data_dir: &Path, settings: &[(&str, &str)]) -> Self {
         Self::with_log(data_dir, settings, Stdio::inherit())
     }
@@ -50,15 +76,18 @@ impl Appliance {
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut line = String::new();
         let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        let (_, address) = line.trim().rsplit_once("http://").unwrap();
         Self {
             data_dir: data_dir.to_owned(),
-            address: address.parse().unwrap(),
+            address: listening(&mut output).unwrap(),
             process,
+            output,
         }
+    }
+
+    /// Waits until the process has begun again and says where it listens now.
+    pub fn begun_again(&mut self) {
+        self.address = listening(&mut self.output).unwrap();
     }
 
     pub fn kill(&mut self) {
@@ -66,29 +95,30 @@ impl Appliance {
         self.process.wait().unwrap();
     }
 
+    /// A command, to be run while the server does.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = playgate(&self.data_dir);
+        command.args(arguments);
+        command
+    }
+
     /// Lines that a command prints, while the server runs.
     pub fn told(&self, arguments: &[&str]) -> Vec<Value> {
-        let output = playgate(&self.data_dir).args(arguments).output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {error}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        let values = serde_json::Deserializer::from_str(&text).into_iter();
-        values.map(Result::unwrap).collect()
+        told(&mut self.command(arguments))
     }
 
     /// The one value that a command prints which ends with this code.
     pub fn tells(&self, arguments: &[&str], code: i32) -> Value {
-        let output = playgate(&self.data_dir).args(arguments).output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
+        let output = self.command(arguments).output().unwrap();
+        let error = err(&output);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// What a command does whose words for people do not matter.
     pub fn does(&self, arguments: &[&str]) {
-        let output = playgate(&self.data_dir).args(arguments).output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {error}");
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
     }
 
     /// A request on a connection of its own.
@@ -98,14 +128,24 @@ impl Appliance {
 
     /// The metrics, through the administration socket.
     pub fn metrics(&self) -> String {
-        let mut socket = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
-        let headers = [("Connection", "close")];
-        let get = request("GET", "/metrics", &headers, "");
-        socket.write_all(get.as_bytes()).unwrap();
-        let mut text = String::new();
-        socket.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        let (status, text) = self.operator("GET", "/metrics", "");
+        assert_eq!(status, 200, "{text}");
         text
+    }
+
+    /// Status and body of an answer over the administration socket.
+    pub fn operator(&self, method: &str, target: &str, body: &str) -> (u16, String) {
+        let mut stream = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
     }
 }
 
@@ -114,6 +154,31 @@ impl Drop for Appliance {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The address in the next line; none if the process has ended.
+fn listening(output: &mut BufReader<ChildStdout>) -> Option<SocketAddr> {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let (_, address) = line.trim().rsplit_once("http://")?;
+    Some(address.parse().unwrap())
+}
+
+/// The tokens of a new user of a new partner.
+pub fn sign_up(appliance: &Appliance) -> (String, String) {
+    let partner = appliance.told(&["partner", "add", "test", "--json"]);
+    let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
+    let body = json!({"identity": "ann@example.com", "accessKey": "a long way to go"});
+    let headers = [("Service-AccessToken", partner.as_str())];
+    let answer = appliance.ask(
+        "PUT",
+        "/api/login/v2/auth/email",
+        &headers,
+        &body.to_string(),
+    );
+    assert_eq!(answer.status, 200);
+    let bearer = format!("Bearer {}", answer.json()["token"].as_str().unwrap());
+    (partner, bearer)
 }
 
 /// Every file below a directory with its content, in which what is no text has been replaced.

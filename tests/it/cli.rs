@@ -199,6 +199,14 @@ fn administer(data: &Data) {
     work_on_user(data);
     assert_eq!(data.json(&["store", "verify", "--json"])["sound"], true);
     assert_eq!(data.json(&["store", "rebuild", "--json"])["sound"], true);
+    let backup = data.json(&["backup", "create", "--json"]);
+    let listed = data.json(&["backup", "list", "--json"]);
+    assert_eq!(listed[0]["path"], backup["path"]);
+    for file in [&backup["path"], &listed[0]["name"]] {
+        let verified = data.json(&["backup", "verify", "--json", file.as_str().unwrap()]);
+        assert_eq!(verified["records"], backup["records"]);
+    }
+    assert_eq!(data.fails(&["backup", "verify", "none"]).0, 3);
     data.ok(&["telemetry", "export"]);
     assert!(data.json(&["telemetry", "report", "--json"])["rows"].is_array());
     data.ok(&["partner", "remove", "Acme"]);
@@ -302,6 +310,12 @@ fn work_on_user(data: &Data) {
         preview["text"].as_str().unwrap().contains("token="),
         "{preview}"
     );
+    let html = data.ok(&["mail", "preview", "reset", "--locale", "sv", "--html"]);
+    assert_eq!(
+        html.trim_end(),
+        preview["html"].as_str().unwrap().trim_end()
+    );
+
     let test = data.json(&["mail", "test", "ops@example.com", "--json"]);
     assert!(test["status"].is_string(), "{test}");
 
@@ -489,7 +503,7 @@ fn templates_and_certificates_are_checked_before_the_start() {
 fn a_store_that_cannot_be_read_is_code_5() {
     let data = Data::new();
     data.ok(&["partner", "list"]);
-    let identity = format!("format = 99\ninstance = {:032x}\n", 7);
+    let identity = format!("format = 99\nreached = 99\ninstance = {:032x}\n", 7);
     let sum = crc32fast::hash(identity.as_bytes());
     fs::write(
         data.path().join("store/identity"),
@@ -529,6 +543,93 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
     assert!(code == 1 && why.contains("key file `k`"), "{why}");
     data.file("k", "9f2b6c1e84d3057a6be1f4c8d20a3755\n");
     data.ok(&["catalog", "import", &file]);
+}
+
+#[test]
+fn rights_are_changed_and_explained_on_one_screen() {
+    let data = Data::new();
+    let catalog = data.file(
+        "catalog.toml",
+        "[[livestream]]\nid = \"tv\"\nzone = \"Africa/Lagos\"\ncatchup_days = 7\n",
+    );
+    data.ok(&["catalog", "import", &catalog]);
+    // Tomorrow at noon by UTC; Lagos is an hour ahead in every season.
+    let today = chrono::DateTime::from(std::time::SystemTime::now()).timestamp() / 86_400;
+    let start = (today + 1) * 86_400 + 43_200;
+    let clock = |at: i64| {
+        let shown = chrono::DateTime::from_timestamp(at + 3_600, 0).unwrap();
+        shown.format("%Y-%m-%d %H:%M:%S +01:00").to_string()
+    };
+    let guide = json!({"tv": [
+        {"id": "b1", "title": "Match\u{1b}[31m", "start": start, "stop": start + 3_600, "pgAge": 7},
+    ]});
+    let guide = data.file("guide.json", &guide.to_string());
+    data.ok(&["epg", "import", &guide, "--accept"]);
+    let rule = [
+        "rule",
+        "add",
+        "--livestream",
+        "tv",
+        "--title",
+        "Match*",
+        "--live",
+        "off",
+    ];
+    let added = data.ok(&rule);
+    assert_eq!(added, "+ rule livestream tv, title Match*, live false\n");
+    data.ok(&[
+        "rule", "add", "--from", "00:00", "--to", "00:01", "--rewind", "on",
+    ]);
+    data.ok(&["rights", "set", "--livestream", "tv", "--catchup-days", "2"]);
+    data.ok(&["rights", "set", "--broadcast", "b1", "--pause", "on"]);
+    let screen = data.ok(&["epg", "why", "b1"]);
+    let (from, to, until) = (clock(start), clock(start + 3_600), clock(start + 176_400));
+    assert_eq!(
+        screen,
+        format!(
+            "Match [31m (b1) on tv\n\
+         {from} to {to} (Africa/Lagos)\n\
+         rated 7, categories: \n\
+         \n\
+         livestream  catchup true, catchup_days 2, fastForward false, pause false, rewind false, \
+         live true, start_over false\n\
+         rule 1      livestream tv, title Match*, live false\n\
+         broadcast   pause true\n\
+         do not fit  rule 2 (window)\n\
+         \n\
+         RIGHT         VALUE  BY\n\
+         live          false  rule 1\n\
+         catchup       true   livestream\n\
+         catchup_days  2      livestream\n\
+         start_over    false  livestream\n\
+         pause         true   broadcast\n\
+         rewind        false  livestream\n\
+         fastForward   false  livestream\n\
+         \n\
+         may not be seen live; catch-up from {to} to {until}\n"
+        )
+    );
+    let why = data.json(&["epg", "why", "b1", "--json"]);
+    assert_eq!(
+        why["rights"][0],
+        json!({"right": "live", "value": false, "by": "rule 1"})
+    );
+    assert!(
+        data.ok(&["rule", "list"])
+            .starts_with("NUMBER  RULE\n1       livestream tv, title")
+    );
+    data.ok(&["rule", "remove", "1"]);
+    data.ok(&["rights", "clear", "b1"]);
+    let why = data.json(&["epg", "why", "b1", "--json"]);
+    assert_eq!(why["layers"].as_array().unwrap().len(), 2);
+    assert_eq!(data.fails(&["epg", "why", "nothing"]).0, 3);
+    assert_eq!(data.fails(&["rule", "remove", "9"]).0, 3);
+    assert_eq!(data.fails(&["rights", "set", "--live", "on"]).0, 2);
+    assert_eq!(
+        data.fails(&["rights", "set", "--broadcast", "b1", "--live", "maybe"])
+            .0,
+        2
+    );
 }
 
 #[test]
@@ -784,4 +885,51 @@ fn completions_and_the_manual_come_from_the_same_definitions() {
     let data = Data::new();
     assert!(data.ok(&["completions", "bash"]).contains("playgate"));
     assert!(data.ok(&["man"]).contains(".TH playgate"));
+}
+
+/// Out of one machine and into another, and back from what is left of a lost one.
+#[test]
+fn a_store_is_taken_out_and_brought_in_as_text() {
+    let data = Data::new();
+    administer(&data);
+    let server = data.serve();
+    let text = data.path().join("all.txt");
+    let text = text.to_str().unwrap();
+    data.ok(&["store", "export", text]);
+    let (code, why) = data.fails(&["store", "export", text]);
+    assert!(code == 1 && why.contains("exists"), "{code} {why}");
+    let sizes = data.json(&["store", "compact", "--json"]);
+    assert!(sizes["after"].as_u64().unwrap() > 0);
+    assert_eq!(data.json(&["store", "verify", "--json"])["sound"], true);
+    let backup = data.json(&["backup", "create", "--json"]);
+    let of_backup = data.ok(&[
+        "store",
+        "export",
+        "-",
+        "--from",
+        backup["path"].as_str().unwrap(),
+    ]);
+    assert!(of_backup.starts_with("playgate-store\t1\t1\t"));
+    assert_eq!(server.end(), 0);
+    let (code, why) = data.fails(&["store", "import", text]);
+    assert!(code == 5 && why.contains("not empty"), "{code} {why}");
+
+    let other = Data::new();
+    let report = other.json(&["store", "import", text, "--json"]);
+    assert_eq!(report["skipped"], 0);
+    assert_eq!(
+        report["records"],
+        fs::read_to_string(text).unwrap().lines().count() - 2
+    );
+    for list in [
+        ["partner", "list", "--json"],
+        ["operator", "list", "--json"],
+    ] {
+        assert_eq!(other.ok(&list), data.ok(&list));
+    }
+
+    let saved = other.path().join("saved.txt");
+    let saved = saved.to_str().unwrap();
+    data.ok(&["store", "export", "--salvage", saved]);
+    assert!(fs::read_to_string(saved).unwrap().lines().count() > 3);
 }

@@ -91,6 +91,8 @@ impl House {
             listener: None,
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
+            examine: Arc::new(playgate::domain::backups::examine),
+            restart: None,
         };
         let app = App::open(parts).unwrap_or_else(|error| panic!("{error}"));
         let (_, partner) = app.partners.add("Acme", NOON).unwrap();

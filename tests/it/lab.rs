@@ -156,6 +156,8 @@ impl Lab {
             listener: None,
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
+            examine: Arc::new(playgate::domain::backups::examine),
+            restart: None,
         };
         let mut app = App::open(parts).unwrap();
         change(&mut app.http, &mut app.limits);

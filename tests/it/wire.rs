@@ -1,14 +1,15 @@
-//! A client that sends exactly the bytes it is given and reads answers one by one.
+//! A client that sends exactly the bytes it is given and reads answers one by one. The crash tests
+//! use it too.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How long an answer may take; far above what any takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub struct Wire {
-    pub stream: TcpStream,
+pub struct Wire<S = TcpStream> {
+    pub stream: S,
     unread: Vec<u8>,
 }
 
@@ -47,9 +48,33 @@ impl Answer {
 
 impl Wire {
     pub fn to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::try_to(address).unwrap()
+    }
+
+    /// As [`Wire::to`]; nothing if nobody listens.
+    pub fn try_to(address: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
+        Some(Self::over(stream))
+    }
+
+    /// Whether the server ends the connection within the time, without a further answer.
+    pub fn ends_within(&mut self, time: Duration) -> bool {
+        let began = Instant::now();
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let mut chunk = [0; 1024];
+        let ended = match self.stream.read(&mut chunk) {
+            Ok(n) => n == 0 && self.unread.is_empty(),
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        ended && began.elapsed() <= time
+    }
+}
+
+impl<S: Read + Write> Wire<S> {
+    pub fn over(stream: S) -> Self {
         Self {
             stream,
             unread: Vec::new(),
@@ -63,16 +88,16 @@ impl Wire {
     }
 
     /// More bytes; false at the end of the connection.
-    fn fill(&mut self) -> bool {
+    fn fill(&mut self) -> io::Result<bool> {
         let mut chunk = [0; 16 * 1024];
         match self.stream.read(&mut chunk) {
-            Ok(0) => false,
+            Ok(0) => Ok(false),
             Ok(n) => {
                 self.unread.extend_from_slice(&chunk[..n]);
-                true
+                Ok(true)
             }
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
-            Err(error) => panic!("no answer: {error}"),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -83,6 +108,12 @@ impl Wire {
 
     /// The next answer, to a request of this method: HEAD has no body.
     pub fn answer_to(&mut self, method: &str) -> Option<Answer> {
+        self.heard(method)
+            .unwrap_or_else(|error| panic!("no answer: {error}"))
+    }
+
+    /// As `answer_to`; an error where nothing comes in time or an answer breaks off.
+    pub fn heard(&mut self, method: &str) -> io::Result<Option<Answer>> {
         let head = loop {
             if let Some(at) = self.unread.windows(4).position(|w| w == b"\r\n\r\n") {
                 let head: Vec<u8> = self.unread.drain(..at + 4).collect();
@@ -92,8 +123,8 @@ impl Wire {
                 }
                 break text;
             }
-            if !self.fill() {
-                return None;
+            if !self.fill()? {
+                return Ok(None);
             }
         };
         let mut lines = head.split("\r\n");
@@ -109,58 +140,55 @@ impl Wire {
         };
         let empty = method == "HEAD" || matches!(status, 204 | 304);
         if !empty && answer.header("transfer-encoding") == Some("chunked") {
-            answer.body = self.chunks();
-            return Some(answer);
+            answer.body = self.chunks()?;
+            return Ok(Some(answer));
         }
         let length: usize = match answer.header("content-length") {
             _ if empty => 0,
             Some(text) => text.parse().unwrap(),
             None => panic!("an answer without a length: {head}"),
         };
-        answer.body = self.bytes(length);
-        Some(answer)
+        answer.body = self.bytes(length)?;
+        Ok(Some(answer))
     }
 
-    fn bytes(&mut self, length: usize) -> Vec<u8> {
-        while self.unread.len() < length {
-            assert!(self.fill(), "the body breaks off");
+    fn more(&mut self) -> io::Result<()> {
+        if self.fill()? {
+            return Ok(());
         }
-        self.unread.drain(..length).collect()
+        Err(io::Error::new(
+            ErrorKind::UnexpectedEof,
+            "the body breaks off",
+        ))
     }
 
-    fn line(&mut self) -> String {
+    fn bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        while self.unread.len() < length {
+            self.more()?;
+        }
+        Ok(self.unread.drain(..length).collect())
+    }
+
+    fn line(&mut self) -> io::Result<String> {
         loop {
             if let Some(at) = self.unread.windows(2).position(|w| w == b"\r\n") {
-                let line = self.bytes(at + 2);
-                return String::from_utf8(line).unwrap().trim_end().to_owned();
+                let line = self.bytes(at + 2)?;
+                return Ok(String::from_utf8(line).unwrap().trim_end().to_owned());
             }
-            assert!(self.fill(), "the body breaks off");
+            self.more()?;
         }
     }
 
-    fn chunks(&mut self) -> Vec<u8> {
+    fn chunks(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {
-            let length = usize::from_str_radix(&self.line(), 16).unwrap();
-            body.extend(self.bytes(length));
-            assert_eq!(self.line(), "");
+            let length = usize::from_str_radix(&self.line()?, 16).unwrap();
+            body.extend(self.bytes(length)?);
+            assert_eq!(self.line()?, "");
             if length == 0 {
-                return body;
+                return Ok(body);
             }
         }
-    }
-
-    /// Whether the server ends the connection within the time, without a further answer.
-    pub fn ends_within(&mut self, time: Duration) -> bool {
-        let began = Instant::now();
-        self.stream.set_read_timeout(Some(time)).unwrap();
-        let mut chunk = [0; 1024];
-        let ended = match self.stream.read(&mut chunk) {
-            Ok(n) => n == 0 && self.unread.is_empty(),
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
-        };
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        ended && began.elapsed() <= time
     }
 }
 

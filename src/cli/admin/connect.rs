@@ -14,32 +14,44 @@ use tokio::time::{Instant, sleep};
 
 use super::Admin;
 use super::patient::Patient;
-use crate::app::{App, Parts, Ports, open_store};
+use crate::app::{App, Opening, Parts, Ports, open_store};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::{output, socket};
+use crate::cli::{examiner, output, socket};
 use crate::config::Loaded;
 use crate::http::listen;
-use crate::store::{Options, Store, StoreError};
+use crate::store::{Store, StoreError};
 
-/// How long a server that is starting, or another command, is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often one looks meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Admin {
+    /// How long a server that is starting, or another command, is waited for.
+    pub const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// Connects to the server of the data directory, if one runs.
+    ///
+    /// # Errors
+    /// That the person may not.
+    pub async fn running(loaded: &Loaded) -> Result<Option<Self>, Failure> {
+        match dial(&loaded.config.server.data_dir).await? {
+            Some(stream) => Self::over(stream).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Connects to the server of the data directory, or opens the service in this process.
     ///
     /// # Errors
     /// That neither can be done.
     pub async fn connect(loaded: Loaded) -> Result<Self, Failure> {
-        let directory = loaded.config.server.data_dir.clone();
-        let given_up = Instant::now() + PATIENCE;
+        let given_up = Instant::now() + Self::PATIENCE;
+        let ports = Ports::of_machine(&loaded.config);
         loop {
-            if let Some(stream) = dial(&directory).await? {
-                return Self::over(stream).await;
+            if let Some(admin) = Self::running(&loaded).await? {
+                return Ok(admin);
             }
-            match open(&loaded) {
-                Ok(store) => return Self::within(loaded, store).await,
+            match open(&loaded, &ports) {
+                Ok(store) => return Self::within(loaded, ports, store).await,
                 // It has the lock and no socket yet, or it is a command like this one.
                 Err(StoreError::InUse) if Instant::now() < given_up => sleep(LOOK_EVERY).await,
                 Err(error) => return Err(error.into()),
@@ -55,14 +67,16 @@ impl Admin {
         Self::over(listen::connect(app)).await
     }
 
-    async fn within(loaded: Loaded, store: Store) -> Result<Self, Failure> {
+    async fn within(loaded: Loaded, ports: Ports, store: Store) -> Result<Self, Failure> {
         let app = App::open(Parts {
-            ports: Ports::of_machine(&loaded.config),
+            ports,
             config: loaded.config,
             store,
             listener: None,
             sync: !loaded.unsafe_no_sync,
             on_failure: Box::new(|error| output::note(&format!("error: {error}"))),
+            examine: examiner::in_child(),
+            restart: None,
         })?;
         Self::to(Arc::new(app)).await
     }
@@ -82,12 +96,13 @@ impl Admin {
     }
 }
 
-fn open(loaded: &Loaded) -> Result<Store, StoreError> {
-    let options = Options {
+fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
+    let opening = Opening {
         sync: !loaded.unsafe_no_sync,
-        ..Options::default()
+        examine: examiner::in_child(),
+        on_failure: Arc::new(|error| output::note(&format!("error: {error}"))),
     };
-    open_store(&loaded.config, options)
+    open_store(&loaded.config, ports, opening)
 }
 
 /// The administration socket, if a server listens on it.

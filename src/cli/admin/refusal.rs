@@ -15,6 +15,8 @@ pub struct Refusal {
     pub message: String,
     /// Its data.
     pub details: Value,
+    /// The whole body.
+    body: Value,
 }
 
 impl Refusal {
@@ -31,7 +33,15 @@ impl Refusal {
             code: text("code"),
             message: text("message"),
             details: details.unwrap_or_default(),
+            body: body.clone(),
         }
+    }
+
+    /// Whether an answer of `/readyz` names no other part.
+    #[must_use]
+    pub fn is_ready_but_for(&self, part: &str) -> bool {
+        let reasons = self.body.get("reasons").and_then(Value::as_object);
+        reasons.is_some_and(|reasons| reasons.keys().all(|named| named == part))
     }
 
     fn exit(&self) -> Exit {

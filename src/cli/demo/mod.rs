@@ -9,6 +9,7 @@ mod store;
 use clap::Args;
 use serde_json::json;
 
+use super::begin::Beginning;
 use super::exit::{Failure, Outcome};
 use super::serve::Addresses;
 use super::server::{Server, on_runtime, start_log};
@@ -50,7 +51,9 @@ impl Demo {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let server = Server::start(loaded).await?;
+            let beginning = Beginning::new(loaded);
+            let store = beginning.open()?;
+            let server = Server::start(beginning, store, place.is_none()).await?;
             let filled = fill::fill(&server.app).await?;
             if self.json {
                 output::json(&members(&server, &filled)?)?;

@@ -6,7 +6,7 @@ use super::hashing::{self, Verdict};
 use super::logins::begin;
 use super::tables::{CredentialRecord, Credentials, Users, UsersByEmail};
 use super::{Accounts, AccountsError, HashMemory, Opened, credentials, guesses, throttle};
-use crate::store::{Durability, StoreError};
+use crate::store::{Durability, Need, StoreError};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 struct Found {
@@ -45,7 +45,7 @@ impl Accounts {
         let token = Token::new(TokenKind::User, self.0.entropy.array());
         let hash = token.hash();
         let login = LoginId::from_bytes(self.0.entropy.array());
-        let user = self.change(move |inner, txn| {
+        let user = self.change_for(Need::Login, move |inner, txn| {
             let id = found.id;
             let present = credentials(txn, &id).map_err(unknown)?;
             let record = txn

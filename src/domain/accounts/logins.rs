@@ -2,7 +2,7 @@
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
 use super::{Accounts, AccountsError, Login, LoginInfo, Settings, User};
-use crate::store::{StoreError, Txn};
+use crate::store::{Need, StoreError, Txn};
 use crate::types::time::DAY;
 use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 
@@ -74,7 +74,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::LoginNotFound`].
     pub fn end_login(&self, user: UserId, login: LoginId) -> Result<(), AccountsError> {
-        self.change(move |_, txn| {
+        self.change_for(Need::Login, move |_, txn| {
             let (token, _) = of_user(txn, &user)?
                 .into_iter()
                 .find(|(_, found)| found.login == login)
@@ -88,7 +88,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::UserNotFound`].
     pub fn end_logins(&self, user: UserId) -> Result<usize, AccountsError> {
-        self.change(move |_, txn| {
+        self.change_for(Need::Login, move |_, txn| {
             super::user_record(txn, &user)?;
             Ok(end_all(txn, &user, None)?)
         })

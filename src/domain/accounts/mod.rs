@@ -40,7 +40,7 @@ pub use throttle::Limits;
 use crate::domain::mail::Mail;
 use crate::domain::partners::Partners;
 use crate::ports::Entropy;
-use crate::store::{Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::store::{Durability, MemoryTable, Need, Schema, Store, StoreError, Txn};
 use crate::types::{Email, PartnerId, Password, PersonName, UserId};
 use crate::types::{Malformed, UnixSeconds};
 use stand_in::StandIns;
@@ -208,7 +208,8 @@ impl Accounts {
         let this = self.clone();
         self.0
             .store
-            .write(class, move |txn| {
+            // Who guesses is counted as long as anybody can log in.
+            .write_for(Need::Login, class, move |txn| {
                 throttle::reserve(txn, &this.0.settings.limits, &subjects, now)
             })
             .wait()
@@ -219,10 +220,19 @@ impl Accounts {
         &self,
         plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
     ) -> Result<T, AccountsError> {
+        self.change_for(Need::Change, plan)
+    }
+
+    /// As [`Accounts::change`], for something that has its own place when space runs out.
+    fn change_for<T: Send + 'static>(
+        &self,
+        need: Need,
+        plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
+    ) -> Result<T, AccountsError> {
         let this = self.clone();
         self.0
             .store
-            .write(Durability::Durable, move |txn| plan(&this.0, txn))
+            .write_for(need, Durability::Durable, move |txn| plan(&this.0, txn))
             .wait()
     }
 

@@ -155,7 +155,7 @@ impl Mail {
         self.0.outbox.on_new(Box::new(bell));
     }
 
-    /// One try at one mail. A line that failed is not used again.
+    /// One try at one mail.
     fn attempt(
         &self,
         mailer: &dyn Mailer,
@@ -177,25 +177,17 @@ impl Mail {
             text: letter.text,
             html: letter.html,
         };
-        let mut dialogue = Dialogue::new();
-        let mut open = match line.take() {
-            Some(open) => open,
-            None => mailer.connect(&mut dialogue).map_err(Unsent::Trouble)?,
-        };
         // A filter likes to quote the link that it objects to.
         let hidden = |words: String| match &secret {
             Some(secret) => words.replace(secret, super::REMOVED),
             None => words,
         };
-        let words = open
-            .send(&parcel, &mut dialogue)
-            .map_err(|unsent| match unsent {
-                Unsent::Later(words) => Unsent::Later(hidden(words)),
-                Unsent::Refused(words) => Unsent::Refused(hidden(words)),
-                Unsent::Trouble(trouble) => Unsent::Trouble(trouble),
-            })?;
-        *line = Some(open);
-        Ok(hidden(words))
+        match hand_over(mailer, line, &parcel) {
+            Ok(words) => Ok(hidden(words)),
+            Err(Unsent::Later(words)) => Err(Unsent::Later(hidden(words))),
+            Err(Unsent::Refused(words)) => Err(Unsent::Refused(hidden(words))),
+            Err(Unsent::Trouble(trouble)) => Err(Unsent::Trouble(trouble)),
+        }
     }
 
     /// What an answer means for the mail, and for the server.
@@ -316,6 +308,30 @@ impl Delivery {
         };
         counter.fetch_add(1, Relaxed);
     }
+}
+
+/// Hands a mail over, on the line that is open or on a new one. A line that failed is not used again.
+fn hand_over(
+    mailer: &dyn Mailer,
+    line: &mut Option<Box<dyn MailLine>>,
+    parcel: &Parcel,
+) -> Result<String, Unsent> {
+    let mut dialogue = Dialogue::new();
+    if let Some(mut open) = line.take() {
+        match open.send(parcel, &mut dialogue) {
+            // A server may want a new connection after some mails. It has not taken this one.
+            Err(Unsent::Trouble(_)) => {}
+            Err(unsent) => return Err(unsent),
+            Ok(words) => {
+                *line = Some(open);
+                return Ok(words);
+            }
+        }
+    }
+    let mut open = mailer.connect(&mut dialogue).map_err(Unsent::Trouble)?;
+    let words = open.send(parcel, &mut dialogue)?;
+    *line = Some(open);
+    Ok(words)
 }
 
 /// Writes down what became of a mail, if it still waits. Its secret goes with its end.

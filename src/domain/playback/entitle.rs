@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability};
+use crate::store::{Commit, Durability, Need};
 use crate::types::{
     AssetId, BroadcastId, Country, EntitlementId, SessionId, Token, TokenKind, UnixSeconds, UserId,
 };
@@ -160,37 +160,38 @@ impl Playback {
         let user = viewer.user;
         let surplus = self.tokens.surplus(&user);
         let session = session.map(|session| (session.user, session.id));
-        self.store.write(Durability::Logged, move |txn| {
-            for old in &surplus {
-                txn.delete::<tables::Entitlements>(&(user, *old))?;
-            }
-            let stored = match &session {
-                Some(key) => txn.get::<tables::Sessions>(key)?.zip(Some(key)),
-                None => None,
-            };
-            match stored {
-                Some((mut stored, key)) => {
-                    let changed = stored.program != entitlement.program || unlock.is_some();
-                    stored.program.clone_from(&entitlement.program);
-                    if let Some(unlock) = unlock {
-                        stored.unlocks.retain(|other| *other != unlock);
-                        stored.unlocks.push(unlock);
-                        let forgotten = stored.unlocks.len().saturating_sub(UNLOCKS_MAX);
-                        stored.unlocks.drain(..forgotten);
-                    }
-                    if changed {
-                        txn.put::<tables::Sessions>(key, &stored)?;
-                    }
+        self.store
+            .write_for(Need::Session, Durability::Logged, move |txn| {
+                for old in &surplus {
+                    txn.delete::<tables::Entitlements>(&(user, *old))?;
                 }
-                // No session yet, or it ended meanwhile: the first preflight takes the unlock.
-                None => entitlement.unlock = unlock,
-            }
-            txn.put::<tables::Entitlements>(&(user, token.hash()), &entitlement)?;
-            Ok(Issued {
-                token,
-                expires,
-                program: right.program.filter(|_| live),
+                let stored = match &session {
+                    Some(key) => txn.get::<tables::Sessions>(key)?.zip(Some(key)),
+                    None => None,
+                };
+                match stored {
+                    Some((mut stored, key)) => {
+                        let changed = stored.program != entitlement.program || unlock.is_some();
+                        stored.program.clone_from(&entitlement.program);
+                        if let Some(unlock) = unlock {
+                            stored.unlocks.retain(|other| *other != unlock);
+                            stored.unlocks.push(unlock);
+                            let forgotten = stored.unlocks.len().saturating_sub(UNLOCKS_MAX);
+                            stored.unlocks.drain(..forgotten);
+                        }
+                        if changed {
+                            txn.put::<tables::Sessions>(key, &stored)?;
+                        }
+                    }
+                    // No session yet, or it ended meanwhile: the first preflight takes the unlock.
+                    None => entitlement.unlock = unlock,
+                }
+                txn.put::<tables::Entitlements>(&(user, token.hash()), &entitlement)?;
+                Ok(Issued {
+                    token,
+                    expires,
+                    program: right.program.filter(|_| live),
+                })
             })
-        })
     }
 }

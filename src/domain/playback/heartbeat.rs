@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability};
+use crate::store::{Commit, Durability, Need};
 use crate::types::{AssetId, Drm, LivestreamId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
@@ -136,29 +136,30 @@ impl Playback {
         let here = streams
             .unwrap_or(self.settings.streams_per_asset)
             .min(total);
-        self.store.write(Durability::Logged, move |txn| {
-            let ended = PlaybackError::SessionEnded(EndReason::Expired);
-            if memory.get(&session.id).is_none() {
-                return Err(ended);
-            }
-            let sessions = limits::sessions_of(txn, session.user)?;
-            // A plan of the same group may have ended it.
-            if !sessions.iter().any(|(id, _)| *id == session.id) {
-                return Err(ended);
-            }
-            let wanted = Wanted {
-                device: &session.start.device.id,
-                place: limits::place(&session.start.playing, &session.start.asset),
-                total,
-                here,
-            };
-            match limits::make_room(&sessions, &memory, &wanted, WhenFull::Deny, now) {
-                Ok(_) => session.revive(now),
-                Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
-                Err(other) => return Err(other),
-            }
-            judged
-        })
+        self.store
+            .write_for(Need::Login, Durability::Logged, move |txn| {
+                let ended = PlaybackError::SessionEnded(EndReason::Expired);
+                if memory.get(&session.id).is_none() {
+                    return Err(ended);
+                }
+                let sessions = limits::sessions_of(txn, session.user)?;
+                // A plan of the same group may have ended it.
+                if !sessions.iter().any(|(id, _)| *id == session.id) {
+                    return Err(ended);
+                }
+                let wanted = Wanted {
+                    device: &session.start.device.id,
+                    place: limits::place(&session.start.playing, &session.start.asset),
+                    total,
+                    here,
+                };
+                match limits::make_room(&sessions, &memory, &wanted, WhenFull::Deny, now) {
+                    Ok(_) => session.revive(now),
+                    Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
+                    Err(other) => return Err(other),
+                }
+                judged
+            })
     }
 
     /// Checks what a license rests on.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability, StoreError, Table, Txn};
+use crate::store::{Commit, Durability, Need, StoreError, Table, Txn};
 use crate::types::{DeviceId, SessionId, UnixSeconds, UserId};
 
 use super::Playback;
@@ -129,16 +129,17 @@ impl Playback {
         reason: EndReason,
         now: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
-        self.store.write(Durability::Logged, move |txn| {
-            for session in sessions {
-                let key = (session.user, session.id);
-                // An earlier plan may have ended it; the first reason stands.
-                if txn.get::<tables::Sessions>(&key)?.is_some() {
-                    limits::end(txn, session.user, session.id, reason, now)?;
+        self.store
+            .write_for(Need::Login, Durability::Logged, move |txn| {
+                for session in sessions {
+                    let key = (session.user, session.id);
+                    // An earlier plan may have ended it; the first reason stands.
+                    if txn.get::<tables::Sessions>(&key)?.is_some() {
+                        limits::end(txn, session.user, session.id, reason, now)?;
+                    }
                 }
-            }
-            Ok(())
-        })
+                Ok(())
+            })
     }
 
     /// The registered devices of a user, oldest first. Reads cold.
@@ -317,7 +318,9 @@ impl Playback {
         &self,
         plan: impl FnOnce(&mut Txn<'_>) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), PlaybackError> {
-        self.store.write(Durability::Logged, plan).wait()?;
+        self.store
+            .write_for(Need::Login, Durability::Logged, plan)
+            .wait()?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability, Txn};
+use crate::store::{Commit, Durability, Need, Txn};
 use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
@@ -127,13 +127,15 @@ impl Playback {
             streams: playable.and_then(|found| found.streams),
             now,
         };
-        Ok(self.store.write(Durability::Logged, move |txn| {
-            plan.run(txn, playlist).map(|playlist| Started {
-                session,
-                playlist,
-                encrypted: encrypted && drm != Drm::None,
-            })
-        }))
+        Ok(self
+            .store
+            .write_for(Need::Session, Durability::Logged, move |txn| {
+                plan.run(txn, playlist).map(|playlist| Started {
+                    session,
+                    playlist,
+                    encrypted: encrypted && drm != Drm::None,
+                })
+            }))
     }
 
     /// The matrix of systems and protocols, and what depends on settings and asset.

@@ -8,7 +8,7 @@ use super::model::{Fingerprint, NewEvent, Sender, StoredEvent, Taken};
 use super::segment::Segment;
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, State, Telemetry, frame, hour_of};
-use crate::store::{Durability, StoreError};
+use crate::store::{Durability, Need, StoreError};
 use crate::types::{UnixSeconds, UserId};
 
 impl Telemetry {
@@ -35,6 +35,8 @@ impl Telemetry {
             return Ok(Taken::default());
         }
         let inner = &self.inner;
+        // The first thing that goes when space runs out.
+        inner.store.admits(Need::Telemetry)?;
         let mut state = inner.indexed(sender.user, hour)?;
         let mut batch = HashSet::new();
         let mut frames = Vec::new();

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 
 use super::error::TelemetryError;
 use super::frame::{self, Frames};
+use super::length::Lengths;
 use super::segment::Segment;
 use super::tables::{ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry};
@@ -117,7 +118,14 @@ impl Inner {
                     target.write_all(&bytes)?;
                 }
             }
-            target.flush()
+            target.flush()?;
+            // Before it takes the place of the longer one, which is never too long.
+            let length = target.get_ref().metadata()?.len();
+            let lengths = Lengths {
+                written: length,
+                synced: length,
+            };
+            lengths.put(&self.directory.lengths(hour))
         })
     }
 }

@@ -23,12 +23,23 @@ pub enum TelemetryError {
 
 impl From<io::Error> for TelemetryError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::ReadOnlyFilesystem => Self::Full,
-            _ => Self::Io(error.to_string()),
+        if Self::is_of_space(error.kind()) {
+            Self::Full
+        } else {
+            Self::Io(error.to_string())
         }
+    }
+}
+
+impl TelemetryError {
+    /// Whether the disk is full or read-only, which passes.
+    pub(super) const fn is_of_space(kind: io::ErrorKind) -> bool {
+        matches!(
+            kind,
+            io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::ReadOnlyFilesystem
+        )
     }
 }
 
@@ -43,6 +54,7 @@ impl From<StoreError> for TelemetryError {
             | StoreError::InUse
             | StoreError::Newer { .. }
             | StoreError::Foreign
+            | StoreError::NotEmpty
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_)

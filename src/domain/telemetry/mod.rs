@@ -5,10 +5,12 @@
 //! The text of an event is kept as it was sent; nothing here understands it.
 
 mod accept;
+mod catch_up;
 mod erase;
 mod error;
 mod frame;
 mod gaps;
+mod length;
 mod model;
 mod read;
 mod recent;
@@ -113,11 +115,21 @@ impl Telemetry {
             state.recent.tidy(hour);
         }
         if directory.events(hour).exists() {
-            let segment = Segment::open(&directory, hour)?;
-            for key in segment.keys() {
-                state.recent.remember(*key, hour);
+            match Segment::open(&directory, hour).map_err(TelemetryError::from) {
+                Ok(segment) => {
+                    for key in segment.keys() {
+                        state.recent.remember(*key, hour);
+                    }
+                    state.segment = Some(segment);
+                }
+                // The first batch that finds space opens it.
+                Err(TelemetryError::Full) => {
+                    for key in directory.fingerprints(hour)? {
+                        state.recent.remember(key, hour);
+                    }
+                }
+                Err(error) => return Err(error),
             }
-            state.segment = Some(segment);
         }
         let inner = Arc::new(Inner {
             store,
@@ -127,10 +139,17 @@ impl Telemetry {
             rewriting: Mutex::new(()),
         });
         let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
-        Ok(Self {
+        let telemetry = Self {
             inner,
             _sync: Arc::new(sync),
-        })
+        };
+        match telemetry.catch_up() {
+            Ok(0) => {}
+            Ok(added) => tracing::info!(added, "events that the index did not know of"),
+            // The next start does it.
+            Err(error) => tracing::warn!(%error, "the index of events could not be made whole"),
+        }
+        Ok(telemetry)
     }
 
     /// Counts since the start.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::error::TelemetryError;
 use super::frame::Frames;
+use super::length::Lengths;
 use super::model::StoredEvent;
 use super::tables::HoursByUser;
 use super::{Telemetry, hour_of};
@@ -48,8 +49,11 @@ impl Telemetry {
         });
         let directory = &self.inner.directory;
         Ok(Events {
-            files: hours.iter().map(|hour| directory.events(*hour)).collect(),
-            frames: None,
+            files: hours
+                .iter()
+                .map(|hour| (directory.events(*hour), directory.lengths(*hour)))
+                .collect(),
+            open: None,
             selection,
         })
     }
@@ -66,27 +70,54 @@ impl Telemetry {
 
 /// Events, read from one file after the other.
 pub struct Events {
-    files: VecDeque<PathBuf>,
-    frames: Option<Frames<File>>,
+    /// Those still to come, each with that of its lengths.
+    files: VecDeque<(PathBuf, PathBuf)>,
+    open: Option<OpenFile>,
     selection: Selection,
+}
+
+/// A file that is being read, and how long it was at least when that began.
+struct OpenFile {
+    frames: Frames<File>,
+    path: PathBuf,
+    lengths: Lengths,
+}
+
+impl OpenFile {
+    /// Tells what could not be read of it.
+    fn tell(&self) {
+        let (damaged, end) = (self.frames.damaged(), self.frames.sound_end());
+        if damaged > 0 {
+            super::segment::tell_damage(&self.path, damaged);
+        }
+        self.lengths.compare(&self.path, end);
+    }
 }
 
 impl Events {
     fn read(&mut self) -> io::Result<Option<StoredEvent>> {
         loop {
-            if let Some(frames) = &mut self.frames {
-                while let Some(event) = frames.next()? {
+            if let Some(open) = &mut self.open {
+                while let Some(event) = open.frames.next()? {
                     if self.selection.takes(&event) {
                         return Ok(Some(event));
                     }
                 }
-                self.frames = None;
+                open.tell();
+                self.open = None;
             }
-            let Some(path) = self.files.pop_front() else {
+            let Some((path, lengths)) = self.files.pop_front() else {
                 return Ok(None);
             };
-            match File::open(path) {
-                Ok(file) => self.frames = Some(Frames::new(file)),
+            match File::open(&path) {
+                Ok(file) => {
+                    self.open = Some(OpenFile {
+                        frames: Frames::new(file),
+                        path,
+                        // After the file, which may be replaced by a shorter one; before its events.
+                        lengths: Lengths::read(&lengths),
+                    });
+                }
                 // Its time has come meanwhile, or the index is ahead of the segment.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -103,7 +134,7 @@ impl Iterator for Events {
         if event.is_err() {
             // The same error would come again.
             self.files.clear();
-            self.frames = None;
+            self.open = None;
         }
         Some(event)
     }

@@ -36,7 +36,8 @@ impl Inner {
             }
             // Only a clock that was moved makes the open segment an old one.
             state.segment.take_if(|segment| segment.hour == hour);
-            for path in [self.directory.events(hour), self.directory.keys(hour)] {
+            let of = &self.directory;
+            for path in [of.events(hour), of.keys(hour), of.lengths(hour)] {
                 match fs::remove_file(path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         return Err(error.into());

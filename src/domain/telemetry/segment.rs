@@ -10,6 +10,7 @@ use chrono::DateTime;
 
 use super::error::TelemetryError;
 use super::frame::Frames;
+use super::length::{Keeper, Lengths};
 use super::model::{Fingerprint, StoredEvent};
 
 /// Seconds of a segment.
@@ -30,7 +31,7 @@ impl Directory {
             let path = entry?.path();
             // What a kill left half made.
             if path.extension().is_some_and(|extension| extension == "new") {
-                fs::remove_file(path)?;
+                where_writable(fs::remove_file(path))?;
             }
         }
         Ok(Self {
@@ -51,6 +52,10 @@ impl Directory {
 
     pub(super) fn keys(&self, hour: i64) -> PathBuf {
         self.file(hour, "keys")
+    }
+
+    pub(super) fn lengths(&self, hour: i64) -> PathBuf {
+        self.file(hour, "length")
     }
 
     /// The hours that there are segments of, in order.
@@ -103,7 +108,13 @@ impl Directory {
             return Ok(keys);
         }
         let mut keys = Vec::new();
-        scan(&self.events(hour), |event| keys.push(event.fingerprint))?;
+        let path = self.events(hour);
+        let end = scan(&path, |event| keys.push(event.fingerprint))?;
+        Lengths::read(&self.lengths(hour)).compare(&path, end);
+        if self.sync {
+            // It was not closed, so a killed process may have left its end in the page cache alone.
+            where_writable(File::open(&path)?.sync_all())?;
+        }
         // Only a help for the next start.
         if let Err(error) = self.keep_fingerprints(hour, &keys) {
             tracing::warn!(%error, hour, "fingerprints of events could not be written");
@@ -119,7 +130,15 @@ impl Directory {
     }
 }
 
-fn options() -> fs::OpenOptions {
+/// What only tidies up is left out on a disk that is full or read-only.
+fn where_writable(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| match error.kind() {
+        kind if TelemetryError::is_of_space(kind) => Ok(()),
+        _ => Err(error),
+    })
+}
+
+pub(super) fn options() -> fs::OpenOptions {
     let mut options = File::options();
     options.create(true).read(true).write(true).mode(0o640);
     options
@@ -147,18 +166,22 @@ pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Resul
         each(&event);
     }
     if frames.damaged() > 0 {
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
-        let bytes = frames.damaged();
-        tracing::error!(%file, bytes, "a file of events is damaged; what could be read was kept");
+        tell_damage(path, frames.damaged());
     }
     Ok(frames.sound_end())
+}
+
+pub(super) fn tell_damage(path: &Path, bytes: u64) {
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    tracing::error!(%file, bytes, "a file of events is damaged; what could be read was kept");
 }
 
 /// The segment that is appended to.
 pub(super) struct Segment {
     pub(super) hour: i64,
     file: File,
-    length: u64,
+    lengths: Lengths,
+    keeper: Keeper,
     keys: Vec<Fingerprint>,
 }
 
@@ -176,16 +199,26 @@ impl Segment {
         directory.sync()?;
         let mut keys = Vec::new();
         let length = scan(&path, |event| keys.push(event.fingerprint))?;
+        let place = directory.lengths(hour);
+        Lengths::read(&place).compare(&path, length);
         if file.metadata()?.len() != length {
             file.set_len(length)?;
-            if directory.sync {
-                file.sync_all()?;
-            }
         }
+        if directory.sync {
+            // What a killed process wrote may be in the page cache alone, and counts as kept.
+            file.sync_all()?;
+        }
+        let lengths = Lengths {
+            written: length,
+            synced: length,
+        };
+        let keeper = Keeper::open(&place)?;
+        keeper.write(lengths)?;
         Ok(Self {
             hour,
             file,
-            length,
+            lengths,
+            keeper,
             keys,
         })
     }
@@ -200,29 +233,43 @@ impl Segment {
         frames: &[u8],
         keys: &[Fingerprint],
     ) -> Result<(), TelemetryError> {
-        if let Err(error) = self.file.write_all_at(frames, self.length) {
+        let end = self.lengths.written;
+        if let Err(error) = self.file.write_all_at(frames, end) {
             // The next frames are written over what was written; but a shorter batch would leave a
             // rest behind it that reads as damage.
-            return Err(match self.file.set_len(self.length) {
+            return Err(match self.file.set_len(end) {
                 Ok(()) => error.into(),
                 Err(second) => TelemetryError::Failed(second.to_string()),
             });
         }
-        self.length += frames.len() as u64;
+        self.lengths.written += frames.len() as u64;
         self.keys.extend_from_slice(keys);
-        Ok(())
+        self.keep_lengths()
     }
 
-    /// A second handle, to sync without holding up those who append.
-    pub(super) fn handle(&self) -> io::Result<File> {
-        self.file.try_clone()
+    fn keep_lengths(&self) -> Result<(), TelemetryError> {
+        let written = where_writable(self.keeper.write(self.lengths));
+        written.map_err(|error| TelemetryError::Failed(error.to_string()))
+    }
+
+    /// A second handle, to sync without holding up those who append, and how much there is to sync.
+    pub(super) fn handle(&self) -> io::Result<(File, u64)> {
+        Ok((self.file.try_clone()?, self.lengths.written))
+    }
+
+    /// So much of it has been synced.
+    pub(super) fn synced(&mut self, length: u64) -> Result<(), TelemetryError> {
+        self.lengths.synced = self.lengths.synced.max(length);
+        self.keep_lengths()
     }
 
     /// Syncs it for the last time and writes its fingerprints down.
-    pub(super) fn close(self, directory: &Directory) -> io::Result<()> {
+    pub(super) fn close(mut self, directory: &Directory) -> io::Result<()> {
         if directory.sync {
             self.file.sync_data()?;
         }
+        self.lengths.synced = self.lengths.written;
+        self.keeper.write(self.lengths)?;
         if let Err(error) = directory.keep_fingerprints(self.hour, &self.keys) {
             // The next start reads the segment instead.
             tracing::warn!(%error, "fingerprints of events could not be written");

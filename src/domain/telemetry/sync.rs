@@ -65,15 +65,21 @@ impl Inner {
             if !std::mem::take(&mut state.dirty) || !self.settings.sync {
                 return Ok(());
             }
-            state.segment.as_ref().map(super::Segment::handle)
+            let segment = state.segment.as_ref();
+            segment.map(|segment| (segment.hour, segment.handle()))
         };
-        let Some(file) = file else {
+        let Some((hour, handle)) = file else {
             return Ok(());
         };
-        file.and_then(|file| file.sync_data()).map_err(|error| {
-            let failed = TelemetryError::Failed(error.to_string());
-            self.state.lock().failed = Some(failed.clone());
-            failed
-        })
+        let synced = handle.and_then(|(file, length)| file.sync_data().map(|()| length));
+        let mut state = self.state.lock();
+        let noted = match (synced, &mut state.segment) {
+            (Ok(length), Some(segment)) if segment.hour == hour => segment.synced(length),
+            (Ok(_), _) => Ok(()),
+            // Read-only since it was written: a new start would have no more than this one.
+            (Err(error), _) if TelemetryError::is_of_space(error.kind()) => Ok(()),
+            (Err(error), _) => Err(TelemetryError::Failed(error.to_string())),
+        };
+        noted.inspect_err(|failed| state.failed = Some(failed.clone()))
     }
 }

@@ -180,6 +180,29 @@ fn duplicates_are_known_for_seven_days_across_restarts() {
 }
 
 #[test]
+fn the_length_of_a_segment_is_kept() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let agree = |synced: bool| {
+        let length = fs::metadata(bench.file(".events")).unwrap().len();
+        let kept = length::Lengths::read(&bench.file(".length"));
+        assert_eq!(kept.written, length);
+        assert!(!synced || kept.synced == length);
+    };
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    agree(false);
+    telemetry.accept(sender(2), events([2, 3]), NOW).unwrap();
+    agree(false);
+    telemetry.erase(sender(1).user, NOW).unwrap();
+    agree(true);
+    telemetry.accept(sender(2), events([4]), NOW).unwrap();
+    drop(telemetry);
+    agree(true);
+    bench.open(NOW).retain(NOW + 40 * DAY).unwrap();
+    assert_eq!(fs::read_dir(bench.files()).unwrap().count(), 0);
+}
+
+#[test]
 fn fingerprints_are_read_from_the_segment_if_their_file_is_damaged() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
@@ -462,4 +485,68 @@ fn the_index_lies_in_the_store() {
     for report in again.store.verify().unwrap() {
         assert!(report.is_sound(), "{report:?}");
     }
+}
+
+/// What a restored backup makes of the index: that of an earlier time, or of another machine.
+fn change_index(bench: &Bench, change: impl FnOnce(&mut crate::store::Txn<'_>) + Send + 'static) {
+    let changed: Result<(), crate::store::StoreError> = bench
+        .store
+        .write(crate::store::Durability::Durable, move |txn| {
+            change(txn);
+            Ok(())
+        })
+        .wait();
+    changed.unwrap();
+}
+
+#[test]
+fn events_since_the_backup_are_found_and_erased_after_a_restore() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.accept(sender(2), events([2]), NOW).unwrap();
+    for (sequence, hours) in [(3, 1), (4, 2), (5, 30)] {
+        let at = NOW + hours * HOUR;
+        telemetry.accept(sender(2), events([sequence]), at).unwrap();
+    }
+    let rows = bench.index_rows();
+    drop(telemetry);
+    // The backup was made within the first hour, when the second user had sent nothing.
+    change_index(&bench, |txn| {
+        for hours in [0, 1, 2, 30] {
+            let key = (hour_of(NOW + hours * HOUR), sender(2).user);
+            txn.delete::<tables::UserHours>(&key).unwrap();
+        }
+    });
+    let telemetry = bench.open(NOW + 31 * HOUR);
+    assert_eq!(bench.index_rows(), rows);
+    assert_eq!(sequences(&telemetry, of_user(2)), [2, 3, 4, 5]);
+    telemetry.erase(sender(2).user, NOW + 31 * HOUR).unwrap();
+    assert_eq!(sequences(&telemetry, Selection::default()), [1]);
+    // What was erased leaves nothing that a start would bring back.
+    drop(telemetry);
+    let telemetry = bench.open(NOW + 31 * HOUR);
+    assert_eq!(bench.index_rows(), 1);
+    assert_eq!(sequences(&telemetry, Selection::default()), [1]);
+}
+
+#[test]
+fn an_index_without_its_events_does_no_harm() {
+    let bench = Bench::new();
+    // Taken over from another machine, whose events stayed there.
+    change_index(&bench, |txn| {
+        for hours in 0..50 {
+            let key = (hour_of(NOW) - hours, sender(1).user);
+            let record = tables::UserHourRecord {};
+            txn.put::<tables::UserHours>(&key, &record).unwrap();
+        }
+    });
+    let telemetry = bench.open(NOW);
+    assert!(sequences(&telemetry, of_user(1)).is_empty());
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    assert_eq!(sequences(&telemetry, of_user(1)), [1]);
+    telemetry.retain(NOW + 29 * DAY).unwrap();
+    telemetry.erase(sender(1).user, NOW).unwrap();
+    assert_eq!(bench.index_rows(), 0);
+    assert!(sequences(&telemetry, Selection::default()).is_empty());
 }

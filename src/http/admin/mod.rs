@@ -1,5 +1,6 @@
 //! Handlers of the administration interface and of the operations listener's probes.
 
+pub mod backups;
 pub mod catalog;
 pub mod clock;
 pub mod content;
@@ -10,6 +11,7 @@ pub mod partners;
 pub mod playback;
 pub mod probes;
 pub mod resolve;
+pub mod rights;
 pub mod store;
 pub mod telemetry;
 pub mod users;

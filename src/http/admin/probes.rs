@@ -29,7 +29,11 @@ struct ReadyBody {
 /// # Errors
 /// `INTERNAL`.
 pub fn readyz(app: &App) -> Result<Reply, ApiError> {
-    let reasons = app.readiness.reasons();
+    let mut reasons = app.readiness.reasons();
+    if !app.upkeep.is_writable() {
+        let why = "the disk is full or read-only: what is there is served, nothing is taken";
+        reasons.entry("store").or_insert_with(|| why.to_owned());
+    }
     let ready = reasons.is_empty();
     let status = if ready {
         StatusCode::OK

@@ -1,9 +1,12 @@
 //! Handlers of the store.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use crate::app::App;
-use crate::domain::upkeep::{TableHealth, Upkeep, UpkeepError};
+use crate::domain::StoreError;
+use crate::domain::upkeep::{Health, TableHealth, TruthHealth, Upkeep};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::error::ApiError;
@@ -20,14 +23,51 @@ struct TableBody {
     places: Vec<String>,
 }
 
+/// The engine against base and log.
+#[derive(Serialize)]
+struct TruthBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<u64>,
+    number: u64,
+    missing: u64,
+    extra: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    places: Vec<String>,
+}
+
+impl From<TruthHealth> for TruthBody {
+    fn from(health: TruthHealth) -> Self {
+        let TruthHealth {
+            base,
+            number,
+            missing,
+            extra,
+            damage,
+            places,
+        } = health;
+        Self {
+            base,
+            number,
+            missing,
+            extra,
+            damage,
+            places,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct HealthBody {
     sound: bool,
     tables: Vec<TableBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truth: Option<TruthBody>,
 }
 
-impl From<Vec<TableHealth>> for HealthBody {
-    fn from(tables: Vec<TableHealth>) -> Self {
+impl From<Health> for HealthBody {
+    fn from(health: Health) -> Self {
         let table = |health: TableHealth| TableBody {
             table: health.table,
             records: health.records,
@@ -37,26 +77,23 @@ impl From<Vec<TableHealth>> for HealthBody {
             places: health.places,
         };
         Self {
-            sound: tables.iter().all(TableHealth::is_sound),
-            tables: tables.into_iter().map(table).collect(),
+            sound: health.is_sound(),
+            tables: health.tables.into_iter().map(table).collect(),
+            truth: health.truth.map(TruthBody::from),
         }
     }
 }
 
 async fn answer(
     app: &App,
-    work: impl FnOnce(&Upkeep) -> Result<Vec<TableHealth>, UpkeepError> + Send + 'static,
+    work: impl FnOnce(&Upkeep) -> Result<Health, StoreError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
-    let tables = app
-        .bulk
-        .run(move |()| work(&upkeep))?
-        .await?
-        .map_err(ApiError::internal)?;
-    Reply::json(&HealthBody::from(tables))
+    let health = app.bulk.run(move |()| work(&upkeep))?.await??;
+    Reply::json(&HealthBody::from(health))
 }
 
-/// POST verify: compares records and indexes, both ways.
+/// POST verify: compares records and indexes, both ways, and the engine with base and log.
 ///
 /// # Errors
 /// `OVERLOADED`, `INTERNAL`.
@@ -67,7 +104,38 @@ pub async fn verify(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Rep
 /// POST rebuild: makes the indexes again, and tells what was wrong.
 ///
 /// # Errors
-/// `OVERLOADED`, `INTERNAL`.
+/// `STORE_UNAVAILABLE`, `OVERLOADED`, `INTERNAL`.
 pub async fn rebuild(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     answer(app, Upkeep::rebuild).await
+}
+
+#[derive(Serialize)]
+struct BaseBody {
+    path: PathBuf,
+}
+
+/// POST base: makes a new base, and says where on this machine it lies.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` without space, `OVERLOADED`, `INTERNAL`.
+pub async fn base(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let upkeep = app.upkeep.clone();
+    let path = app.bulk.run(move |()| upkeep.base_file())?.await??;
+    Reply::json(&BaseBody { path })
+}
+
+#[derive(Serialize)]
+struct CompactedBody {
+    before: u64,
+    after: u64,
+}
+
+/// POST compact: makes the engine anew; the answer says what it took before and takes now, in bytes.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` without space, `OVERLOADED`, `INTERNAL`.
+pub async fn compact(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let upkeep = app.upkeep.clone();
+    let (before, after) = app.bulk.run(move |()| upkeep.compact())?.await??;
+    Reply::json(&CompactedBody { before, after })
 }

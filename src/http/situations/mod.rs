@@ -2,6 +2,7 @@
 //! service. No text of a lower layer gets into a message; it travels as the cause, for the log.
 
 mod accounts;
+mod backups;
 mod catalog;
 mod partners;
 mod playback;
@@ -29,6 +30,7 @@ impl From<StoreError> for ApiError {
             | StoreError::InUse
             | StoreError::Newer { .. }
             | StoreError::Foreign
+            | StoreError::NotEmpty
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_) => Self::internal(error),

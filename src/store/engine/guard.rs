@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const PLACES: usize = 64;
 
 /// Told what the engine did that it must not do.
-pub(in crate::store) type Fault = Arc<dyn Fn(&str) + Send + Sync>;
+type Fault = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// An engine whose every step is watched.
 pub(in crate::store) struct Guarded<E> {

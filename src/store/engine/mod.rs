@@ -6,12 +6,14 @@
 mod digest;
 mod guard;
 mod memory;
-mod sled;
+mod sled_engine;
 
 pub(super) use digest::Digest;
-pub(super) use guard::{Fault, Guarded};
+pub(super) use guard::Guarded;
 pub(super) use memory::MemoryEngine;
-pub(super) use sled::{SledEngine, leftovers};
+#[cfg(test)]
+pub(super) use sled_engine::tamper;
+pub(super) use sled_engine::{SledEngine, leftovers};
 
 use super::StoreError;
 use super::plan::Plan;

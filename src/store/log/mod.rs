@@ -1,8 +1,8 @@
 //! The commit log: what was promised, in order. It is the truth from which the engine is brought
 //! forward after a crash, and made anew when it fails.
 //!
-//! A segment file begins with a magic word and is preallocated with zeros, so that an append
-//! changes no file size and one `fdatasync` is a whole commit. Each frame carries the number up to
+//! A segment file begins with a magic word and its length and is preallocated with zeros, so that an
+//! append changes no file size and one `fdatasync` is a whole commit. Each frame carries the number up to
 //! which everything was synced when it was written: a frame that is missing before it was lost to
 //! damage, one that is missing after it to a power cut, and was never promised.
 
@@ -12,7 +12,7 @@ mod segment;
 mod tests;
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -20,10 +20,10 @@ pub(super) use frame::{announced, frame, parse, payload_at};
 pub(super) use segment::{Segment, Segments, Survey, read_segment};
 
 use super::StoreError;
-use super::files::{make_directory, sync_directory};
+use super::files::{create_private, make_directory, sync_directory};
 #[cfg(test)]
 use segment::Gap;
-use segment::MAGIC;
+use segment::{HEAD, head};
 
 /// What one commit is appended to and read back from. A replicated log can stand here as well.
 pub(super) trait CommitLog: Send {
@@ -70,7 +70,9 @@ impl FileLog {
         if let Some(last) = survey.segments.last() {
             let file = File::options().write(true).open(&last.path)?;
             if let Some(end) = survey.torn {
-                file.set_len(end as u64)?;
+                // Written over and not cut off: a file that is shorter than it was is damage.
+                let length = file.metadata()?.len();
+                fill(&file, end as u64, length)?;
             }
             if sync {
                 file.sync_all()?;
@@ -95,7 +97,7 @@ impl FileLog {
 
     fn start_segment(&self, frame: u64) -> Result<OpenSegment, StoreError> {
         let path = self.directory.join(format!("{:020}.log", self.next));
-        let length = SEGMENT_BYTES.max(frame + MAGIC.len() as u64);
+        let length = SEGMENT_BYTES.max(frame + HEAD as u64);
         let file = match self.prepare(&path, length) {
             Ok(file) => file,
             Err(error) => {
@@ -110,21 +112,15 @@ impl FileLog {
         });
         Ok(OpenSegment {
             file,
-            position: MAGIC.len() as u64,
+            position: HEAD as u64,
             length,
         })
     }
 
     fn prepare(&self, path: &Path, length: u64) -> io::Result<File> {
-        let mut file = File::create(path)?;
-        file.write_all(MAGIC)?;
-        let zeros = vec![0; 64 * 1024];
-        let mut left = length.saturating_sub(MAGIC.len() as u64);
-        while left > 0 {
-            let part = usize::try_from(left).unwrap_or(usize::MAX).min(zeros.len());
-            file.write_all(zeros.get(..part).unwrap_or_default())?;
-            left = left.saturating_sub(part as u64);
-        }
+        let file = create_private(path)?;
+        file.write_all_at(&head(length), 0)?;
+        fill(&file, HEAD as u64, length)?;
         if self.sync {
             file.sync_all()?;
             // The directory entry too, or the file is gone after a power cut.
@@ -132,6 +128,19 @@ impl FileLog {
         }
         Ok(file)
     }
+}
+
+/// Writes zeros from one place up to another.
+fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
+    let zeros = [0; 64 * 1024];
+    while from < to {
+        let part = usize::try_from(to - from)
+            .unwrap_or(usize::MAX)
+            .min(zeros.len());
+        file.write_all_at(zeros.get(..part).unwrap_or_default(), from)?;
+        from += part as u64;
+    }
+    Ok(())
 }
 
 impl CommitLog for FileLog {
@@ -176,7 +185,7 @@ impl CommitLog for FileLog {
         let empty = self
             .open
             .as_ref()
-            .is_none_or(|open| open.position == MAGIC.len() as u64);
+            .is_none_or(|open| open.position == HEAD as u64);
         if !empty {
             self.sync()?;
             self.open = Some(self.start_segment(0)?);

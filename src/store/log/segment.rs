@@ -13,7 +13,24 @@ use super::StoreError;
 use super::frame::{Frame, parse, was_whole};
 
 /// The first bytes of each segment.
-pub(super) const MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x01";
+const MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x01";
+/// The magic word, and the length that the file was made with.
+pub(super) const HEAD: usize = 16;
+
+/// What a segment of a length begins with.
+pub(super) fn head(length: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    let (magic, rest) = head.split_at_mut(MAGIC.len());
+    magic.copy_from_slice(MAGIC);
+    rest.copy_from_slice(&length.to_le_bytes());
+    head
+}
+
+/// Whether a file is shorter than it was made: nothing of ours ever cuts one.
+fn is_cut(bytes: &[u8]) -> bool {
+    let length = bytes.strip_prefix(MAGIC).and_then(<[u8]>::first_chunk::<8>);
+    length.is_some_and(|length| u64::from_le_bytes(*length) > bytes.len() as u64)
+}
 
 /// One file of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +104,11 @@ pub(in crate::store) struct Survey {
 impl Survey {
     /// Reads all segments of a directory, in order.
     pub(in crate::store) fn of(directory: &Path) -> Result<Self, StoreError> {
-        let segments = list(directory)?;
+        Self::over(list(directory)?)
+    }
+
+    /// Reads segments, in order; what stands last may be torn.
+    pub(in crate::store) fn over(segments: Vec<Segment>) -> Result<Self, StoreError> {
         let mut survey = Self {
             next: segments.first().map_or(0, |first| first.first),
             ..Self::default()
@@ -117,7 +138,7 @@ impl Survey {
     fn read(&mut self, segment: &Segment, last: bool) -> Result<(), StoreError> {
         self.reach(segment.first, &segment.path);
         let bytes = fs::read(&segment.path)?;
-        let mut at = MAGIC.len();
+        let mut at = HEAD;
         loop {
             at = frames(&bytes, at, &mut |frame, _| {
                 self.reach(frame.number, &segment.path);
@@ -126,10 +147,15 @@ impl Survey {
             })?;
             let missing = self.next;
             let tail = bytes.get(at..).unwrap_or_default();
-            if tail.iter().all(|byte| *byte == 0) {
+            if tail.len() >= 8 && tail.iter().all(|byte| *byte == 0) {
                 break;
             }
-            let whole = was_whole(&bytes, at, missing);
+            // Of a file that was cut nobody knows what came next.
+            let cut = at > HEAD && is_cut(&bytes);
+            if tail.is_empty() && !cut {
+                break;
+            }
+            let whole = cut || was_whole(&bytes, at, missing);
             // A later frame knows whether this one had been synced; in a closed segment all were.
             match later(&bytes, at + 8, missing) {
                 Some((found, synced)) if whole || !last || synced >= missing => at = found,
@@ -192,7 +218,7 @@ pub(in crate::store) fn read_segment(
     each: &mut dyn FnMut(Frame<'_>, usize) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let bytes = fs::read(&segment.path)?;
-    let mut at = MAGIC.len();
+    let mut at = HEAD;
     loop {
         at = frames(&bytes, at, each)?;
         match later(&bytes, at + 8, 1) {

@@ -36,6 +36,14 @@ fn filled(directory: &Path, count: u64) -> FileLog {
     log
 }
 
+/// A segment as if it had been made this short.
+fn shortened(path: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(path).unwrap();
+    bytes.truncate(4_096);
+    bytes[..HEAD].copy_from_slice(&head(4_096));
+    bytes
+}
+
 fn first_segment(directory: &Path) -> PathBuf {
     let survey = Survey::of(directory).unwrap();
     survey.segments.first().unwrap().path.clone()
@@ -62,12 +70,11 @@ fn no_flipped_bit_is_taken_for_a_torn_tail() {
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
     // The zeros behind say nothing here, and take time to read.
-    let mut sound = fs::read(&path).unwrap();
-    sound.truncate(4_096);
+    let sound = shortened(&path);
     let size = frame(1, 0, &payload(1)).unwrap().len();
     let padding = payload_at(payload(1).len()).end..size - 8;
     for number in [1_u64, 2, 3] {
-        let start = MAGIC.len() + (usize::try_from(number).unwrap() - 1) * size;
+        let start = HEAD + (usize::try_from(number).unwrap() - 1) * size;
         for bit in (0..size * 8).filter(|bit| !padding.contains(&(bit / 8))) {
             let mut bytes = sound.clone();
             bytes[start + bit / 8] ^= 1 << (bit % 8);
@@ -91,9 +98,8 @@ fn a_flipped_bit_behind_the_end_is_harmless() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
-    let mut sound = fs::read(&path).unwrap();
-    sound.truncate(4_096);
-    let end = MAGIC.len() + 3 * frame(1, 0, &payload(1)).unwrap().len();
+    let sound = shortened(&path);
+    let end = HEAD + 3 * frame(1, 0, &payload(1)).unwrap().len();
     for bit in 0..64 * 8 {
         let mut bytes = sound.clone();
         bytes[end + bit / 8] ^= 1 << (bit % 8);
@@ -173,4 +179,24 @@ fn a_magic_word_that_has_changed_hides_nothing() {
     bytes[0] ^= 1;
     fs::write(&path, &bytes).unwrap();
     assert_eq!(reopen(directory.path(), 0).0.len(), 2);
+}
+
+/// Wherever a file is cut, what was behind the cut is told to be missing, unless nothing was.
+#[test]
+fn a_segment_that_was_cut_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(filled(directory.path(), 3));
+    let path = first_segment(directory.path());
+    let sound = shortened(&path);
+    let size = frame(1, 0, &payload(1)).unwrap().len();
+    for cut in HEAD + size..sound.len() {
+        fs::write(&path, &sound[..cut]).unwrap();
+        let survey = Survey::of(directory.path()).unwrap();
+        let whole = (cut - HEAD) / size;
+        if whole >= 3 && cut - HEAD - 3 * size >= 8 {
+            assert_eq!((survey.next, survey.gaps.len()), (4, 0), "{cut}");
+        } else {
+            assert!(!survey.gaps.is_empty() && survey.torn.is_none(), "{cut}");
+        }
+    }
 }

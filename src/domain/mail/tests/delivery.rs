@@ -163,6 +163,19 @@ fn a_mail_that_is_put_off_holds_up_no_other() {
 }
 
 #[test]
+fn a_server_that_takes_some_mails_a_connection_is_not_in_trouble() {
+    let f = Fixture::new();
+    for n in 0..3 {
+        f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
+    }
+    let enough = Err(Unsent::Trouble(trouble(false)));
+    f.server.answers.lock().extend([Ok("250 ok"), enough]);
+    assert_eq!(f.mail.deliver(NOW), Ok(3));
+    assert_eq!((f.taken(), f.mail.trouble()), (3, None));
+    assert_eq!(f.server.connections.load(Ordering::SeqCst), 2);
+}
+
+#[test]
 fn a_refusal_ends_a_mail_and_shows_no_secret() {
     let f = Fixture::new();
     let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");

@@ -1,6 +1,8 @@
 //! Requests of the administration interface.
 
+pub mod backups;
 pub mod content;
+pub mod rights;
 pub mod system;
 pub mod telemetry;
 pub mod users;
@@ -8,7 +10,11 @@ pub mod users;
 use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
+use backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
 use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
+use rights::{
+    AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
+};
 use system::{
     AddOperatorRequest, AddPartnerRequest, ChangePartnerRequest, EndPlaybackSessionRequest,
     MailRequest, MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest,
@@ -42,6 +48,13 @@ pub enum OperatorEndpoint {
     ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
+    WhyRights(BroadcastRightsRequest),
+    SetRights(SetRightsRequest),
+    ClearRights(BroadcastRightsRequest),
+    SetDefaults(SetDefaultsRequest),
+    Rules,
+    AddRule(AddRuleRequest),
+    RemoveRule(RemoveRuleRequest),
     Users(UsersRequest),
     AddUser(Box<AddUserRequest>),
     ShowUser(UserRequest),
@@ -65,6 +78,13 @@ pub enum OperatorEndpoint {
     ReportTelemetry(ReportTelemetryRequest),
     VerifyStore,
     RebuildStore,
+    RenewBase,
+    CompactStore,
+    Backups,
+    CreateBackup,
+    VerifyBackup(BackupRequest),
+    RestoreBackup(RestoreBackupRequest),
+    RestoreSentBackup(RestoreSentBackupRequest),
 }
 
 impl OperatorEndpoint {
@@ -103,6 +123,13 @@ impl OperatorEndpoint {
             R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
+            R::WhyRights => Self::WhyRights(BroadcastRightsRequest::parse(input)?),
+            R::SetRights => Self::SetRights(SetRightsRequest::parse(input, payload)?),
+            R::ClearRights => Self::ClearRights(BroadcastRightsRequest::parse(input)?),
+            R::SetDefaults => Self::SetDefaults(SetDefaultsRequest::parse(input, payload)?),
+            R::Rules => Self::Rules,
+            R::AddRule => Self::AddRule(AddRuleRequest::parse(payload)?),
+            R::RemoveRule => Self::RemoveRule(RemoveRuleRequest::parse(input)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
             R::AddUser => Self::AddUser(Box::new(AddUserRequest::parse(input, payload)?)),
             R::ShowUser => Self::ShowUser(user()?),
@@ -128,6 +155,15 @@ impl OperatorEndpoint {
             R::ReportTelemetry => Self::ReportTelemetry(ReportTelemetryRequest::parse(input)?),
             R::VerifyStore => Self::VerifyStore,
             R::RebuildStore => Self::RebuildStore,
+            R::RenewBase => Self::RenewBase,
+            R::CompactStore => Self::CompactStore,
+            R::Backups => Self::Backups,
+            R::CreateBackup => Self::CreateBackup,
+            R::VerifyBackup => Self::VerifyBackup(BackupRequest::parse(input)?),
+            R::RestoreBackup => Self::RestoreBackup(RestoreBackupRequest::parse(input)?),
+            R::RestoreSentBackup => {
+                Self::RestoreSentBackup(RestoreSentBackupRequest::parse(input, payload)?)
+            }
         })
     }
 }

@@ -244,3 +244,15 @@ impl Engine for SledEngine {
         Ok(())
     }
 }
+
+/// Changes the files of an engine behind its back, as damage would that sled does not see.
+#[cfg(test)]
+pub(in crate::store) fn tamper(directory: &Path, tree: TreeName, key: &[u8], value: Option<&[u8]>) {
+    let db = open_database(directory).unwrap();
+    let tree = db.open_tree(tree).unwrap();
+    match value {
+        None => tree.remove(key).unwrap(),
+        Some(value) => tree.insert(key, value).unwrap(),
+    };
+    db.flush().unwrap();
+}

@@ -1,0 +1,129 @@
+//! The time before a server: its store is opened, and while that cannot be done, whoever asks is
+//! told why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::examiner;
+use super::exit::{Exit, Failure};
+use super::restart::begin_again;
+use super::server::{Signals, bind, bind_all, notify};
+use crate::app::{Opening, Ports, open_store};
+use crate::config::{Config, Loaded};
+use crate::http::maintenance::{self, Notice};
+use crate::http::matcher::Table;
+use crate::store::{Store, StoreError};
+
+/// How often a store that could not be brought back is tried again; the watchdog is fed as often.
+const TRY_AGAIN: Duration = Duration::from_secs(4);
+
+/// A server before its store is open.
+pub struct Beginning {
+    /// The configuration.
+    pub config: Config,
+    /// The world.
+    pub ports: Ports,
+    /// Whether files are synced.
+    pub sync: bool,
+    /// Told when the store or another file has failed.
+    pub fail: Arc<dyn Fn(String) + Send + Sync>,
+    /// What was told.
+    pub failures: mpsc::Receiver<String>,
+}
+
+impl Beginning {
+    /// What is known before anything is opened.
+    pub fn new(loaded: Loaded) -> Self {
+        let (failed, failures) = mpsc::channel(1);
+        Self {
+            ports: Ports::of_machine(&loaded.config),
+            config: loaded.config,
+            sync: !loaded.unsafe_no_sync,
+            fail: Arc::new(move |error: String| {
+                tracing::error!(error, "the store has failed");
+                // One is enough to end the process.
+                let _ = failed.try_send(error);
+            }),
+            failures,
+        }
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn open(&self) -> Result<Store, StoreError> {
+        let fail = Arc::clone(&self.fail);
+        let opening = Opening {
+            sync: self.sync,
+            examine: examiner::in_child(),
+            on_failure: Arc::new(move |error: &StoreError| fail(error.to_string())),
+        };
+        open_store(&self.config, &self.ports, opening)
+    }
+}
+
+/// Opens the store; but while it is there and cannot be brought back, every listener says so, and it
+/// is tried again now and then: the disk, or a backup, may come back. `None` if a signal came first.
+///
+/// # Errors
+/// What neither time nor an operator mends while the process waits.
+pub async fn open_or_wait(beginning: &mut Beginning) -> Result<Option<Store>, Failure> {
+    match beginning.open() {
+        Ok(store) => Ok(Some(store)),
+        // The thread that hangs holds the file and cannot be ended; a new image has none.
+        Err(StoreError::Hung) => Err(begin_again()),
+        Err(error) if is_maintainable(&error) => maintain(beginning, error).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+const fn is_maintainable(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Lost(_) | StoreError::Damaged { .. } | StoreError::Full
+    )
+}
+
+async fn maintain(beginning: &Beginning, error: StoreError) -> Result<Option<Store>, Failure> {
+    let mut signals = Signals::listen()?;
+    let config = &beginning.config;
+    let mut listeners = bind_all(&config.server.listen, Table::Public, "listen").await?;
+    listeners.push(bind(&config.ops.listen, Table::Ops, "ops.listen").await?);
+    let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
+    let mut reason = error.to_string();
+    let said = Failure::from(error);
+    tracing::error!(reason = %said, "in maintenance");
+    loop {
+        let status = format!("in maintenance: {reason}");
+        notify(&[
+            NotifyState::Ready,
+            NotifyState::Watchdog,
+            NotifyState::Status(&status),
+        ]);
+        let notice = Notice::new(reason.clone())
+            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        let mut answering = maintenance::serve(&listeners, notice);
+        tokio::select! {
+            name = signals.next() => {
+                tracing::info!(signal = name, "stopping");
+                return Ok(None);
+            }
+            () = sleep(TRY_AGAIN) => {}
+        }
+        // It lets go of the addresses, which are bound again by the service.
+        answering.shutdown().await;
+        match beginning.open() {
+            Ok(store) => return Ok(Some(store)),
+            // Whoever restores a backup holds it for a moment.
+            Err(StoreError::InUse) => {}
+            Err(StoreError::Hung) => return Err(begin_again()),
+            Err(error) if is_maintainable(&error) => reason = error.to_string(),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! This program once more, in its own place: the same process, arguments and environment.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use super::exit::{Exit, Failure};
+
+/// The program that runs, even when another version was installed over its file.
+pub const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Begins again, as from the shell or the service manager that started it; returns only if that
+/// cannot be done.
+pub fn begin_again() -> Failure {
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(THIS_PROGRAM);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    let error = command.args(arguments).exec();
+    Failure::new(
+        Exit::Fatal,
+        format!("the process could not begin again: {error}"),
+    )
+}

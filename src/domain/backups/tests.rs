@@ -1,0 +1,327 @@
+//! Backups over a store on a disk, with a clock that stands still.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use chrono::NaiveTime;
+use chrono_tz::Tz;
+use tempfile::TempDir;
+
+use super::*;
+use crate::domain;
+use crate::domain::partners::Partners;
+use crate::ports::Clock as _;
+use crate::ports::clock::ManualClock;
+use crate::ports::entropy::SeededEntropy;
+use crate::store::Options;
+
+/// 2026-01-05T12:00:00Z.
+const NOON: UnixSeconds = UnixSeconds(1_767_614_400);
+/// From noon to 03:30.
+const TO_NIGHT: i64 = 15 * HOUR + HOUR / 2;
+
+struct Place {
+    folder: TempDir,
+    clock: Arc<ManualClock>,
+    /// Whether what proves a snapshot finds it good.
+    sound: Arc<AtomicBool>,
+    /// Machines so far: no two draw the same ids.
+    opened: AtomicU64,
+}
+
+struct Machine {
+    backups: Backups,
+    partners: Partners,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            clock: Arc::new(ManualClock::at(NOON)),
+            sound: Arc::new(AtomicBool::new(true)),
+            opened: AtomicU64::new(0),
+        }
+    }
+
+    fn settings(&self, name: &str) -> Settings {
+        let data = self.folder.path().join(name);
+        Settings {
+            directory: data.join("backups"),
+            data,
+            keep: 3,
+            at: NaiveTime::from_hms_opt(3, 30, 0),
+            zone: Tz::UTC,
+            key: Some("ours".to_owned()),
+        }
+    }
+
+    fn machine(&self, settings: Settings, instance: u8) -> Machine {
+        let (clock, sound) = (Arc::clone(&self.clock), Arc::clone(&self.sound));
+        let options = Options {
+            clock: Arc::new(move || clock.now().0),
+            instance: [instance; 16],
+            notes: Arc::new(|| [(KEY_NOTE.to_owned(), "ours".to_owned())].into()),
+            prove: Some(Arc::new(move |path| {
+                if sound.load(Ordering::Relaxed) {
+                    examine(path).map(drop).map_err(StoreError::from)
+                } else {
+                    Err(StoreError::Full)
+                }
+            })),
+            ..Options::default()
+        };
+        let store = Store::open(&settings.data, domain::schema(), options).unwrap();
+        let seed = self.opened.fetch_add(1, Ordering::Relaxed);
+        Machine {
+            partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(seed))).unwrap(),
+            backups: Backups::new(store, settings, Arc::new(examine)),
+        }
+    }
+
+    fn now(&self) -> UnixSeconds {
+        self.clock.now()
+    }
+}
+
+impl Machine {
+    fn add(&self, name: &str) {
+        self.partners.add(name, NOON).unwrap();
+    }
+
+    fn names(&self) -> Vec<String> {
+        let listed = self.backups.shelf().list().unwrap();
+        listed.into_iter().map(|backup| backup.name).collect()
+    }
+
+    fn partners(&self) -> usize {
+        self.partners.list().len()
+    }
+}
+
+fn files(directory: &Path) -> usize {
+    fs::read_dir(directory).map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_backup_is_made_every_night_and_what_was_missed_is_made_up_for() {
+    let place = Place::new();
+    let machine = place.machine(place.settings("a"), 1);
+    let tend = || machine.backups.tend(place.now()).unwrap();
+    // The first one at once; nothing else happens until the night, whatever is committed.
+    assert_eq!(tend(), 1);
+    machine.add("Acme");
+    place.clock.advance(TO_NIGHT - 1);
+    assert_eq!(tend(), 0);
+    let age = place.now().since(NOON);
+    let newest = machine.backups.status().newest.unwrap();
+    assert_eq!(place.now().since(newest.created), age);
+    place.clock.advance(1);
+    assert_eq!((tend(), tend()), (1, 0));
+    // Nothing was committed since: the next night has its backup all the same.
+    place.clock.advance(DAY);
+    assert_eq!((tend(), tend()), (1, 0));
+    // Off for three nights and a half: one is made up for, at once.
+    drop(machine);
+    place.clock.advance(3 * DAY + DAY / 2);
+    let machine = place.machine(place.settings("a"), 1);
+    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    assert_eq!(machine.backups.tend(place.now()), Ok(0));
+    assert_eq!(machine.names().len(), 3, "as many as are kept");
+    let newest = machine.backups.status().newest.unwrap();
+    assert_eq!(newest.created, place.now());
+    let contents = machine.backups.verify(&machine.names()[0]).unwrap();
+    assert_eq!(contents.records, newest.records);
+    assert_eq!(contents.keys(Some("ours")), Keys::Open);
+    assert_eq!(contents.keys(Some("another")), Keys::Sealed);
+}
+
+#[test]
+fn a_night_that_is_switched_off_has_none() {
+    let place = Place::new();
+    let settings = Settings {
+        at: None,
+        ..place.settings("a")
+    };
+    let machine = place.machine(settings, 1);
+    assert_eq!(machine.backups.tend(place.now()), Ok(0));
+    machine.backups.create(place.now()).unwrap();
+    assert_eq!(machine.names().len(), 1);
+}
+
+#[test]
+fn only_what_the_store_made_here_is_ever_removed() {
+    let place = Place::new();
+    let machine = place.machine(place.settings("a"), 1);
+    let directory = place.settings("a").directory;
+    let made = machine.backups.create(place.now()).unwrap();
+    fs::copy(&made.path, directory.join("before-the-move.snapshot")).unwrap();
+    fs::write(directory.join("notes.txt"), "a person's").unwrap();
+    fs::write(directory.join("torn.snapshot"), "no snapshot").unwrap();
+    // Another machine's, in the same directory, under way and done.
+    let settings = Settings {
+        directory: directory.clone(),
+        ..place.settings("b")
+    };
+    let other = place.machine(settings, 2);
+    let foreign = other.backups.create(place.now()).unwrap();
+    let under_way = format!("{}.partial", foreign.path.display()).replace("20260105", "20260106");
+    fs::write(&under_way, "half").unwrap();
+    let left = format!("{}.partial", made.path.display());
+    fs::write(&left, "half").unwrap();
+    for _ in 0..5 {
+        place.clock.advance(DAY);
+        machine.backups.create(place.now()).unwrap();
+    }
+    let own = |machine: &Machine| {
+        let listed = machine.backups.shelf().list().unwrap();
+        listed.iter().filter(|backup| backup.own).count()
+    };
+    assert_eq!((own(&machine), own(&other)), (3, 1));
+    assert!(!made.path.exists() && !Path::new(&left).exists());
+    for kept in ["before-the-move.snapshot", "notes.txt", "torn.snapshot"] {
+        assert!(directory.join(kept).exists(), "{kept}");
+    }
+    assert!(foreign.path.exists() && Path::new(&under_way).exists());
+}
+
+#[test]
+fn a_backup_that_cannot_be_made_leaves_nothing_and_is_tried_again() {
+    let place = Place::new();
+    let machine = place.machine(place.settings("a"), 1);
+    let directory = place.settings("a").directory;
+    machine.backups.create(place.now()).unwrap();
+    place.clock.advance(DAY);
+    place.sound.store(false, Ordering::Relaxed);
+    let mut tries = 0;
+    let begin = place.now();
+    while place.now().since(begin) < 6 * HOUR {
+        tries += usize::from(machine.backups.tend(place.now()).is_err());
+        place.clock.advance(5);
+    }
+    // A minute, two, four … and then once an hour.
+    assert!((8..=13).contains(&tries), "{tries}");
+    assert_eq!(files(&directory), 1);
+    assert!(machine.backups.status().failed.is_some());
+    place.sound.store(true, Ordering::Relaxed);
+    place.clock.advance(HOUR);
+    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    assert_eq!(files(&directory), 2);
+}
+
+#[test]
+fn a_disk_that_is_not_mounted_is_told_and_nothing_lands_beside_it() {
+    let place = Place::new();
+    let disk = place.folder.path().join("mnt/disk");
+    let directory = disk.join("playgate");
+    let settings = Settings {
+        directory: directory.clone(),
+        ..place.settings("a")
+    };
+    fs::create_dir_all(&directory).unwrap();
+    let machine = place.machine(settings, 1);
+    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    let away = place.folder.path().join("unplugged");
+    fs::rename(&disk, &away).unwrap();
+    fs::create_dir(&disk).unwrap();
+    place.clock.advance(DAY);
+    let refused = Err(BackupError::NoDirectory(directory.clone()));
+    assert_eq!(machine.backups.tend(place.now()), refused);
+    assert_eq!(files(&disk), 0);
+    // What was there is known still, and grows old.
+    assert!(machine.backups.status().newest.is_some());
+    fs::remove_dir(&disk).unwrap();
+    fs::rename(&away, &disk).unwrap();
+    place.clock.advance(HOUR);
+    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    assert_eq!(machine.names().len(), 2);
+}
+
+#[test]
+fn a_backup_from_the_far_future_holds_up_none() {
+    let place = Place::new();
+    let machine = place.machine(place.settings("a"), 1);
+    place.clock.advance(3_000 * DAY);
+    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    place.clock.set(NOON);
+    assert_eq!(machine.backups.tend(NOON), Ok(1));
+    assert_eq!(machine.backups.status().newest.unwrap().created, NOON);
+}
+
+#[test]
+fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
+    let place = Place::new();
+    let machine = place.machine(place.settings("a"), 1);
+    machine.add("Acme");
+    let made = machine.backups.create(place.now()).unwrap();
+    machine.add("Later");
+    let restored = machine.backups.restore(&made.path, false).unwrap();
+    assert_eq!(Some(restored.records), made.records);
+    // Until the next start all goes on as it was.
+    machine.add("Last");
+    assert_eq!(machine.partners(), 3);
+    drop(machine);
+    let machine = place.machine(place.settings("a"), 1);
+    assert_eq!(machine.partners(), 1);
+    let aside = place.settings("a").data.join("aside");
+    assert_eq!(files(&aside), 1);
+    // It goes on as the same store: its backups are its own, and the newest is the newest.
+    machine.add("After");
+    place.clock.advance(DAY);
+    let after = machine.backups.create(place.now()).unwrap();
+    assert!(after.own && after.number > made.number);
+    assert_eq!(machine.names()[0], after.name);
+    drop(machine);
+    let shelf = Shelf::of(place.settings("a"));
+    shelf.restore_at_rest(&after.path, [9; 16], false).unwrap();
+    assert_eq!(place.machine(place.settings("a"), 1).partners(), 2);
+}
+
+#[test]
+fn a_foreign_or_damaged_backup_changes_nothing() {
+    let place = Place::new();
+    let machine = place.machine(place.settings("a"), 1);
+    machine.add("Acme");
+    let made = machine.backups.create(place.now()).unwrap();
+    let other = place.machine(place.settings("b"), 2);
+    assert_eq!(
+        other.backups.restore(&made.path, false),
+        Err(BackupError::Foreign)
+    );
+    let mut bytes = fs::read(&made.path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    let damaged: PathBuf = place.folder.path().join("damaged.snapshot");
+    fs::write(&damaged, &bytes).unwrap();
+    for adopt in [false, true] {
+        let refused = other.backups.restore(&damaged, adopt);
+        assert!(
+            matches!(refused, Err(BackupError::Damaged { .. })),
+            "{refused:?}"
+        );
+        let mut sent = &bytes[..middle];
+        let refused = other.backups.restore_sent(&mut sent, adopt);
+        assert!(
+            matches!(refused, Err(BackupError::Damaged { .. })),
+            "{refused:?}"
+        );
+    }
+    for name in [
+        "../b/backups/x.snapshot",
+        "..",
+        "",
+        "notes.txt",
+        "none.snapshot",
+    ] {
+        assert_eq!(other.backups.verify(name), Err(BackupError::NotFound));
+    }
+    let data = place.settings("b").data;
+    assert!(!data.join("restored").exists() && !data.join("upload.snapshot").exists());
+    drop(other);
+    assert_eq!(place.machine(place.settings("b"), 2).partners(), 0);
+    let other = place.machine(place.settings("b"), 2);
+    let mut sent = &fs::read(&made.path).unwrap()[..];
+    other.backups.restore_sent(&mut sent, true).unwrap();
+    drop(other);
+    assert_eq!(place.machine(place.settings("b"), 2).partners(), 1);
+}

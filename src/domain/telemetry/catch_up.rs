@@ -1,0 +1,64 @@
+//! The index made whole again at a start.
+//!
+//! A restored backup has the index as it was when the backup was made, and the files have gone on
+//! since. Events without an entry would never be erased, nor found for their user; so what the index
+//! may lack is looked up in the files. An entry without events does no harm.
+
+use std::collections::HashSet;
+
+use super::error::TelemetryError;
+use super::segment::scan;
+use super::tables::{UserHourRecord, UserHours};
+use super::{Inner, Telemetry};
+use crate::store::{Durability, StoreError};
+use crate::types::UserId;
+
+/// Entries that one transaction adds.
+const ENTRIES_AT_ONCE: usize = 1_000;
+
+impl Telemetry {
+    /// Adds the entries that are missing: of the last hour that the index knows, which may have gone
+    /// on, and of those that it knows nothing of. Returns how many.
+    pub(super) fn catch_up(&self) -> Result<usize, TelemetryError> {
+        let inner = &self.inner;
+        let mut added = 0;
+        let mut last_known = true;
+        for hour in inner.directory.hours()?.into_iter().rev() {
+            let known = inner.users_of(hour, 1)?;
+            if known.is_empty() || std::mem::take(&mut last_known) {
+                added += inner.index_segment(hour)?;
+            }
+        }
+        Ok(added)
+    }
+}
+
+impl Inner {
+    fn users_of(&self, hour: i64, most: usize) -> Result<HashSet<UserId>, StoreError> {
+        let entries = self.store.read(|txn| txn.scan::<UserHours>(&hour, most))?;
+        Ok(entries.into_iter().map(|((_, user), _)| user).collect())
+    }
+
+    fn index_segment(&self, hour: i64) -> Result<usize, TelemetryError> {
+        let known = self.users_of(hour, usize::MAX)?;
+        let mut missing = HashSet::new();
+        scan(&self.directory.events(hour), |event| {
+            if !known.contains(&event.sender.user) {
+                missing.insert(event.sender.user);
+            }
+        })?;
+        let missing: Vec<UserId> = missing.into_iter().collect();
+        for users in missing.chunks(ENTRIES_AT_ONCE) {
+            let users = users.to_vec();
+            self.store
+                .write(Durability::Logged, move |txn| {
+                    for user in users {
+                        txn.put::<UserHours>(&(hour, user), &UserHourRecord {})?;
+                    }
+                    Ok::<(), StoreError>(())
+                })
+                .wait()?;
+        }
+        Ok(missing.len())
+    }
+}

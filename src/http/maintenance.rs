@@ -1,0 +1,138 @@
+//! What is served while the store cannot be opened: the probes with the reason, and to everybody else
+//! that it is not possible at present. Nothing here knows the service.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_LANGUAGE, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER,
+};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::code::ErrorCode;
+use super::error::{ApiError, ErrorBody};
+use super::listen::{Listener, Socket};
+use super::matcher::Table;
+use super::messages::{BadMessages, Messages};
+use super::reply::media;
+use crate::config::limits::ACCEPT_REST;
+
+/// Connections that are held at a time: this is for probes and for telling clients to come back.
+const CONNECTIONS: usize = 256;
+/// How long a request's head may take, and a connection's answers in all.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// When clients may come back, in seconds.
+const COME_BACK: HeaderValue = HeaderValue::from_static("10");
+
+/// What is said while the service is in maintenance.
+pub struct Notice {
+    reason: String,
+    messages: Messages,
+}
+
+impl Notice {
+    /// A notice with the reason that operators read.
+    ///
+    /// # Errors
+    /// None: English is built in.
+    pub fn new(reason: String) -> Result<Self, BadMessages> {
+        let messages = Messages::built_in("en")?;
+        Ok(Self { reason, messages })
+    }
+}
+
+/// Answers on the listeners until what it returns is dropped.
+#[must_use]
+pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
+    let notice = Arc::new(notice);
+    let seats = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut tasks = JoinSet::new();
+    for listener in listeners {
+        tasks.spawn(accept(
+            Arc::clone(listener),
+            Arc::clone(&notice),
+            Arc::clone(&seats),
+        ));
+    }
+    tasks
+}
+
+async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, seats: Arc<Semaphore>) {
+    while let Ok(seat) = Arc::clone(&seats).acquire_owned().await {
+        let (table, notice) = (listener.table, Arc::clone(&notice));
+        let accepted = match &listener.socket {
+            Socket::Tcp(socket) => socket.accept().await.map(|(stream, _)| {
+                tokio::spawn(connection(stream, table, notice, seat));
+            }),
+            Socket::Unix(socket) => socket.accept().await.map(|(stream, _)| {
+                tokio::spawn(connection(stream, table, notice, seat));
+            }),
+        };
+        if accepted.is_err() {
+            sleep(ACCEPT_REST).await;
+        }
+    }
+}
+
+async fn connection<S>(stream: S, table: Table, notice: Arc<Notice>, _seat: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let reply = answer(table, &request, &notice);
+        async move { Ok::<_, Infallible>(reply) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // How it ends concerns nobody here.
+    let _ = timeout(PATIENCE, served).await;
+}
+
+fn answer(table: Table, request: &Request<Incoming>, notice: &Notice) -> Response<Full<Bytes>> {
+    let reading = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (status, kind, body) = match (table, request.uri().path()) {
+        (Table::Ops, "/livez") if reading => (StatusCode::OK, media::TEXT, "ok\n".to_owned()),
+        (Table::Ops, "/readyz") if reading => {
+            let body = json!({"ready": false, "reasons": {"store": notice.reason}});
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            (status, media::JSON, body.to_string())
+        }
+        _ => {
+            let error = ApiError::new(
+                ErrorCode::StoreUnavailable,
+                "the service is in maintenance: its operator finds the reason at /readyz",
+            );
+            let languages = request.headers().get(ACCEPT_LANGUAGE);
+            let languages = languages.and_then(|value| value.to_str().ok());
+            let words = notice.messages.pick(error.code(), languages, None);
+            let body = json!(ErrorBody::new(&error, words, false));
+            (error.code().status(), media::JSON, body.to_string())
+        }
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Players in browsers read the refusal too.
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(RETRY_AFTER, COME_BACK);
+    }
+    response
+}

@@ -1,0 +1,168 @@
+//! What an operator does for a store: compare, mend, make smaller, take out, bring in, take forward.
+
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::portable::{self, Exported, Imported};
+use super::snapshot::{Snapshot, SnapshotHead};
+use super::table::Schema;
+use super::verify::{self, TableReport, TruthReport};
+use super::{Durability, Options, Store, StoreError, files, keeper, recovery};
+
+/// Writes every record of a snapshot, be it a base or a backup, as a line of text.
+///
+/// # Errors
+/// That it cannot be written, or that the snapshot is damaged.
+pub fn export_snapshot(
+    path: &Path,
+    schema: &Schema,
+    out: &mut dyn Write,
+) -> Result<Exported, StoreError> {
+    let snapshot = Snapshot::open(path, schema)?;
+    let instance = snapshot.head().instance;
+    portable::write(snapshot, schema, instance, out)
+}
+
+impl Store {
+    /// Compares records and indexes, both ways, while no write runs.
+    ///
+    /// # Errors
+    /// That the engine failed.
+    pub fn verify(&self) -> Result<Vec<TableReport>, StoreError> {
+        self.between(|writer| {
+            writer.core.tail.drain()?;
+            verify::verify(&*writer.core.engine(), &writer.core.schema)
+        })
+    }
+
+    /// Compares the engine with base and log, while no write runs; nothing for a store in memory.
+    ///
+    /// # Errors
+    /// That the engine failed.
+    pub fn verify_truth(&self) -> Result<Option<TruthReport>, StoreError> {
+        self.between(|writer| {
+            let core = &writer.core;
+            core.tail.drain()?;
+            match &core.disk {
+                Some(_) => verify::compare(core, &*core.engine(), writer.number).map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// Makes the indexes right again; reports what was wrong.
+    ///
+    /// # Errors
+    /// That the engine failed, or the commit.
+    pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
+        let schema = self.0.core.schema.clone();
+        let core = Arc::clone(&self.0.core);
+        self.write(Durability::Durable, move |txn| {
+            core.tail.drain()?;
+            verify::mend(txn, &schema)
+        })
+        .wait()
+    }
+
+    /// Syncs the engine and retires the log segments that neither it nor the base needs.
+    ///
+    /// # Errors
+    /// That a sync failed.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        keeper::checkpoint(&self.0.core)
+    }
+
+    /// Makes everything that was committed so far part of the base, and proves it.
+    ///
+    /// # Errors
+    /// That there is no space, or that something is damaged.
+    pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
+        self.between(|writer| writer.log.roll())?;
+        keeper::renew(&self.0.core, (self.0.clock)())
+    }
+
+    /// Makes the engine anew beside the one that serves, and changes over: what the old one held on to
+    /// is free again. Says how many bytes the files took before and after.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], or that something is damaged.
+    pub fn compact(&self) -> Result<(u64, u64), StoreError> {
+        self.renew_base()?;
+        let core = Arc::clone(&self.0.core);
+        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+        let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
+        let next = disk.place.next_engine()?;
+        let begin = keeper::base_number(&core);
+        let made = keeper::with_truth(&core, begin, |truth| {
+            recovery::make_engine(&next, &disk.place, truth)
+        })?;
+        let before = files::size_of(&old.path);
+        let engine = recovery::guarded(made, &next, &core.failure.told());
+        self.between(move |writer| writer.change_engine(Arc::new(engine), begin))?;
+        std::fs::remove_dir_all(&old.path)?;
+        Ok((before, files::size_of(&next.path)))
+    }
+
+    /// The file of a new base, which has everything that was committed so far. It goes with the next
+    /// one; who has it open keeps it.
+    ///
+    /// # Errors
+    /// As [`Store::renew_base`].
+    pub fn base_file(&self) -> Result<PathBuf, StoreError> {
+        let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
+        Ok(disk.base_path(self.renew_base()?.number))
+    }
+
+    /// Brings in the records of an export, and makes their indexes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`], or that it is no export; damaged lines are skipped and reported.
+    pub fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+        const BATCH: usize = 256 * 1024;
+        let schema = &self.0.core.schema;
+        let empty = self.read(|txn| {
+            let mut tables = schema.tables().iter();
+            tables.try_fold(true, |empty, table| {
+                Ok::<_, StoreError>(empty && txn.pairs(table.name, &[], None, 1)?.is_empty())
+            })
+        })?;
+        if !empty {
+            return Err(StoreError::NotEmpty);
+        }
+        portable::read(input, schema, BATCH, &mut |plan| {
+            self.write(Durability::Durable, move |txn| {
+                txn.plan = plan;
+                Ok::<_, StoreError>(())
+            })
+            .wait()
+        })
+    }
+
+    /// Takes the steps that lead to the format of the schema; says whether there were any. From the
+    /// first one on no older version opens the store, and the backup is its way back.
+    pub(super) fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
+        let core = &self.0.core;
+        let Some(disk) = &core.disk else {
+            return Ok(false);
+        };
+        let (place, mut identity) = (&disk.place, disk.identity);
+        let format = core.schema.format();
+        if identity.reached >= format {
+            return Ok(false);
+        }
+        if identity.format < format {
+            let aside = place.aside();
+            let backup = self.back_up(options.backups.as_deref().unwrap_or(&aside))?;
+            tracing::info!(backup = %backup.path.display(), format, "the store is upgraded");
+            identity.format = format;
+            place.identify(identity)?;
+        }
+        for (to, step) in core.schema.steps_from(identity.reached) {
+            step(self)?;
+            identity.reached = to;
+            place.identify(identity)?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,306 @@
+//! The ladder, step by step: what each kind of damage comes to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::engine::tamper;
+use super::place::Place;
+use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
+use super::*;
+
+fn open(directory: &Path) -> Result<Store, StoreError> {
+    Store::open(directory, schema(), Options::default())
+}
+
+fn numbered(count: u32) -> BTreeMap<u32, Person> {
+    (0..count).map(|key| (key, person("Lund", 30))).collect()
+}
+
+/// A store of `count` people, closed, with a base of the first half.
+fn filled(directory: &Path, count: u32) {
+    let store = open(directory).unwrap();
+    for key in 0..count {
+        put(&store, key, person("Lund", 30)).unwrap();
+        if key == count / 2 {
+            store.renew_base().unwrap();
+        }
+    }
+}
+
+/// As a power cut leaves it: everything that was synced, and of the engine nothing since `before`.
+fn without_checkpoint(directory: &Path, at: &Path) {
+    let store = open(directory).unwrap();
+    for key in 0..100 {
+        put(&store, key, person("Lund", 30)).unwrap();
+        if key == 50 {
+            store.renew_base().unwrap();
+        }
+    }
+    copy_tree(directory, at);
+}
+
+pub(super) fn restore(
+    directory: &Path,
+    backup: &Path,
+    instance: [u8; 16],
+    adopt: bool,
+) -> Result<Restored, StoreError> {
+    Restore {
+        directory,
+        backup,
+        backups: backup.parent().unwrap(),
+        schema: &schema(),
+        instance,
+        adopt,
+    }
+    .prepare()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 8;
+    fs::write(path, bytes).unwrap();
+}
+
+fn sled(place: &Place) -> std::path::PathBuf {
+    place.engines().unwrap().0.unwrap().path
+}
+
+fn only_file(directory: &Path, extension: &str) -> std::path::PathBuf {
+    let mut found: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    found.sort();
+    found.remove(0)
+}
+
+#[test]
+fn an_engine_that_is_gone_or_damaged_is_made_anew_from_base_and_log() {
+    let directory = tempfile::tempdir().unwrap();
+    filled(directory.path(), 40);
+    let place = Place::of(directory.path(), true);
+    let damages: [&dyn Fn(); 4] = [
+        &|| fs::remove_dir_all(sled(&place)).unwrap(),
+        &|| {
+            let db = sled(&place).join("db");
+            let bytes = fs::read(&db).unwrap();
+            fs::write(&db, &bytes[..bytes.len() / 2]).unwrap();
+        },
+        &|| fs::write(sled(&place).join("db"), [0xFF; 65_536]).unwrap(),
+        &|| {
+            let engine = place.engines().unwrap().0.unwrap();
+            engine.suspect_because("a test says so").unwrap();
+        },
+    ];
+    for damage in damages {
+        damage();
+        let store = open(directory.path()).unwrap();
+        assert_eq!(all(&store), numbered(40));
+        assert_sound(&store);
+        assert_eq!(place.engines().unwrap().0.unwrap().suspicion(), None);
+    }
+    assert!(fs::read_dir(place.aside()).unwrap().count() > 0);
+}
+
+/// sled itself would open, and say nothing.
+#[test]
+fn an_engine_that_has_lost_or_changed_something_in_silence_is_found_out() {
+    for change in [None, Some(b"other".as_slice())] {
+        let directory = tempfile::tempdir().unwrap();
+        filled(directory.path(), 10);
+        let place = Place::of(directory.path(), true);
+        tamper(&sled(&place), People::NAME, &7_u32.to_bytes(), change);
+        let store = open(directory.path()).unwrap();
+        assert_eq!(all(&store), numbered(10));
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn leftovers_of_the_engine_are_moved_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    filled(directory.path(), 10);
+    let place = Place::of(directory.path(), true);
+    fs::write(
+        sled(&place).join("snap.0000000000001000.generating"),
+        "half",
+    )
+    .unwrap();
+    fs::write(sled(&place).join("snap.00000000000FFFFF"), "nonsense").unwrap();
+    assert_eq!(all(&open(directory.path()).unwrap()), numbered(10));
+    // It was not made anew: only what stood in the way is gone.
+    assert!(!place.aside().join("sled.1").exists());
+}
+
+#[test]
+fn damage_in_what_only_the_log_has_is_told_and_nothing_is_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    without_checkpoint(directory.path(), copy.path());
+    let place = Place::of(copy.path(), true);
+    // The engine is as it was at the base.
+    fs::remove_dir_all(sled(&place)).unwrap();
+    flip(&only_file(&place.log(), "log"), 200);
+    let refused = open(copy.path()).err();
+    let Some(StoreError::Lost(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.contains("misses commit"), "{why}");
+}
+
+#[test]
+fn damage_in_what_the_engine_has_is_healed_by_a_new_base() {
+    for broken in ["log", "base", "both"] {
+        let directory = tempfile::tempdir().unwrap();
+        filled(directory.path(), 40);
+        let place = Place::of(directory.path(), true);
+        if broken != "base" {
+            flip(&only_file(&place.log(), "log"), 100);
+        }
+        if broken != "log" {
+            flip(&only_file(&place.base(), "snapshot"), 60);
+        }
+        let store = open(directory.path()).unwrap();
+        assert_eq!(all(&store), numbered(40), "{broken}");
+        assert_sound(&store);
+        put(&store, 40, person("Lund", 30)).unwrap();
+        drop(store);
+        // From the new base alone.
+        fs::remove_dir_all(sled(&place)).unwrap();
+        let store = open(directory.path()).unwrap();
+        assert_eq!(all(&store), numbered(41), "{broken}");
+    }
+}
+
+#[test]
+fn a_base_that_is_gone_is_taken_from_the_backups() {
+    let directory = tempfile::tempdir().unwrap();
+    let backups = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    put(&store, 0, person("Lund", 30)).unwrap();
+    store.back_up(backups.path()).unwrap();
+    put(&store, 1, person("Lund", 30)).unwrap();
+    drop(store);
+    let place = Place::of(directory.path(), true);
+    fs::remove_dir_all(place.base()).unwrap();
+    fs::remove_dir_all(sled(&place)).unwrap();
+    let refused = open(directory.path()).err();
+    assert!(matches!(refused, Some(StoreError::Lost(_))), "{refused:?}");
+    let options = Options {
+        backups: Some(backups.path().to_owned()),
+        ..Options::default()
+    };
+    let store = Store::open(directory.path(), schema(), options).unwrap();
+    assert_eq!(all(&store), numbered(2));
+    assert_sound(&store);
+}
+
+#[test]
+fn a_backup_comes_back_and_what_was_there_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let backups = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    put(&store, 0, person("Lund", 30)).unwrap();
+    let backup = store.back_up(backups.path()).unwrap();
+    put(&store, 1, person("Lund", 30)).unwrap();
+    drop(store);
+    let restored = restore(directory.path(), &backup.path, [9; 16], false).unwrap();
+    assert_eq!(restored.tables, BTreeMap::from([(People::NAME, 1)]));
+    let store = open(directory.path()).unwrap();
+    assert_eq!(all(&store), numbered(1));
+    assert_sound(&store);
+    put(&store, 5, person("Ystad", 1)).unwrap();
+    drop(store);
+    // Nothing of the time before it fits to the numbers of the time after it.
+    fs::remove_dir_all(sled(&Place::of(directory.path(), true))).unwrap();
+    assert_eq!(all(&open(directory.path()).unwrap()).len(), 2);
+    assert!(directory.path().join("aside/store.1/log").exists());
+}
+
+#[test]
+fn a_backup_of_another_machine_is_taken_over_only_when_asked_to() {
+    let [one, two, backups] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let store = open(one.path()).unwrap();
+    put(&store, 0, person("Lund", 30)).unwrap();
+    let backup = store.back_up(backups.path()).unwrap().path;
+    let taken = |adopt| restore(two.path(), &backup, [9; 16], adopt);
+    assert_eq!(taken(false), Err(StoreError::Foreign));
+    taken(true).unwrap();
+    assert_eq!(all(&open(two.path()).unwrap()), numbered(1));
+}
+
+/// Whatever step of putting a restore into place was the last, the next start ends it.
+#[test]
+fn an_exchange_that_was_cut_off_is_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let backups = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    put(&store, 0, person("Lund", 30)).unwrap();
+    let backup = store.back_up(backups.path()).unwrap();
+    put(&store, 1, person("Lund", 30)).unwrap();
+    drop(store);
+    let path = directory.path();
+    restore(path, &backup.path, [9; 16], false).unwrap();
+    // The exchange was made, and nothing after it.
+    for (from, to) in [
+        ("store", "x"),
+        ("restored/store", "store"),
+        ("x", "restored/store"),
+    ] {
+        fs::rename(path.join(from), path.join(to)).unwrap();
+    }
+    assert_eq!(all(&open(path).unwrap()), numbered(1));
+    assert!(!path.join("restored").exists());
+    assert!(path.join("aside/store.1").exists());
+    // A restore that did not come to its end changes nothing.
+    fs::create_dir_all(path.join("restored/store/base")).unwrap();
+    assert_eq!(all(&open(path).unwrap()), numbered(1));
+    assert!(!path.join("restored").exists());
+}
+
+#[test]
+fn segments_are_kept_until_the_base_has_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    let segments = || {
+        let log = Place::of(directory.path(), true).log();
+        fs::read_dir(log).unwrap().count()
+    };
+    put(&store, 0, person("Lund", 30)).unwrap();
+    store.0.core.tail.drain().unwrap();
+    store.between(|writer| writer.log.roll()).unwrap();
+    store.checkpoint().unwrap();
+    assert_eq!(segments(), 2);
+    store.renew_base().unwrap();
+    assert_eq!(segments(), 1);
+    assert_sound(&store);
+}
+
+#[test]
+fn compaction_changes_nothing_but_the_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    for round in 0..50 {
+        for key in 0..20 {
+            put(&store, key, person(&"x".repeat(500), round)).unwrap();
+        }
+    }
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            for key in 20..300 {
+                put(&store, key, person("Lund", 1)).unwrap();
+            }
+        });
+        store.compact().unwrap();
+        writing.join().unwrap();
+    });
+    assert_eq!(all(&store).len(), 300);
+    assert_sound(&store);
+    drop(store);
+    let store = open(directory.path()).unwrap();
+    assert_eq!(all(&store).len(), 300);
+    assert_sound(&store);
+}

@@ -1,0 +1,99 @@
+//! The last resort: everything that can still be read of a store that cannot be opened, as an export.
+//!
+//! It reads the base as far as it goes and every commit of the log that is not damaged, in order,
+//! and says which are missing. Nothing is changed.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::StoreError;
+use super::engine::{Engine as _, MemoryEngine};
+use super::log::{Survey, read_segment};
+use super::place::Place;
+use super::plan::Plan;
+use super::portable::{self, Exported};
+use super::recovery::snapshots;
+use super::snapshot::Snapshot;
+use super::table::Schema;
+
+/// What could be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// What was written out.
+    pub exported: Exported,
+    /// What is missing, as sentences for a person.
+    pub missing: Vec<String>,
+}
+
+/// Writes out what can be read of the store of a data directory that nobody else has open.
+///
+/// # Errors
+/// [`StoreError::InUse`], or that it cannot be written.
+pub fn salvage(
+    directory: &Path,
+    schema: &Schema,
+    out: &mut dyn Write,
+) -> Result<Salvaged, StoreError> {
+    let place = Place::of(directory, false);
+    let _lock = place.lock()?;
+    let mut missing = Vec::new();
+    let memory = MemoryEngine::default();
+    let instance = place
+        .identity()
+        .map_or([0; 16], |identity| identity.instance);
+    let mut begin = 0;
+    if let Some((head, path)) = snapshots(&place.base(), schema).into_iter().next() {
+        begin = head.number;
+        for pair in Snapshot::open(&path, schema)? {
+            match pair {
+                Ok((tree, key, value)) => {
+                    let mut plan = Plan::default();
+                    plan.set(tree, key, Some(value));
+                    memory.apply(begin, &plan)?;
+                }
+                Err(error) => missing.push(format!("{error}; what follows in it is missing")),
+            }
+        }
+    } else {
+        missing.push("there is no base that can be read".to_owned());
+    }
+    let survey = if place.log().exists() {
+        Survey::of(&place.log())?
+    } else {
+        Survey::default()
+    };
+    if let Some(first) = survey
+        .segments
+        .first()
+        .filter(|first| first.first > begin + 1)
+    {
+        let (from, to) = (begin + 1, first.first - 1);
+        missing.push(format!(
+            "commits {from} to {to} are neither in base nor log"
+        ));
+    }
+    let gaps = survey.gaps.iter().filter(|gap| gap.to > begin + 1);
+    missing.extend(gaps.map(|gap| format!("commits {} to {} are damaged", gap.from, gap.to - 1)));
+    for segment in &survey.segments {
+        read_segment(segment, &mut |frame, _| {
+            if frame.number <= begin || frame.number >= survey.next {
+                return Ok(());
+            }
+            match Plan::decode(frame.payload, schema) {
+                Some(plan) => memory.apply(frame.number, &plan)?,
+                None => missing.push(format!("commit {} is of another version", frame.number)),
+            }
+            Ok(())
+        })?;
+    }
+    let trees = schema.trees();
+    let pairs = trees.flat_map(|tree| {
+        memory
+            .scan(tree, &[], None)
+            .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
+    });
+    Ok(Salvaged {
+        exported: portable::write(pairs, schema, instance, out)?,
+        missing,
+    })
+}

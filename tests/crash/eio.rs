@@ -1,0 +1,275 @@
+//! The n-th call of a kind fails with EIO, by strace: what is being asked for then is not answered
+//! with success, the process ends with exit code 5 where it cannot go on, and the next start has
+//! everything that was acknowledged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::appliance::{Appliance, Launch, Started};
+use crate::cast::{Cast, Who};
+use crate::dice::{Dice, rounds, skip};
+use crate::disk::run;
+use crate::fact::Survival;
+use crate::rig::tail;
+use crate::template::{Left, Template, list};
+
+/// How long a failed call may go unanswered by the end of the process.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// How long the appliance works under strace, and how much longer for each call that is let pass.
+const WORK: Duration = Duration::from_millis(800);
+const WORK_EACH: Duration = Duration::from_millis(8);
+/// The n-th calls that fail are up to this one.
+const NTH: u64 = 200;
+
+/// Calls that fail, and whether the process must not go on after it.
+struct Calls {
+    names: &'static str,
+    /// A failure here says that what was promised cannot be kept.
+    fatal: bool,
+}
+
+const CALLS: [Calls; 7] = [
+    Calls {
+        names: "fdatasync,fsync",
+        fatal: true,
+    },
+    Calls {
+        names: "pwrite64",
+        fatal: true,
+    },
+    Calls {
+        names: "write",
+        fatal: false,
+    },
+    Calls {
+        names: "openat",
+        fatal: false,
+    },
+    Calls {
+        names: "rename,renameat,renameat2",
+        fatal: false,
+    },
+    Calls {
+        names: "ftruncate,fallocate",
+        fatal: false,
+    },
+    Calls {
+        names: "unlink,unlinkat",
+        fatal: false,
+    },
+];
+
+/// How a run under strace went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    /// There was no n-th call.
+    NotReached,
+    /// It goes on, and everything was answered as usual.
+    Harmless,
+    /// It goes on; some requests were answered 503.
+    Refused,
+    /// It did not start, or waits in maintenance, and says why.
+    NotStarted,
+    /// Exit code 5, with the reason.
+    Exit5,
+    /// It failed while the process ended, which it did.
+    AtStop,
+    Wrong,
+}
+
+/// Every path that a run touches: strace looks at these alone, so that no socket and no library is
+/// meant.
+fn paths(template: &Template, dice: &Dice) -> Vec<String> {
+    let data = template.copy("data");
+    let mut paths = Vec::new();
+    list(&data, &mut paths);
+    let Started::Ready(mut appliance) = Launch::of(&data).start() else {
+        panic!("it does not start");
+    };
+    let mut cast = template.cast.clone();
+    cast.work(&appliance.address.clone(), Who::Importing, dice, || {
+        thread::park_timeout(WORK);
+    });
+    list(&data, &mut paths);
+    assert_eq!(appliance.end(), Some(0));
+    list(&data, &mut paths);
+    let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
+    let mut paths: Vec<String> = paths.iter().map(text).collect();
+    let new: Vec<String> = paths.iter().map(|path| format!("{path}.new")).collect();
+    paths.extend(new);
+    paths.sort_unstable();
+    paths.dedup();
+    paths.retain(|path| !path.contains(".sock"));
+    paths
+}
+
+struct Trial<'a> {
+    template: &'a Template,
+    paths: &'a [String],
+    dice: Dice,
+}
+
+impl Trial<'_> {
+    /// One run; its outcome, and what is to be told of it.
+    fn run(&self, calls: &Calls, nth: u64) -> (Outcome, Vec<String>) {
+        let data = self.template.copy("data");
+        let trace = self.template.beside("trace");
+        let _ = fs::remove_file(&trace);
+        let launch = Launch::of(&data).under(&self.strace(calls, nth, &trace));
+        let mut cast = self.template.cast.clone();
+        let mut told = Vec::new();
+        let (outcome, log) = match launch.start() {
+            Started::Ready(appliance) => {
+                let time = WORK + WORK_EACH * u32::try_from(nth).unwrap();
+                self.drive(appliance, &mut cast, &trace, time)
+            }
+            Started::Ended(Some(code), log) if code != 0 && log.contains("error: ") => {
+                (Outcome::NotStarted, log)
+            }
+            Started::Waiting(log) => (Outcome::NotStarted, log),
+            Started::Ended(code, log) => {
+                told.push(format!("ended at start with {code:?}"));
+                (Outcome::Wrong, log)
+            }
+            Started::Hung(log) => {
+                told.push("it hangs at start".to_owned());
+                (Outcome::Wrong, log)
+            }
+        };
+        told.extend(cast.problems());
+        if outcome == Outcome::Harmless && calls.fatal {
+            told.push("it goes on".to_owned());
+        }
+        if log.contains("panicked") {
+            told.push("it panicked".to_owned());
+        }
+        // Whatever happened, the next start has it all.
+        match Launch::of(&data).start() {
+            Started::Ready(appliance) => {
+                told.extend(cast.check(&appliance.address, &Survival::WHOLE, &self.dice));
+                if !told.is_empty() {
+                    told.push(format!("the next start: {}", tail(&appliance.log())));
+                }
+            }
+            Started::Ended(_, log) | Started::Waiting(log) | Started::Hung(log) => {
+                told.push(format!("the next start fails: {}", tail(&log)));
+            }
+        }
+        if told.is_empty() {
+            return (outcome, told);
+        }
+        let calls = fs::read_to_string(&trace).unwrap_or_default();
+        let injected = calls.lines().filter(|line| line.contains("INJECTED"));
+        told.extend(injected.map(|line| format!("call: {line}")));
+        told.push(format!("log: {}", tail(&log)));
+        (Outcome::Wrong, told)
+    }
+
+    fn strace(&self, calls: &Calls, nth: u64, trace: &Path) -> Vec<String> {
+        let mut command: Vec<String> = ["strace", "-D", "-f", "-y", "--seccomp-bpf", "-o"]
+            .map(str::to_owned)
+            .into();
+        command.push(trace.to_str().unwrap().to_owned());
+        command.extend(["-e".to_owned(), format!("trace={}", calls.names)]);
+        let inject = format!("inject={}:error=EIO:when={nth}", calls.names);
+        command.extend(["-e".to_owned(), inject]);
+        for path in self.paths {
+            command.extend(["-P".to_owned(), path.clone()]);
+        }
+        command
+    }
+
+    /// Works until the process ends or the time is over.
+    fn drive(
+        &self,
+        mut appliance: Appliance,
+        cast: &mut Cast,
+        trace: &Path,
+        time: Duration,
+    ) -> (Outcome, String) {
+        let address = appliance.address.clone();
+        let hit = || {
+            let calls = fs::read_to_string(trace).unwrap_or_default();
+            calls.contains("INJECTED")
+        };
+        let mut ended = None;
+        cast.work(&address, Who::Importing, &self.dice, || {
+            let began = Instant::now();
+            while ended.is_none() && began.elapsed() < time {
+                ended = appliance.wait(Duration::from_millis(20));
+            }
+        });
+        let serving = hit();
+        if ended.is_none() && serving {
+            // It may be on its way out.
+            if appliance
+                .readiness()
+                .is_none_or(|(status, _)| status != 200)
+            {
+                ended = appliance.wait(END_WITHIN);
+            }
+        }
+        let stopped = ended.is_none().then(|| appliance.end());
+        let outcome = match (ended, stopped) {
+            (Some(Some(5)), _) => Outcome::Exit5,
+            (None, Some(Some(0 | 5))) if !serving && hit() => Outcome::AtStop,
+            (None, Some(Some(0))) if !serving => Outcome::NotReached,
+            (None, Some(Some(0))) if cast.counts().1 > 0 => Outcome::Refused,
+            (None, Some(Some(0))) => Outcome::Harmless,
+            _ => Outcome::Wrong,
+        };
+        (outcome, appliance.log())
+    }
+}
+
+#[test]
+fn failing_calls_lose_nothing() {
+    if let Err(why) = run(Command::new("strace").arg("-V")) {
+        return skip("failing calls", &why);
+    }
+    let dice = Dice::of_test("eio");
+    let templates = [Left::ByStop, Left::ByKill].map(|left| {
+        let template = Template::make(left, &dice);
+        let paths = paths(&template, &dice);
+        (template, paths)
+    });
+    let mut table: BTreeMap<(&str, Outcome), u32> = BTreeMap::new();
+    for calls in &CALLS {
+        let each = rounds(8, NTH).clamp(1, NTH);
+        let mut not_reached = 0;
+        for step in 0..each {
+            // The first calls are those of the start: each by itself, then further and further
+            // apart. Both ways to have been left, in turn.
+            let nth = 1 + step + step * step * (NTH - each) / (each * each);
+            let (template, paths) = &templates[usize::from(step % 2 == 1)];
+            let trial = Trial {
+                template,
+                paths,
+                dice: dice.split(nth),
+            };
+            let (outcome, told) = trial.run(calls, nth);
+            *table.entry((calls.names, outcome)).or_default() += 1;
+            if outcome == Outcome::Wrong {
+                println!("{} number {nth}:\n  {}", calls.names, told.join("\n  "));
+            }
+            not_reached = match outcome {
+                Outcome::NotReached => not_reached + 1,
+                _ => 0,
+            };
+            // There are no more of them.
+            if not_reached > 4 {
+                break;
+            }
+        }
+    }
+    println!("Calls that fail with EIO\n| calls | outcome | runs |\n| --- | --- | --- |");
+    for ((names, outcome), runs) in &table {
+        println!("| {names} | {outcome:?} | {runs} |");
+    }
+    let wrong = table.keys().any(|(_, outcome)| *outcome == Outcome::Wrong);
+    assert!(!wrong, "runs went wrong, as told above");
+}

@@ -1,0 +1,48 @@
+//! The crash tests: the real binary, driven over its interface, whose power is cut, which is killed,
+//! whose calls fail, whose disk is full and whose files are damaged; and a ledger of what it had
+//! answered, which it must still know afterwards.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | `rig` | one appliance, its place and its ledger; a round of work, a blow, and what is there after it |
+//! | `tally` | the outcomes of rounds, as a table |
+//! | `cast` | who works on the appliance, and keeps the ledger of what was answered |
+//! | `fact` | what a thing may be after a blow, given what was answered when |
+//! | `appliance`, `line` | the process; the connections to it |
+//! | `disk` | file systems of our own, to be cut off, filled up, and made read-only |
+//! | `orders` | a command that is given meanwhile |
+//! | `template` | a data directory and its ledger, to be copied and harmed |
+//! | `dice` | the seed, how many rounds, and how a test is skipped |
+//! | the others | one kind of blow each: the tests |
+//!
+//! `PLAYGATE_CRASH_ROUNDS=1000` runs the long form, and prints its tables with `--nocapture`;
+//! `PLAYGATE_CRASH_SEED` repeats a run as far as the scheduler lets it.
+
+#![allow(missing_docs, reason = "tests name what they show")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test that cannot go on fails the test"
+)]
+
+mod appliance;
+mod cast;
+mod cuts;
+mod dice;
+mod disk;
+mod eio;
+mod fact;
+mod flips;
+mod full;
+mod kills;
+mod line;
+mod order;
+mod orders;
+mod rig;
+mod soak;
+mod tally;
+mod template;
+#[allow(dead_code, reason = "the integration tests use the rest")]
+#[path = "../it/wire.rs"]
+mod wire;

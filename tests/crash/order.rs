@@ -1,0 +1,167 @@
+//! When room runs out, what can wait is refused first: telemetry, then new sessions, then changes;
+//! logins and heartbeats go on until nothing is left.
+
+use std::fs::File;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, fallocate, ftruncate, statvfs};
+use serde_json::{Value, json};
+
+use crate::appliance::{Launch, Started};
+use crate::cast::{Cast, Client, PASSWORD, play_headers};
+use crate::dice::skip;
+use crate::disk::Disk;
+use crate::line::Line;
+
+const MIB: u64 = 1 << 20;
+/// How soon the server has noticed.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+
+/// A file that takes all but a part of the free space.
+struct Filler(File);
+
+impl Filler {
+    fn of(folder: &Path) -> Self {
+        Self(File::create(folder.join("filler")).unwrap())
+    }
+
+    fn leave(&self, folder: &Path, free: u64) {
+        ftruncate(&self.0, 0).unwrap();
+        let stat = statvfs(folder).unwrap();
+        let size = (stat.f_bavail * stat.f_frsize).saturating_sub(free);
+        fallocate(&self.0, FallocateFlags::empty(), 0, size).unwrap();
+    }
+}
+
+/// A viewer who is at it when room runs out.
+struct Viewer {
+    client: Client,
+    operator: String,
+    session: String,
+    entitlement: String,
+    line: Line,
+    events: i64,
+}
+
+impl Viewer {
+    fn new(cast: &Cast, mut line: Line) -> Self {
+        let email = "full@example.com";
+        let client = Client::sign_up(&cast.keys, &mut line, email).unwrap();
+        let target = "/api/entitlement/v2/asset/clear";
+        let answer = client.ask(&mut line, "POST", target, &[], &Value::Null);
+        let json = answer.unwrap().json();
+        let entitlement = json["token"].as_str().unwrap().to_owned();
+        let target = "/api/playback/v2/preflight/asset/clear";
+        let headers = play_headers(&entitlement);
+        let answer = client.ask(&mut line, "POST", target, &headers, &Value::Null);
+        let session = answer.unwrap().json()["headers"]["Service-Play-Session"].clone();
+        Self {
+            client,
+            operator: cast.keys.operator.clone(),
+            session: session.as_str().unwrap().to_owned(),
+            entitlement,
+            line,
+            events: 0,
+        }
+    }
+
+    fn post(&mut self, target: &str, headers: &[(&str, &str)], body: &Value) -> u16 {
+        let answer = self
+            .client
+            .ask(&mut self.line, "POST", target, headers, body);
+        answer.unwrap().status
+    }
+
+    fn telemetry(&mut self) -> u16 {
+        self.events += 1;
+        let event = json!([{
+            "timestamp": 1_800_000_000, "action": "playback_position", "seqId": self.events,
+            "context": {"device_id": "tv"},
+        }]);
+        self.post("/api/tracker/v1/telemetry-events", &[], &event)
+    }
+
+    fn session(&mut self) -> u16 {
+        self.post("/api/entitlement/v2/asset/clear", &[], &Value::Null)
+    }
+
+    fn change(&mut self) -> u16 {
+        let target = format!("/admin/v1/users/{}", self.client.id);
+        let body = json!({"name": "Ann"});
+        let answer = self.line.operate(&self.operator, "PUT", &target, &body);
+        answer.unwrap().status
+    }
+
+    fn login(&mut self) -> u16 {
+        let body = json!({"identity": "full@example.com", "accessKey": PASSWORD});
+        self.post("/api/login/v2/auth/email", &[], &body)
+    }
+
+    fn beat(&mut self) -> u16 {
+        let now = std::time::UNIX_EPOCH
+            .elapsed()
+            .unwrap()
+            .as_secs()
+            .to_string();
+        let (session, entitlement) = (self.session.clone(), self.entitlement.clone());
+        let mut headers = play_headers(&entitlement);
+        headers.extend([
+            ("Service-Play-Session", session.as_str()),
+            ("Service-Play-Timestamp", now.as_str()),
+            ("Service-Play-Bitrate", "2500000"),
+            ("Service-Play-ResolutionWidth", "1280"),
+            ("Service-Play-ResolutionHeight", "720"),
+        ]);
+        self.post("/api/playback/v1/heartbeat", &headers, &Value::Null)
+    }
+
+    /// What is answered to telemetry, a new session, a change, a login and a heartbeat.
+    fn all(&mut self) -> [u16; 5] {
+        [
+            self.telemetry(),
+            self.session(),
+            self.change(),
+            self.login(),
+            self.beat(),
+        ]
+    }
+}
+
+#[test]
+fn telemetry_is_refused_first_and_logins_last() {
+    let disk = match Disk::ext4(256) {
+        Ok(disk) => disk,
+        Err(why) => return skip("the order of refusals", &why),
+    };
+    let launch = Launch::of(&disk.path().join("data"));
+    let Started::Ready(appliance) = launch.start() else {
+        panic!("it does not start");
+    };
+    let cast = Cast::new(&launch, &appliance).unwrap();
+    let mut viewer = Viewer::new(&cast, appliance.line());
+    let filler = Filler::of(disk.path());
+    // Some 230 MiB in all: 8, 4 and 2 per cent, and nothing.
+    for (free, expected) in [
+        (30 * MIB, [202, 200, 200, 200, 200]),
+        (14 * MIB, [503, 200, 200, 200, 200]),
+        (7 * MIB, [503, 503, 200, 200, 200]),
+        (3 * MIB + MIB / 2, [503, 503, 503, 200, 200]),
+        (60 * MIB, [202, 200, 200, 200, 200]),
+    ] {
+        filler.leave(disk.path(), free);
+        let since = Instant::now();
+        loop {
+            let answers = viewer.all();
+            if answers == expected {
+                break;
+            }
+            let waited = since.elapsed();
+            let log = || appliance.log();
+            assert!(waited < NOTICED_WITHIN, "{free}: {answers:?}\n{}", log());
+            thread::park_timeout(Duration::from_millis(600));
+        }
+    }
+    drop(appliance);
+}

@@ -1,0 +1,111 @@
+//! An hour's mixed load in fast motion: what memory and disk it takes, by part, and that everything
+//! is there at its end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::appliance::{Launch, Started};
+use crate::cast::{Cast, Who};
+use crate::dice::{Dice, rounds};
+use crate::fact::Survival;
+use crate::template::list;
+
+/// How much faster than real time the appliance's clock runs. Sessions need a heartbeat every 35 of
+/// its seconds, and still get it.
+const SPEED: u64 = 6;
+/// How often the clock is moved.
+const TICK: Duration = Duration::from_millis(500);
+/// How often a line of figures is printed, of the whole time.
+const LINES: u32 = 6;
+
+/// Bytes on the disk, preallocated ones included, of a part of the data directory.
+fn size(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut files = Vec::new();
+    list(path, &mut files);
+    let blocks = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.blocks());
+    files.iter().map(blocks).sum::<u64>() * 512
+}
+
+/// Resident memory of a process in KiB.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// One line: the time, memory, and each part of the disk in MiB; the store's parts by themselves.
+fn line(began: Instant, pid: u32, data: &Path) -> String {
+    let below = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort_unstable();
+        paths
+    };
+    let mut parts = below(data);
+    parts.retain(|path| !path.ends_with("store"));
+    parts.extend(below(&data.join("store")));
+    let shown = |path: &PathBuf| {
+        let name = path.strip_prefix(data).unwrap().display();
+        let size = size(path);
+        let text = format!("{name} {:.1}", size as f64 / f64::from(1 << 20));
+        (size >= 1 << 16).then_some(text)
+    };
+    let sizes: Vec<String> = parts.iter().filter_map(shown).collect();
+    format!(
+        "{:4} s: RSS {} MiB; MiB on the disk: {}",
+        began.elapsed().as_secs(),
+        resident(pid) / 1_024,
+        sizes.join(", ")
+    )
+}
+
+#[test]
+fn an_hour_of_mixed_load() {
+    let length = Duration::from_secs(rounds(30, 600));
+    let dice = Dice::of_test("soak");
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let launch = Launch::of(&data)
+        .with("PLAYGATE_LAB_CLOCK", "true")
+        .with("PLAYGATE_ENVIRONMENT", "staging");
+    let Started::Ready(appliance) = launch.start() else {
+        panic!("it does not start");
+    };
+    let mut cast = Cast::new(&launch, &appliance).unwrap();
+    let token = cast.keys.operator.clone();
+    let pid = appliance.process.id();
+    let began = Instant::now();
+    cast.work(&appliance.address.clone(), Who::Importing, &dice, || {
+        let operator = &mut appliance.line();
+        let mut next = Duration::ZERO;
+        while began.elapsed() < length {
+            thread::park_timeout(TICK);
+            let offset = began.elapsed().as_secs() * (SPEED - 1);
+            let body = json!({"offset": offset});
+            let moved = operator.operate(&token, "PUT", "/admin/v1/clock", &body);
+            assert!(moved.is_ok_and(|answer| answer.status == 200));
+            if began.elapsed() >= next {
+                println!("{}", line(began, pid, &data));
+                next += length / LINES;
+            }
+        }
+    });
+    println!("{}", line(began, pid, &data));
+    println!("{} requests were done", cast.counts().0);
+    let told = appliance
+        .line()
+        .operate(&token, "POST", "/admin/v1/store/verify", &Value::Null);
+    let tables = told.unwrap().json();
+    let records = tables["tables"].as_array().into_iter().flatten();
+    let records: i64 = records.filter_map(|table| table["records"].as_i64()).sum();
+    println!("{records} records in the store");
+    let mut problems = cast.problems();
+    problems.extend(cast.check(&appliance.address, &Survival::WHOLE, &dice));
+    assert_eq!(problems, Vec::<String>::new(), "{}", appliance.log());
+}

@@ -1,0 +1,516 @@
+//! Backups of a server that serves: made under load, verified, brought back here and elsewhere,
+//! refused, cut off by kills.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use playgate::domain;
+use playgate::store::{Options, Store};
+use serde_json::{Value, json};
+
+use super::appliance::{Appliance, binary, err, playgate, told};
+use super::house::{House, PASSWORD};
+use super::wire::{Answer, Wire, request};
+
+/// How long a server may take for anything: a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Clone)]
+struct User {
+    id: String,
+    bearer: String,
+}
+
+struct Client {
+    partner: String,
+}
+
+impl Client {
+    fn new(appliance: &Appliance) -> Self {
+        let partner = appliance.told(&["partner", "add", "test", "--json"]);
+        Self {
+            partner: partner[0]["accessToken"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// A sign-up; nothing if the connection ended first.
+    fn sign_up(&self, address: SocketAddr, name: &str) -> Option<User> {
+        let body = json!({"identity": format!("{name}@example.com"), "accessKey": PASSWORD});
+        let headers = [("Service-AccessToken", self.partner.as_str())];
+        let put = request(
+            "PUT",
+            "/api/login/v2/auth/email",
+            &headers,
+            &body.to_string(),
+        );
+        let answer = Wire::to(address).send(put).answer()?;
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        let json = answer.json();
+        Some(User {
+            id: json["userId"].as_str().unwrap().to_owned(),
+            bearer: format!("Bearer {}", json["token"].as_str().unwrap()),
+        })
+    }
+
+    fn read(&self, address: SocketAddr, user: &User) -> Answer {
+        self.try_read(address, user).expect("an answer")
+    }
+
+    /// As [`Client::read`]; nothing if nobody listens, or the connection ends.
+    fn try_read(&self, address: SocketAddr, user: &User) -> Option<Answer> {
+        let headers = [
+            ("Service-AccessToken", self.partner.as_str()),
+            ("Authorization", user.bearer.as_str()),
+        ];
+        let target = format!("/api/user/v1/users/{}", user.id);
+        let get = request("GET", &target, &headers, "");
+        Wire::try_to(address)?.send(get).answer()
+    }
+}
+
+fn outcome(command: &mut Command) -> (i32, Output) {
+    let output = command.output().unwrap();
+    (output.status.code().unwrap(), output)
+}
+
+fn create(appliance: &Appliance) -> PathBuf {
+    let made = appliance.told(&["backup", "create", "--json"]);
+    assert!(made[0]["records"].as_u64().unwrap() > 0, "{made:?}");
+    PathBuf::from(made[0]["path"].as_str().unwrap())
+}
+
+/// Verification anywhere, without a data directory.
+fn verified(file: &Path) -> Value {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut verify = binary();
+    verify.args(["backup", "verify", "--json"]).arg(file);
+    told(verify.current_dir(elsewhere.path())).remove(0)
+}
+
+/// Asks again and again until something is so.
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let given_up = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < given_up, "it does not come to pass");
+        thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_backup_made_under_load_is_one_moment_wherever_it_is_brought_back() {
+    let [here, there] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let appliance = Appliance::start(here.path());
+    let client = Client::new(&appliance);
+    let early: Vec<User> = (0..3)
+        .map(|n| {
+            client
+                .sign_up(appliance.address, &format!("early{n}"))
+                .unwrap()
+        })
+        .collect();
+    let done = AtomicBool::new(false);
+    let (file, late) = thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let mut late = Vec::new();
+            while !done.load(Ordering::SeqCst) {
+                let name = format!("late{}", late.len());
+                late.push(client.sign_up(appliance.address, &name).unwrap());
+            }
+            late
+        });
+        let file = create(&appliance);
+        done.store(true, Ordering::SeqCst);
+        (file, load.join().unwrap())
+    });
+    let after = client.sign_up(appliance.address, "after").unwrap();
+    let contents = verified(&file);
+    let listed = appliance.told(&["backup", "list", "--json"]).remove(0);
+    assert_eq!(listed[0]["records"], contents["records"]);
+    assert_eq!(listed[0]["own"], true);
+    let tables = contents["tables"].as_object().unwrap();
+    let sum: u64 = tables.values().map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(contents["records"], sum);
+
+    // Elsewhere: refused with what to do about it, and then taken over.
+    let restore = || {
+        let mut restore = playgate(there.path());
+        restore.args(["backup", "restore"]).arg(&file);
+        restore
+    };
+    let (code, output) = outcome(&mut restore());
+    assert_eq!(code, 1);
+    assert!(err(&output).contains("--adopt"), "{}", err(&output));
+    let (code, output) = outcome(restore().args(["--adopt", "--json"]));
+    assert_eq!(code, 0, "{}", err(&output));
+    assert!(
+        err(&output).contains("keys/content.key"),
+        "{}",
+        err(&output)
+    );
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["records"], contents["records"]);
+    assert_eq!(told["tables"], contents["tables"]);
+
+    let other = Appliance::start(there.path());
+    for user in &early {
+        let [one, two] = [&appliance, &other].map(|at| client.read(at.address, user));
+        assert_eq!((one.status, two.status), (200, 200));
+        assert_eq!(one.json(), two.json());
+    }
+    // Of those that came during the backup the first ones, without a gap; of those after it none.
+    let known = |user: &User| client.read(other.address, user).status == 200;
+    let there: Vec<bool> = late.iter().map(known).collect();
+    assert!(there.is_sorted_by(|a, b| a >= b), "{there:?}");
+    assert_eq!(client.read(other.address, &after).status, 401);
+    let users = tables["users"].as_u64().unwrap();
+    let count = early.len() + there.iter().filter(|known| **known).count();
+    assert_eq!(users, u64::try_from(count).unwrap());
+    let health = other.told(&["store", "verify", "--json"]).remove(0);
+    assert_eq!(health["sound"], true);
+    assert!(health["truth"]["number"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_restore_while_serving_is_a_short_break() {
+    let data = tempfile::tempdir().unwrap();
+    let mut appliance = Appliance::start(data.path());
+    let client = Client::new(&appliance);
+    let before = client.sign_up(appliance.address, "before").unwrap();
+    let file = create(&appliance);
+    let after = client.sign_up(appliance.address, "after").unwrap();
+    let old = appliance.address;
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let over = AtomicBool::new(false);
+    let (answers, (code, output)) = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut answers = BTreeSet::new();
+            while !over.load(Ordering::SeqCst) {
+                // Nobody listens, or the connection ends with the old process.
+                let answer = client.try_read(old, &before);
+                answers.extend(answer.map(|answer| answer.status));
+            }
+            answers
+        });
+        let restored = outcome(&mut appliance.command(&["backup", "restore", name, "--json"]));
+        over.store(true, Ordering::SeqCst);
+        (asking.join().unwrap(), restored)
+    });
+    assert_eq!(code, 0, "{}", err(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["keys"], "open");
+    assert_eq!(
+        answers,
+        BTreeSet::from([200]),
+        "answered, and well, or not at all"
+    );
+    // The command waited: the same process serves, with what was there and nothing else.
+    assert!(appliance.process.try_wait().unwrap().is_none());
+    assert_eq!(appliance.operator("GET", "/readyz", "").0, 200);
+    appliance.begun_again();
+    assert_eq!(client.read(appliance.address, &before).status, 200);
+    assert_eq!(client.read(appliance.address, &after).status, 401);
+    client.sign_up(appliance.address, "after").unwrap();
+    assert!(data.path().join("aside/store.1/log").is_dir());
+    assert!(!data.path().join("restored").exists());
+    let health = appliance.told(&["store", "verify", "--json"]).remove(0);
+    assert_eq!(health["sound"], true, "{health}");
+    // And once more with a file that has to be sent.
+    let copy = data.path().join("elsewhere");
+    fs::copy(&file, &copy).unwrap();
+    appliance.told(&["backup", "restore", copy.to_str().unwrap(), "--json"]);
+    appliance.begun_again();
+    assert_eq!(client.read(appliance.address, &before).status, 200);
+    assert!(data.path().join("aside/store.2/log").is_dir());
+    assert!(!data.path().join("upload.snapshot").exists());
+    // The backups before and after are this store's own.
+    create(&appliance);
+    let listed = appliance.told(&["backup", "list", "--json"]).remove(0);
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert!(
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|line| line["own"] == true)
+    );
+}
+
+#[test]
+fn what_is_damaged_or_foreign_is_refused_and_changes_nothing() {
+    let [data, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut appliance = Appliance::start(data.path());
+    let client = Client::new(&appliance);
+    let user = client.sign_up(appliance.address, "ann").unwrap();
+    let file = create(&appliance);
+    let damaged = file.with_file_name("damaged.snapshot");
+    let sound = fs::read(&file).unwrap();
+    let foreign = {
+        let machine = Appliance::start(other.path());
+        Client::new(&machine);
+        create(&machine)
+    };
+    for (byte, end) in [(sound.len() / 2, sound.len()), (0, sound.len() - 9)] {
+        let mut bytes = sound[..end].to_vec();
+        bytes[byte] ^= 1;
+        fs::write(&damaged, &bytes).unwrap();
+        let path = damaged.to_str().unwrap();
+        let (code, output) = outcome(binary().args(["backup", "verify", "--json", path]));
+        assert_eq!(code, 1);
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["sound"], false, "{told}");
+        assert!(err(&output).contains(path), "{}", err(&output));
+        for adopt in [&[][..], &["--adopt"]] {
+            let restore = [&["backup", "restore", path], adopt].concat();
+            let (code, output) = outcome(&mut appliance.command(&restore));
+            assert_eq!(code, 1, "{}", err(&output));
+        }
+    }
+    let path = foreign.to_str().unwrap();
+    let (code, output) = outcome(&mut appliance.command(&["backup", "restore", path]));
+    assert_eq!(code, 1);
+    assert!(err(&output).contains("--adopt"), "{}", err(&output));
+    // By its name over the interface, where the codes are.
+    let refused = |name: &str, verb: &str| {
+        let target = format!("/admin/v1/backups/{name}/{verb}");
+        let (status, body) = appliance.operator("POST", &target, "");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let code = body["error"]["code"].as_str().unwrap().to_owned();
+        (status, code)
+    };
+    let mut bytes = sound.clone();
+    bytes[sound.len() / 2] ^= 1;
+    fs::write(&damaged, &bytes).unwrap();
+    fs::copy(&foreign, file.with_file_name("foreign.snapshot")).unwrap();
+    for verb in ["verify", "restore"] {
+        let code = refused("damaged.snapshot", verb);
+        assert_eq!(code, (409, "BACKUP_UNUSABLE".to_owned()));
+        let code = refused("none.snapshot", verb);
+        assert_eq!(code, (404, "BACKUP_NOT_FOUND".to_owned()));
+    }
+    let code = refused("foreign.snapshot", "restore");
+    assert_eq!(code, (409, "BACKUP_FOREIGN".to_owned()));
+    assert_eq!(client.read(appliance.address, &user).status, 200);
+    assert_eq!(appliance.operator("GET", "/readyz", "").0, 200);
+    appliance.kill();
+    let mut restore = playgate(data.path());
+    restore.args(["backup", "restore"]).arg(&damaged);
+    assert_eq!(outcome(&mut restore).0, 1);
+    assert!(!data.path().join("restored").exists());
+    assert!(!data.path().join("upload.snapshot").exists());
+    let appliance = Appliance::start(data.path());
+    assert_eq!(client.read(appliance.address, &user).status, 200);
+}
+
+#[test]
+fn every_night_has_its_backup_and_the_oldest_go() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = [
+        ("PLAYGATE_LAB_CLOCK", "true"),
+        ("PLAYGATE_ENVIRONMENT", "staging"),
+        ("PLAYGATE_BACKUP_AT", "03:30"),
+        ("PLAYGATE_BACKUP_KEEP", "2"),
+    ];
+    let appliance = Appliance::with(data.path(), &settings);
+    Client::new(&appliance);
+    let directory = data.path().join("backups");
+    let names = || -> BTreeSet<String> {
+        let entries = fs::read_dir(&directory).into_iter().flatten();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".snapshot")).collect()
+    };
+    let mut seen = BTreeSet::new();
+    for night in 0..4_i64 {
+        if night > 0 {
+            let body = json!({"offset": night * 86_400}).to_string();
+            assert_eq!(appliance.operator("PUT", "/admin/v1/clock", &body).0, 200);
+        }
+        let new = until(|| names().difference(&seen).next().cloned());
+        seen.insert(new);
+    }
+    let kept: BTreeSet<String> = until(|| Some(names()).filter(|names| names.len() == 2));
+    assert_eq!(kept, seen.into_iter().rev().take(2).collect());
+    let (_, text) = appliance.operator("GET", "/metrics", "");
+    let metric = |name: &str| -> i64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+        value.trim().parse().unwrap()
+    };
+    assert!(metric("playgate_backup_newest_age_seconds ") < 3_600);
+    assert!(metric("playgate_backup_newest_records ") > 0);
+    assert_eq!(metric("playgate_backups "), 2);
+    assert_eq!(metric("playgate_store_writable "), 1);
+    assert!(metric("playgate_store_free_bytes ") > 0);
+    for name in kept {
+        assert_eq!(verified(&directory.join(name))["sound"], true);
+    }
+}
+
+/// A file system of its own, in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// None where this process may not mount; on the machine that decides that is a failure.
+    fn of(path: &Path, size: &str) -> Option<Self> {
+        fs::create_dir_all(path).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"])
+            .arg(path)
+            .output();
+        let mounted = mounted.is_ok_and(|output| output.status.success());
+        if !mounted {
+            assert!(std::env::var_os("CI").is_none(), "no disk can be mounted");
+            eprintln!("skipped: no disk can be mounted here");
+        }
+        mounted.then(|| Self(path.to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_backup_that_finds_no_room_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::of(&folder.path().join("disk"), "64m") else {
+        return;
+    };
+    let directory = disk.0.join("playgate");
+    let settings = [("PLAYGATE_BACKUP_DIR", directory.to_str().unwrap())];
+    let appliance = Appliance::with(&folder.path().join("data"), &settings);
+    let client = Client::new(&appliance);
+    let attempt = || appliance.operator("POST", "/admin/v1/backups", "");
+    // As if the disk were not mounted: nothing is made in its place.
+    let (status, body) = attempt();
+    assert_eq!(status, 503, "{body}");
+    assert!(
+        body.contains("BACKUP_FAILED") && body.contains("mounted"),
+        "{body}"
+    );
+    assert!(!directory.exists());
+    fs::create_dir(&directory).unwrap();
+    assert_eq!(attempt().0, 200);
+    let files = || fs::read_dir(&directory).unwrap().count();
+    let ballast = disk.0.join("full");
+    fs::write(&ballast, vec![1; 60 << 20]).unwrap();
+    client.sign_up(appliance.address, "ann").unwrap();
+    let (status, body) = attempt();
+    assert_eq!(status, 503, "{body}");
+    assert!(
+        body.contains("BACKUP_FAILED") && body.contains("full"),
+        "{body}"
+    );
+    assert_eq!(files(), 1);
+    // It is the backups' disk: the service goes on.
+    assert_eq!(appliance.operator("GET", "/readyz", "").0, 200);
+    client.sign_up(appliance.address, "bea").unwrap();
+    fs::remove_file(&ballast).unwrap();
+    assert_eq!(attempt().0, 200);
+    assert_eq!(files(), 2);
+}
+
+#[test]
+fn a_kill_during_a_backup_leaves_a_store_and_whole_backups() {
+    let data = tempfile::tempdir().unwrap();
+    let mut appliance = Appliance::start(data.path());
+    let client = Client::new(&appliance);
+    let user = client.sign_up(appliance.address, "ann").unwrap();
+    for round in 0..5 {
+        let mut create = appliance.command(&["backup", "create"]);
+        let mut creating = create.stderr(std::process::Stdio::null()).spawn().unwrap();
+        thread::park_timeout(Duration::from_millis(40 * round));
+        appliance.kill();
+        creating.wait().unwrap();
+        appliance = Appliance::start(data.path());
+        assert_eq!(client.read(appliance.address, &user).status, 200);
+        let listed = appliance.told(&["backup", "list", "--json"]).remove(0);
+        for line in listed.as_array().unwrap() {
+            let path = Path::new(line["path"].as_str().unwrap());
+            assert_eq!(verified(path)["sound"], true, "round {round}");
+        }
+    }
+    create(&appliance);
+    let left = fs::read_dir(data.path().join("backups")).unwrap();
+    for entry in left {
+        let name = entry.unwrap().file_name();
+        assert!(name.to_str().unwrap().ends_with(".snapshot"), "{name:?}");
+    }
+}
+
+#[test]
+fn a_kill_during_a_restore_leaves_the_store_before_or_after_it() {
+    let data = tempfile::tempdir().unwrap();
+    let mut appliance = Appliance::start(data.path());
+    let client = Client::new(&appliance);
+    let before = client.sign_up(appliance.address, "before").unwrap();
+    let file = create(&appliance);
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let mut outcomes = BTreeSet::new();
+    for round in 0..8_u64 {
+        let after = client
+            .sign_up(appliance.address, &format!("after{round}"))
+            .unwrap();
+        let mut restore = appliance.command(&["backup", "restore", name]);
+        let quiet = restore
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
+        let mut restoring = quiet.spawn().unwrap();
+        thread::park_timeout(Duration::from_millis(60 * round));
+        appliance.kill();
+        // It may wait for the server, or be at it by itself.
+        restoring.kill().unwrap();
+        restoring.wait().unwrap();
+        appliance = Appliance::start(data.path());
+        assert_eq!(client.read(appliance.address, &before).status, 200);
+        let restored = client.read(appliance.address, &after).status;
+        assert!([200, 401].contains(&restored), "{restored}");
+        outcomes.insert(restored);
+        let health = appliance.told(&["store", "verify", "--json"]).remove(0);
+        assert_eq!(health["sound"], true, "round {round}: {health}");
+        assert!(!data.path().join("restored").exists());
+    }
+    assert!(
+        outcomes.contains(&401),
+        "no restore came to its end: {outcomes:?}"
+    );
+}
+
+#[test]
+fn a_process_that_cannot_begin_again_restores_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let backups = directory.path().to_str().unwrap().to_owned();
+    let house = House::over(
+        |data| {
+            let options = Options {
+                sync: false,
+                ..Options::default()
+            };
+            Store::open(data, domain::schema(), options).unwrap()
+        },
+        &[("backup.dir", &backups)],
+    );
+    let made = house.operator("POST", "backups", &Value::Null);
+    assert_eq!(made.status, 200, "{}", made.json());
+    let name = made.json()["name"].as_str().unwrap().to_owned();
+    let verified = house.operator("POST", &format!("backups/{name}/verify"), &Value::Null);
+    assert_eq!(verified.json()["records"], made.json()["records"]);
+    for target in [
+        format!("backups/{name}/restore"),
+        "backups/restore".to_owned(),
+    ] {
+        let refused = house.operator("POST", &target, &Value::Null);
+        assert_eq!(refused.status, 409, "{}", refused.json());
+        assert_eq!(refused.code(), "RESTART_NOT_POSSIBLE");
+    }
+}
