@@ -6,7 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::house::PASSWORD;
+use super::wire::{ask, request};
 
 /// The built binary with nothing of this process's settings.
 pub fn binary() -> Command {
@@ -112,6 +115,19 @@ impl Appliance {
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head[9..12].parse().unwrap(), body.to_owned())
     }
+}
+
+/// The tokens of a new user of a new partner.
+pub fn sign_up(appliance: &Appliance) -> (String, String) {
+    let partner = appliance.told(&["partner", "add", "test", "--json"]);
+    let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
+    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD}).to_string();
+    let headers = [("Service-AccessToken", partner.as_str())];
+    let put = request("PUT", "/api/login/v2/auth/email", &headers, &body);
+    let answer = ask(appliance.address, put);
+    assert_eq!(answer.status, 200);
+    let bearer = format!("Bearer {}", answer.json()["token"].as_str().unwrap());
+    (partner, bearer)
 }
 
 impl Drop for Appliance {

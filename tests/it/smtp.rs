@@ -13,8 +13,8 @@ use playgate::jobs::Jobs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::appliance::{Appliance, sign_up};
 use super::house::{House, PASSWORD};
-use super::kill::{Appliance, sign_up};
 use super::wire::{ask, request};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
