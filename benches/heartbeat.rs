@@ -11,9 +11,11 @@
 )]
 #![allow(clippy::cast_possible_truncation, clippy::disallowed_methods)]
 
+#[path = "yardstick/scene.rs"]
+mod scene;
 mod yardstick;
 
-use yardstick::client::{Answer, member, request, send};
+use yardstick::client::{member, request};
 use yardstick::server::Server;
 use yardstick::{Contestant, compare};
 
@@ -40,7 +42,7 @@ fn main() {
         .as_str()
         .expect("the demo has one");
     let beats = (0..SESSIONS)
-        .map(|number| beat(&playgate, &token, livestream, number))
+        .map(|number| scene::beat(&playgate, &token, livestream, number))
         .collect();
     println!("heartbeat on a livestream, {SESSIONS} sessions");
     let bare = Server::bare(1_500);
@@ -61,53 +63,4 @@ fn main() {
         },
     ];
     compare(&contestants);
-}
-
-/// Signs a user up, prepares playback, and returns the heartbeat of the session.
-fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> Vec<u8> {
-    let sign_up = format!(
-        r#"{{"identity":"viewer{number}@bench.example","accessKey":"a long enough secret {number}"}}"#
-    );
-    let partner_only = [("service-accesstoken", partner)];
-    let user = send(
-        server,
-        &request("PUT", "/api/login/v2/auth/email", &partner_only, &sign_up),
-    );
-    let bearer = format!("Bearer {}", wanted(&user, "token"));
-    let both = [
-        ("service-accesstoken", partner),
-        ("authorization", bearer.as_str()),
-    ];
-    let path = format!("/api/entitlement/v2/asset/{livestream}");
-    let entitlement = wanted(&send(server, &request("POST", &path, &both, "")), "token");
-    let device = format!("bench-device-{number}");
-    let mut headers = vec![
-        ("Service-AccessToken", partner),
-        ("Authorization", bearer.as_str()),
-        ("Service-Play-DRM", "clearkey"),
-        ("Service-Play-Protocol", "dash"),
-        ("Service-Play-EntitlementId", entitlement.as_str()),
-        ("Service-Play-DevicePlatform", "linux"),
-        ("Service-Play-DeviceType", "desktop"),
-        ("Service-Play-DeviceModel", "bench"),
-        ("Service-Play-DeviceId", device.as_str()),
-    ];
-    let path = format!("/api/playback/v2/preflight/asset/{livestream}");
-    let session = wanted(
-        &send(server, &request("POST", &path, &headers, "")),
-        "Service-Play-Session",
-    );
-    headers.extend([
-        ("Service-Play-Session", session.as_str()),
-        ("Service-Play-Timestamp", "0"),
-        ("Service-Play-Bitrate", "2500000"),
-        ("Service-Play-ResolutionWidth", "1280"),
-        ("Service-Play-ResolutionHeight", "720"),
-    ]);
-    request("POST", "/api/playback/v1/heartbeat", &headers, "")
-}
-
-fn wanted(answer: &Answer, name: &str) -> String {
-    member(&answer.body, name)
-        .unwrap_or_else(|| panic!("{name} expected in {} {}", answer.status, answer.body))
 }

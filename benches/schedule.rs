@@ -1,5 +1,7 @@
-//! The row "S6, one livestream": what is on now on one livestream, at the live point and at random
-//! offsets, against a bare server that sends as many bytes.
+//! The schedule's rows: S6 of one livestream at the live point and at random offsets, S6 and a day (S5)
+//! of a hundred livestreams, plain and gzip, broadcasts by id (S3, S4); each against a bare server
+//! that sends as many bytes. nginx with a file of the bytes of the first row runs beside it where
+//! there is one: in the search path, or named by `PLAYGATE_NGINX`.
 //!
 //! `cargo bench --bench schedule`
 
@@ -13,9 +15,19 @@
 
 mod yardstick;
 
-use yardstick::client::{member, request, send};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use yardstick::client::{member, request, send, send_to};
+use yardstick::nginx::Nginx;
 use yardstick::server::Server;
 use yardstick::{Contestant, compare};
+
+const LIVESTREAMS: usize = 100;
+/// A programme's length in the guide of the hundred, in seconds.
+const SLOT: i64 = 2_400;
+/// Ids in one S4.
+const IDS: usize = 10;
 
 fn main() {
     yardstick::enter();
@@ -24,44 +36,183 @@ fn main() {
         &["demo", "--json", "--listen", "127.0.0.1:0"],
         &[("PLAYGATE_LOG_LEVEL", "warn")],
     );
-    let token = member(&playgate.greeting, "partnerToken").expect("the demo prints it");
-    let livestreams: serde_json::Value = serde_json::from_str(&playgate.greeting).expect("JSON");
-    let livestream = livestreams["livestreams"]["open"]
-        .as_str()
-        .expect("the demo has one")
-        .to_owned();
-    let read = |offset: i32| {
-        let path =
-            format!("/api/schedule/v1/broadcasts/live?livestreams={livestream}&offset={offset}");
-        request("GET", &path, &[("service-accesstoken", &token)], "")
+    let bench = Bench {
+        token: member(&playgate.greeting, "partnerToken").expect("the demo prints it"),
+        playgate,
     };
-    let length = send(&playgate, &read(0)).body.len();
-    println!("S6, one livestream, a body of {length} bytes");
-    let bare = Server::bare(length);
-    // A fixed sequence that looks random, within the part of the guide that the demo has.
-    let offsets = (0..4_096_i64).map(|n| -i32::try_from(n * 7_919 % 10_800).unwrap_or(0));
-    let contestants = [
-        Contestant {
-            name: "bare hyper, same bytes".to_owned(),
-            server: &bare,
+    let today = bench.import_a_hundred();
+    bench.one_livestream();
+    let hundred: Vec<String> = (0..LIVESTREAMS).map(|n| format!("channel-{n}")).collect();
+    let hundred = hundred.join(",");
+    let live = format!("/broadcasts/live?livestreams={hundred}");
+    let day = format!("/broadcasts/day/{today}?livestreams={hundred}");
+    for gzip in [false, true] {
+        bench.same_bytes("S6, 100 livestreams", &[&live], gzip, 1.15);
+        bench.same_bytes("S5, a day of 100 livestreams", &[&day], gzip, 1.15);
+    }
+    let ids: Vec<String> = (0..4_096)
+        .map(|n| id(n % LIVESTREAMS, n as i64 % 36))
+        .collect();
+    let by_id: Vec<_> = ids.iter().map(|id| format!("/broadcasts/{id}")).collect();
+    let by_ids: Vec<_> = ids
+        .chunks(IDS)
+        .map(|ids| format!("/broadcasts?broadcasts={}", ids.join(",")))
+        .collect();
+    bench.same_bytes("S3", &by_id, false, 1.5);
+    bench.same_bytes(&format!("S4, {IDS} broadcasts"), &by_ids, false, 1.5);
+}
+
+/// The id of a broadcast of the hundred livestreams.
+fn id(livestream: usize, slot: i64) -> String {
+    format!("b-{livestream:03}-{slot:03}")
+}
+
+/// A text of 30 words that packs about as well as one that somebody wrote.
+fn description(seed: u64) -> String {
+    let mut dice = seed;
+    let mut roll = |end: u64| {
+        dice = dice
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % end
+    };
+    let mut text = String::new();
+    for _ in 0..30 {
+        // Of a vocabulary of 500 words, the first of which are the frequent ones.
+        let mut word = (roll(500) * roll(500)) / 500;
+        for _ in 0..2 + roll(3) {
+            text.push_str(["an", "ter", "is", "o", "den", "ha", "mu", "re"][(word % 8) as usize]);
+            word /= 3;
+        }
+        text.push(' ');
+    }
+    text
+}
+
+struct Bench {
+    playgate: Server,
+    token: String,
+}
+
+impl Bench {
+    fn read(&self, path: &str, gzip: bool) -> Vec<u8> {
+        let mut headers = vec![("service-accesstoken", self.token.as_str())];
+        headers.extend(gzip.then_some(("accept-encoding", "gzip")));
+        request("GET", &format!("/api/schedule/v1{path}"), &headers, "")
+    }
+
+    /// Gives a hundred livestreams two days of programmes; tells the day that is whole.
+    fn import_a_hundred(&self) -> String {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        let midnight = (now.as_secs() / 86_400) as i64 * 86_400;
+        let mut guide = Map::new();
+        for livestream in 0..LIVESTREAMS {
+            let broadcasts: Vec<_> = (0..72)
+                .map(|slot| {
+                    let start = midnight + slot * SLOT;
+                    json!({
+                        "id": id(livestream, slot), "start": start, "stop": start + SLOT, "pgAge": 12,
+                        "title": format!("Programme {slot} of {livestream}"),
+                        "description": description(livestream as u64 * 1_000 + slot as u64),
+                        "images": [{
+                            "type": "sixteen-nine", "default": true, "embeddedText": false,
+                            "filename": format!("https://images.example.test/{livestream}/{slot}/wide.jpg"),
+                        }],
+                    })
+                })
+                .collect();
+            guide.insert(format!("channel-{livestream}"), broadcasts.into());
+        }
+        let greeting = &self.playgate.greeting;
+        let ops = member(greeting, "opsUrl").expect("the demo prints it");
+        let bearer = member(greeting, "operatorToken").expect("the demo prints it");
+        let bearer = format!("Bearer {bearer}");
+        let import = request(
+            "POST",
+            "/admin/v1/epg/import?createLivestreams=true&accept=true",
+            &[("authorization", &bearer)],
+            &Value::Object(guide).to_string(),
+        );
+        let answer = send_to(ops.trim_start_matches("http://"), &import);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let day = chrono::DateTime::from_timestamp(midnight, 0).expect("in range");
+        day.format("%Y-%m-%d").to_string()
+    }
+
+    fn one_livestream(&self) {
+        let greeting: Value = serde_json::from_str(&self.playgate.greeting).expect("JSON");
+        let livestream = greeting["livestreams"]["open"]
+            .as_str()
+            .expect("the demo has one");
+        let read = |offset: i32| {
+            let path = format!("/broadcasts/live?livestreams={livestream}&offset={offset}");
+            self.read(&path, false)
+        };
+        let body = send(&self.playgate, &read(0)).body;
+        println!("\nS6, one livestream, a body of {} bytes", body.len());
+        let bare = Server::bare(body.len());
+        let nginx = Nginx::start(&body);
+        // A fixed sequence that looks random, within the part of the guide that the demo has.
+        let offsets = (0..4_096_i64).map(|n| -i32::try_from(n * 7_919 % 10_800).unwrap_or(0));
+        let mut contestants = vec![
+            bare_hyper(&bare),
+            Contestant {
+                name: "S6, offset 0".to_owned(),
+                server: &self.playgate,
+                requests: [read(0)].into(),
+                status: 200,
+                goal: Some(1.4),
+            },
+            Contestant {
+                name: "S6, random offsets".to_owned(),
+                server: &self.playgate,
+                requests: offsets.map(read).collect(),
+                status: 200,
+                goal: Some(1.7),
+            },
+        ];
+        contestants.extend(nginx.as_ref().map(|nginx| Contestant {
+            name: "nginx, a file of the same bytes".to_owned(),
+            server: nginx.server(),
             requests: [request("GET", "/x", &[], "")].into(),
             status: 200,
             goal: None,
-        },
-        Contestant {
-            name: "S6, offset 0".to_owned(),
-            server: &playgate,
-            requests: [read(0)].into(),
-            status: 200,
-            goal: Some(1.4),
-        },
-        Contestant {
-            name: "S6, random offsets".to_owned(),
-            server: &playgate,
-            requests: offsets.map(read).collect(),
-            status: 200,
-            goal: Some(1.7),
-        },
-    ];
-    compare(&contestants);
+        }));
+        compare(&contestants);
+    }
+
+    fn same_bytes<P: AsRef<str>>(&self, name: &str, paths: &[P], gzip: bool, goal: f64) {
+        let requests: Vec<_> = paths
+            .iter()
+            .map(|path| self.read(path.as_ref(), gzip))
+            .collect();
+        // The first one warms up what is prepared when it is asked for.
+        send(&self.playgate, &requests[0]);
+        let length = send(&self.playgate, &requests[0]).body.len();
+        let coding = if gzip { ", gzip" } else { "" };
+        println!("\n{name}{coding}, a body of {length} bytes");
+        let bare = Server::bare(length);
+        compare(&[
+            bare_hyper(&bare),
+            Contestant {
+                name: format!("{name}{coding}"),
+                server: &self.playgate,
+                requests: requests.into(),
+                status: 200,
+                goal: Some(goal),
+            },
+        ]);
+    }
+}
+
+fn bare_hyper(bare: &Server) -> Contestant<'_> {
+    Contestant {
+        name: "bare hyper, same bytes".to_owned(),
+        server: bare,
+        requests: [request("GET", "/x", &[], "")].into(),
+        status: 200,
+        goal: None,
+    }
 }

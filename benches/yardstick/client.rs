@@ -10,23 +10,35 @@ pub struct Answer {
     /// The status.
     pub status: u16,
     /// The bytes after the head.
-    pub body: String,
+    pub body: Vec<u8>,
 }
 
-/// The answer that `bytes` begin with, once it is whole.
+impl Answer {
+    /// The body as a text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// The answer that `bytes` begin with, once it is whole. One of unknown length is kept in its chunks.
 pub fn parse(bytes: &[u8]) -> Option<Answer> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&bytes[..end]).expect("a head is text");
     let status = head.get(9..12)?.parse().expect("a status is a number");
-    let length: usize = head
-        .split("\r\n")
-        .find_map(|line| line.strip_prefix("content-length: "))
-        .map_or(0, |length| length.parse().expect("a length is a number"));
-    let body = bytes.get(end..end + length)?;
-    Some(Answer {
-        status,
-        body: String::from_utf8_lossy(body).into_owned(),
-    })
+    let rest = &bytes[end..];
+    let header = |wanted: &str| {
+        let mut lines = head.split("\r\n").filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value)
+    };
+    let body = if header("transfer-encoding").is_some() {
+        rest.strip_suffix(b"0\r\n\r\n")?
+    } else {
+        let length = header("content-length").map_or(Ok(0), str::parse);
+        rest.get(..length.expect("a length is a number"))?
+    };
+    let body = body.to_vec();
+    Some(Answer { status, body })
 }
 
 /// `host:port` of a server, whichever greeting it has.
@@ -49,9 +61,14 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -
     format!("{head}\r\n{body}").into_bytes()
 }
 
-/// Sends one request on a connection of its own.
+/// Sends one request to a server on a connection of its own.
 pub fn send(server: &Server, request: &[u8]) -> Answer {
-    let mut socket = TcpStream::connect(address_of(server)).expect("the server accepts");
+    send_to(&address_of(server), request)
+}
+
+/// Sends one request to an address on a connection of its own.
+pub fn send_to(address: &str, request: &[u8]) -> Answer {
+    let mut socket = TcpStream::connect(address).expect("the server accepts");
     socket.write_all(request).expect("the server reads");
     let mut bytes = Vec::new();
     let mut part = [0; 64 * 1024];

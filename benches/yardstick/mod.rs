@@ -8,6 +8,7 @@
 pub mod bare;
 pub mod client;
 pub mod load;
+pub mod nginx;
 pub mod server;
 
 use std::sync::Arc;
@@ -82,13 +83,15 @@ struct Figure {
     per_second: f64,
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+/// The values in order.
+pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
-fn median(sorted: &[f64]) -> f64 {
+/// The middle of values in order.
+pub fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len().is_multiple_of(2) {
         f64::midpoint(sorted[middle - 1], sorted[middle])

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a program may take until it accepts connections.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server; it ends with this value.
 pub struct Server {
@@ -28,6 +32,25 @@ impl Server {
             .read_line(&mut greeting)
             .expect("the server prints a line");
         Self { child, greeting }
+    }
+
+    /// Starts a program that prints nothing on core 0 and waits until it accepts connections.
+    pub fn silent(program: &str, arguments: &[&str], address: &str) -> Self {
+        let child = Command::new("taskset")
+            .args(["-c", "0", program])
+            .args(arguments)
+            .spawn()
+            .expect("taskset of util-linux is installed");
+        let server = Self {
+            child,
+            greeting: format!("listening on http://{address}"),
+        };
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(began.elapsed() < PATIENCE, "{program} does not accept");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
     }
 
     /// The bare server with a body of `length` bytes.

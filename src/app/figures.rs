@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::Config;
+use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{Backups, Status};
 use crate::domain::mail::{self, Mail};
 use crate::domain::telemetry::{Counts, Telemetry};
@@ -154,6 +155,23 @@ fn of_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
         &[],
         move || i64::from(mail.trouble().is_some()),
     );
+}
+
+/// Makes known how often passwords and PINs are hashed.
+pub(super) fn hashes(metrics: &Registry, hashes: &Arc<HashCounts>) {
+    let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
+        ("argon2", HashCounts::argon2),
+        ("foreign", HashCounts::foreign),
+    ];
+    for (function, read) in functions {
+        let hashes = Arc::clone(hashes);
+        metrics.counter_of(
+            "playgate_password_hashes_total",
+            "Passwords and PINs that were hashed; foreign: as another service did.",
+            &[("function", function)],
+            move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
+        );
+    }
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{AppError, keys, settings};
 use crate::config::Config;
-use crate::domain::accounts::{Accounts, Eraser};
+use crate::domain::accounts::{Accounts, Beside, Eraser};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement;
 use crate::domain::mail::{Mail, MailError};
+use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, World};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::telemetry::{self, Telemetry};
@@ -37,7 +38,8 @@ impl Ground<'_> {
         )
     }
 
-    pub fn accounts(&self, mail: &Mail) -> Result<Accounts, AppError> {
+    pub fn accounts(&self, mail: &Mail, partners: &Partners) -> Result<Accounts, AppError> {
+        let data_dir = &self.config.server.data_dir;
         let erasers: Vec<Eraser> = vec![
             |txn, user, _| entitlement::erase_user(txn, user),
             |txn, user, _| playback::tables::erase(txn, user),
@@ -47,8 +49,12 @@ impl Ground<'_> {
             self.store.clone(),
             Arc::clone(self.entropy),
             settings::accounts(self.config),
-            mail.clone(),
-            erasers,
+            Beside {
+                mail: mail.clone(),
+                partners: partners.clone(),
+                erasers,
+                key: keys::read_or_make(data_dir, keys::ACCOUNTS, &**self.entropy)?,
+            },
         )?;
         Ok(accounts)
     }

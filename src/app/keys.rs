@@ -15,6 +15,8 @@ use crate::ports::Entropy;
 const DIRECTORY: &str = "keys";
 /// What content keys are sealed with.
 pub const CONTENT: &str = "content.key";
+/// What chooses the stand-ins of unknown users.
+pub const ACCOUNTS: &str = "accounts.key";
 /// What tokens and PINs of queued mails are sealed with.
 pub const MAIL: &str = "mail.key";
 /// What addresses of the built-in origin are signed with.

@@ -4,6 +4,7 @@ mod figures;
 mod gate;
 mod ground;
 mod keys;
+mod lanes;
 mod opening;
 mod settings;
 
@@ -11,12 +12,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
-use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::accounts::{Accounts, HashCounts, HashMemory};
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
@@ -42,15 +42,6 @@ use ground::Ground;
 use keys::KeyError;
 pub use opening::{Opening, open_store};
 pub use settings::backups as backup_settings;
-
-/// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
-const HASHES_WAITING: usize = 128;
-/// Cold reads at a time. They wait for the disk, not for a core.
-const COLD_THREADS: usize = 4;
-/// Cold reads that may wait.
-const COLD_WAITING: usize = 1_024;
-/// Imports and verifications that may wait: they run one after the other.
-const BULK_WAITING: usize = 4;
 
 /// What every handler gets.
 pub struct App {
@@ -154,11 +145,6 @@ impl AppError {
     }
 }
 
-/// Cores of this machine that we may use: a hash on each.
-fn cores() -> usize {
-    available_parallelism().map_or(1, usize::from)
-}
-
 /// What is wrong with the files that a configuration names and a server reads at its start: all of
 /// them, for who checks a configuration without starting.
 #[must_use]
@@ -250,7 +236,7 @@ impl App {
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&public_url)?;
-        let accounts = ground.accounts(&mail)?;
+        let accounts = ground.accounts(&mail, &partners)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
         let grants = Grants::open(store.clone(), catalog.clone())?;
@@ -267,8 +253,10 @@ impl App {
         // After the catalogue, which makes the key that backups tell.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
         let upkeep = Upkeep::new(store.clone());
+        let hashes = Arc::<HashCounts>::default();
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
+        figures::hashes(&metrics, &hashes);
 
         let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
@@ -296,11 +284,9 @@ impl App {
             upkeep,
             backups,
             restart,
-            hashing: Lane::new("hashing", cores(), HASHES_WAITING, HashMemory::default)
-                .map_err(AppError::Threads)?,
-            cold: Lane::new("cold", COLD_THREADS, COLD_WAITING, || ())
-                .map_err(AppError::Threads)?,
-            bulk: Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)?,
+            hashing: lanes::hashing(hashes)?,
+            cold: lanes::cold()?,
+            bulk: lanes::bulk()?,
             store,
             config,
         })

@@ -119,6 +119,7 @@ pub fn accounts(config: &Config) -> accounts::Settings {
         token_life: i64::from(given.user_token_days) * DAY,
         reset_life: i64::from(given.reset_token_minutes) * MINUTE,
         password_min: usize::try_from(given.password_min).unwrap_or(usize::MAX),
+        password_words: given.password_words.clone(),
         cost: accounts::Cost {
             memory_kib: given.argon2_memory_kib,
             iterations: given.argon2_iterations,

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use chrono_tz::Tz;
 
 use super::reader::{Reader, Table, nearest};
+use super::rights::{broadcast, catchup_days, extended_rights, rule};
 use super::tree::{Member, Node, Value};
 use crate::domain::catalog::{
-    Asset, CATCHUP_DAYS_MAX, CatalogImport, Condition, ContentKey, DURATION_DAYS_MAX, Effects,
-    ExtendedRights, Glob, Hours, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX,
-    Offer, OfferKind, PG_AGE_MAX, Pack, Placed, Playlists, RULE_IDS_MAX, Reference, Rule,
-    STREAMS_MAX, When,
+    Asset, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects, ExtendedRights, IMAGES_MAX,
+    KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Placed,
+    Playlists, Reference, STREAMS_MAX,
 };
 use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
-use crate::types::{AssetId, BroadcastId, Country, LivestreamId, Malformed, OfferId, Protocol};
+use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol};
 
 /// The names at the top level.
 const TOP: [&str; 5] = ["livestream", "asset", "offer", "rule", "broadcast"];
@@ -187,7 +187,12 @@ fn ids<T: Ord>(
     ids
 }
 
-fn mention(import: &mut CatalogImport, table: &Table<'_>, node: &Node, livestream: bool) {
+pub(super) fn mention(
+    import: &mut CatalogImport,
+    table: &Table<'_>,
+    node: &Node,
+    livestream: bool,
+) {
     if let Value::Text(id) = &node.value {
         import.references.push(Placed {
             line: table.reader().line(node),
@@ -197,123 +202,6 @@ fn mention(import: &mut CatalogImport, table: &Table<'_>, node: &Node, livestrea
                 id: id.clone(),
             },
         });
-    }
-}
-
-fn rule(import: &mut CatalogImport, table: Table<'_>) {
-    let mut livestreams = Vec::new();
-    if let Some(node) = table.node("livestream") {
-        let nodes = match &node.value {
-            Value::List(nodes) => nodes.as_slice(),
-            _ => std::slice::from_ref(node),
-        };
-        for node in nodes {
-            if let Some(id) = table.parse("livestream", node, LivestreamId::parse) {
-                mention(import, &table, node, true);
-                livestreams.push(id);
-            }
-        }
-        // An empty list is not "any": a rule for nothing would become one for everything.
-        if nodes.is_empty() {
-            table.wrong("livestream", node, "must name a livestream");
-        }
-        let bytes: usize = livestreams.iter().map(|id| id.as_str().len()).sum();
-        if bytes > RULE_IDS_MAX {
-            table.wrong("livestream", node, "names too many; make it two rules");
-        }
-    }
-    livestreams.sort_unstable();
-    livestreams.dedup();
-    let condition = Condition {
-        livestreams,
-        when: when(&table),
-        title: table.parsed("title", Glob::parse),
-        category: table.parsed("category", Glob::parse),
-        rating: rating(&table),
-    };
-    let line = table.line("");
-    let effects = effects(&table);
-    table.finish();
-    let item = Rule { condition, effects };
-    import.rules.push(Placed { line, item });
-}
-
-/// The window of a rule: two dates with times, or two times of day.
-fn when(table: &Table<'_>) -> Option<When> {
-    let node = table.node("window")?;
-    let window = table.as_table("window", node)?;
-    let of_day = |name: &str| {
-        let member = window.members().iter().find(|member| member.name == name);
-        matches!(member.map(|member| &member.node.value), Some(Value::Text(text)) if text.len() == 5)
-    };
-    if !(of_day("from") && of_day("to")) {
-        return Some(When::Window(window.into_window()));
-    }
-    let (from, to) = (window.text("from")?, window.text("to")?);
-    window.finish();
-    Hours::parse(from, to)
-        .map_err(|Malformed(why)| table.wrong("window", node, why))
-        .map(When::Hours)
-        .ok()
-}
-
-fn rating(table: &Table<'_>) -> Option<(u8, u8)> {
-    let rating = table.table("rating")?;
-    let bounds = 0..=i64::from(PG_AGE_MAX);
-    let least = rating.number("from", bounds.clone()).unwrap_or(0);
-    let most = rating.number("to", bounds).unwrap_or(PG_AGE_MAX);
-    if most < least {
-        rating.report("`to` must not be under `from`");
-    }
-    rating.finish();
-    Some((least, most))
-}
-
-fn broadcast(import: &mut CatalogImport, table: Table<'_>) {
-    let line = table.line("id");
-    let id = table.needed_parsed("id", BroadcastId::parse);
-    let effects = effects(&table);
-    table.finish();
-    if let Some(id) = id {
-        let item = (id, effects);
-        import.broadcasts.push(Placed { line, item });
-    }
-}
-
-/// The members that say something about rights.
-const EFFECTS: [&str; 5] = [
-    "live",
-    "catchup",
-    "catchup_days",
-    "start_over",
-    "extended_rights",
-];
-
-fn effects(table: &Table<'_>) -> Effects {
-    let mut effects = Effects {
-        live: table.boolean("live"),
-        catchup: table.boolean("catchup"),
-        catchup_days: catchup_days(table),
-        start_over: table.boolean("start_over"),
-        ..Effects::default()
-    };
-    extended_rights(table, &mut effects);
-    if !table.has_any(&EFFECTS) {
-        table.report("says nothing about rights");
-    }
-    effects
-}
-
-fn catchup_days(table: &Table<'_>) -> Option<u16> {
-    table.number("catchup_days", 0..=i64::from(CATCHUP_DAYS_MAX))
-}
-
-fn extended_rights(table: &Table<'_>, effects: &mut Effects) {
-    if let Some(rights) = table.table("extended_rights") {
-        effects.pause = rights.boolean("pause");
-        effects.rewind = rights.boolean("rewind");
-        effects.fast_forward = rights.boolean("fastForward");
-        rights.finish();
     }
 }
 

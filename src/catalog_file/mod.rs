@@ -8,6 +8,7 @@ mod inline;
 mod items;
 mod json_tree;
 mod reader;
+mod rights;
 mod toml_tree;
 mod tree;
 mod write;
@@ -18,11 +19,11 @@ mod tests;
 use std::io;
 
 pub use inline::inline_key_files;
-pub use write::{to_json, to_toml};
+pub use write::{rights_to_json, rule_to_json, to_json, to_toml};
 
-use crate::domain::catalog::{CatalogImport, Problem};
+use crate::domain::catalog::{CatalogImport, Effects, Problem};
 use reader::Reader;
-use tree::{Lines, Parsed};
+use tree::{Lines, Member, Parsed};
 
 /// The largest catalogue file, in bytes.
 pub const FILE_MAX: usize = 16 * 1024 * 1024;
@@ -35,6 +36,38 @@ pub type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 /// paths that come from outside.
 #[must_use]
 pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
+    read(text, open, items::read)
+}
+
+/// Reads one rule: a document of the members that a `[[rule]]` has.
+#[must_use]
+pub fn parse_rule(text: &str) -> CatalogImport {
+    read(text, None, rights::one_rule)
+}
+
+/// Reads what is said about rights: a document of those members that a `[[broadcast]]` has beside
+/// its id.
+///
+/// # Errors
+/// Every mistake.
+pub fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
+    let mut effects = Effects::default();
+    let import = read(text, None, |reader, root| {
+        effects = rights::read(reader, root);
+        CatalogImport::default()
+    });
+    if import.problems.is_empty() {
+        Ok(effects)
+    } else {
+        Err(import.problems)
+    }
+}
+
+fn read(
+    text: &str,
+    open: Option<OpenKeyFile<'_>>,
+    items: impl FnOnce(&Reader<'_>, &[Member]) -> CatalogImport,
+) -> CatalogImport {
     if text.len() > FILE_MAX {
         return CatalogImport {
             problems: vec![Problem {
@@ -57,7 +90,7 @@ pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
         .collect();
     let torn = !syntax.is_empty();
     let reader = Reader::new(&lines, open, torn);
-    let mut import = items::read(&reader, &root);
+    let mut import = items(&reader, &root);
     // What else seems wrong with a line that is no TOML is an echo of that.
     let echo = |problem: &Problem| syntax.iter().any(|error| error.line == problem.line);
     let mut problems = reader.problems();

@@ -118,6 +118,17 @@ impl<'r> Table<'r> {
         })
     }
 
+    /// A document as one table.
+    pub(super) fn of_root(reader: &'r Reader<'r>, what: &str, members: &'r [Member]) -> Self {
+        Self {
+            reader,
+            what: what.to_owned(),
+            at: 0,
+            members,
+            known: RefCell::default(),
+        }
+    }
+
     /// Adds the id to how messages name it.
     pub(super) fn named(mut self, member: &str) -> Self {
         let id = self.members.iter().find(|one| one.name == member);

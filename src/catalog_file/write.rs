@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use chrono::DateTime;
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Serialize, ser};
+use serde_json::Value;
 
 use crate::domain::catalog::{
     Asset, Effects, KeyId, Livestream, Offer, Pack, Playlists, Rule, Snapshot, When, Window,
@@ -61,6 +62,24 @@ pub fn to_json(snapshot: &Snapshot) -> String {
     });
     // Strings and numbers under names: there is nothing in it that JSON cannot say.
     serde_json::to_string_pretty(&Out::Table(root.collect())).unwrap_or_default()
+}
+
+/// A rule in the form of a `[[rule]]`.
+///
+/// # Errors
+/// None that a rule can cause.
+pub fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
+    serde_json::to_value(Out::Table(rule(row)))
+}
+
+/// What is said about rights in the form of a `[[broadcast]]`, without its id.
+///
+/// # Errors
+/// None that it can cause.
+pub fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
+    let mut table = Table::new();
+    effects(&mut table, row);
+    serde_json::to_value(Out::Table(table))
 }
 
 fn sections(snapshot: &Snapshot) -> Vec<(&'static str, Vec<Table>)> {

@@ -59,7 +59,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
 }
 
 /// The changes, one a line, then the figures.
-fn show(report: &Value, json: bool) -> Outcome {
+pub fn show(report: &Value, json: bool) -> Outcome {
     if json {
         return output::json(report);
     }

@@ -8,13 +8,21 @@ use serde_json::Value;
 use super::admin::upload::{self, Sent};
 use super::admin::{path, remote, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, output};
+use super::{Global, output, rights};
 
 /// The electronic programme guide.
 #[derive(Subcommand)]
 pub enum Command {
     /// Import a guide: XMLTV (plain, gzip, xz) or JSON; exit code 4 if it is held for approval
     Import(Import),
+    /// Tell which rights a broadcast has, and which default, rule or override gave it each
+    Why {
+        /// The broadcast's id
+        broadcast: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// A guide that is to be imported.
@@ -42,7 +50,13 @@ pub struct Import {
 
 /// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
-    let Command::Import(import) = command;
+    match command {
+        Command::Import(import) => run_import(import, global).await,
+        Command::Why { broadcast, json } => rights::why(global, &broadcast, json).await,
+    }
+}
+
+async fn run_import(import: Import, global: &Global) -> Outcome {
     let sent = Sent::default();
     let body = if remote::is_address(&import.guide) {
         upload::counted(remote::get(&import.guide).await?, &sent)

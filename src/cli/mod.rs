@@ -16,12 +16,14 @@ mod operator;
 mod output;
 mod partner;
 mod restart;
+mod rights;
 mod secret;
 mod serve;
 mod server;
 mod socket;
 mod store;
 mod telemetry;
+mod token;
 mod user;
 mod user_import;
 
@@ -116,6 +118,12 @@ enum Command {
     /// The programme guide
     #[command(subcommand)]
     Epg(epg::Command),
+    /// What may be done with broadcasts
+    #[command(subcommand)]
+    Rights(rights::Command),
+    /// Rules on what may be done with broadcasts
+    #[command(subcommand)]
+    Rule(rights::RuleCommand),
     /// Users, their offers, sessions and PINs
     #[command(subcommand)]
     User(user::Command),
@@ -166,6 +174,8 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Operator(command) => wait(operator::run(command, &global)),
         Command::Catalog(command) => wait(catalog::run(command, &global)),
         Command::Epg(command) => wait(epg::run(command, &global)),
+        Command::Rights(command) => wait(rights::run(command, &global)),
+        Command::Rule(command) => wait(rights::run_rule(command, &global)),
         Command::User(command) => wait(user::run(command, &global)),
         Command::Mail(command) => wait(mail::run(command, &global)),
         Command::Telemetry(command) => wait(telemetry::run(command, &global)),

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::admin::path;
 use super::exit::Outcome;
+use super::token::Tokens;
 use super::{Global, output};
 
 /// Operators of the administration interface. Whoever may open the administration socket of the
@@ -35,6 +36,9 @@ pub enum Command {
         #[arg(allow_hyphen_values = true)]
         operator: String,
     },
+    /// Tokens of an operator
+    #[command(subcommand)]
+    Token(Tokens),
 }
 
 /// The roles.
@@ -84,5 +88,6 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             output::note(&format!("revoked {operator}"));
             Ok(())
         }
+        Command::Token(command) => command.run(&mut admin, "operators").await,
     }
 }

@@ -4,8 +4,9 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::json;
 
-use super::admin::path;
+use super::admin::{Admin, path};
 use super::exit::Outcome;
+use super::token::Tokens;
 use super::{Global, output};
 
 /// Partners: client applications' operators, each with its own users.
@@ -25,6 +26,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Refuse all requests of a partner from now on; its users stay
+    Disable {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        partner: String,
+    },
+    /// Take requests of a disabled partner again
+    Enable {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        partner: String,
+    },
     /// Remove a partner with its users
     Remove {
         /// Id or name
@@ -33,38 +46,7 @@ pub enum Command {
     },
     /// Access tokens of a partner
     #[command(subcommand)]
-    Token(Token),
-}
-
-/// What can be done with access tokens.
-#[derive(Subcommand)]
-pub enum Token {
-    /// Make a further token, shown this once; the others stay valid
-    Add {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
-        /// Print {"tokenId","accessToken"}
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the tokens of a partner, without the tokens themselves
-    List {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
-        /// Print a JSON array
-        #[arg(long)]
-        json: bool,
-    },
-    /// End a token; requests with it are refused at once
-    Revoke {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
-        /// The id of the token, from `token list`
-        token: String,
-    },
+    Token(Tokens),
 }
 
 /// Runs the command.
@@ -86,6 +68,8 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 json,
             )
         }
+        Command::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
+        Command::Enable { partner } => set_disabled(&mut admin, &partner, false).await,
         Command::Remove { partner } => {
             admin
                 .call(Method::DELETE, &path(&["partners", &partner]), None)
@@ -93,24 +77,16 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             output::note(&format!("removed {partner}"));
             Ok(())
         }
-        Command::Token(Token::Add { partner, json }) => {
-            let tokens = path(&["partners", &partner, "tokens"]);
-            let made = admin.call(Method::POST, &tokens, None).await?;
-            output::record(&made, json)
-        }
-        Command::Token(Token::List { partner, json }) => {
-            let tokens = admin.get(&path(&["partners", &partner, "tokens"])).await?;
-            output::list(
-                &tokens,
-                &[("ID", "tokenId"), ("SINCE", "createdTimestamp")],
-                json,
-            )
-        }
-        Command::Token(Token::Revoke { partner, token }) => {
-            let token = path(&["partners", &partner, "tokens", &token]);
-            admin.call(Method::DELETE, &token, None).await?;
-            output::note("revoked");
-            Ok(())
-        }
+        Command::Token(command) => command.run(&mut admin, "partners").await,
     }
+}
+
+async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> Outcome {
+    let body = json!({"disabled": disabled});
+    admin
+        .call(Method::PUT, &path(&["partners", partner]), Some(&body))
+        .await?;
+    let done = if disabled { "disabled" } else { "enabled" };
+    output::note(&format!("{done} {partner}"));
+    Ok(())
 }

@@ -16,7 +16,12 @@ pub enum Command {
     /// Make a user
     Add(Add),
     /// Make many users from a file of JSON objects, one a line, with the members
-    /// email, password, name, country, locale, birthDate, partner
+    /// email, password or passwordHash, name, country, locale, birthDate, partner
+    ///
+    /// A passwordHash is what another service stored: argon2, bcrypt, scrypt or PBKDF2 in their usual
+    /// forms. The user goes on with the same password, and the first login stores our hash instead.
+    /// Without either the user gets in by a reset. A line that is wrong is reported with its number
+    /// and holds up no other; the file can be run again, which changes nobody who is there.
     Import {
         /// The file, `-` for standard input
         file: PathBuf,

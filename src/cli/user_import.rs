@@ -1,5 +1,8 @@
 //! `playgate user import`: many users from one file, one request each, so that what one of them has
 //! wrong holds up no other and a broken-off import can be run again.
+//!
+//! Decision: JSON objects, one a line, and no CSV: every service can write them, and a hash has
+//! commas.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

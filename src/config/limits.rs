@@ -35,6 +35,9 @@ pub const BODY_BACKUP: usize = 256 * 1024 * 1024 * 1024;
 pub const JSON_DEPTH: usize = 32;
 /// Ids of a comma-separated list.
 pub const LIST_IDS: usize = 200;
+/// Bytes of schedule answers that are kept for those who ask the same: some ten of the largest, a day
+/// of 200 livestreams, and thousands of the usual ones.
+pub const ANSWERS_BYTES: usize = 96 * 1024 * 1024;
 /// Characters of a request id that a client may choose.
 pub const REQUEST_ID_MAX: usize = 64;
 /// Hops of forwarding headers that are looked at.

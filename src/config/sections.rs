@@ -114,6 +114,8 @@ section! {
         reset_url: String = reset_url, Some("{public_url}/reset?token={token}");
         /// The fewest characters of a password.
         password_min: u32 = number(8..=128), Some("8");
+        /// Words that are no password: names of the service, of its owner, of the town.
+        password_words: Vec<String> = list(text(64)), None;
         /// Memory of one argon2id hash, in KiB.
         argon2_memory_kib: u32 = number(8_192..=1_048_576), Some("19456");
         /// Passes of argon2id.

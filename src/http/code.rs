@@ -50,7 +50,7 @@ codes! {
     ResetTokenInvalid = 400, "RESET_TOKEN_INVALID";
     /// The DRM system is not offered with the protocol.
     DrmProtocolMismatch = 400, "DRM_PROTOCOL_MISMATCH";
-    /// An imported file has mistakes; `details.problems` lists them.
+    /// A file or a rule has mistakes; `details.problems` lists them.
     ImportInvalid = 400, "IMPORT_INVALID";
     /// The body did not arrive in time.
     RequestTimeout = 408, "REQUEST_TIMEOUT";
@@ -162,6 +162,8 @@ codes! {
     OperatorNotFound = 404, "OPERATOR_NOT_FOUND";
     /// The user has no such grant.
     GrantNotFound = 404, "GRANT_NOT_FOUND";
+    /// No rule has this number.
+    RuleNotFound = 404, "RULE_NOT_FOUND";
     /// The message is not known.
     MailNotFound = 404, "MAIL_NOT_FOUND";
     /// The name is taken.

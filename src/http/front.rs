@@ -2,6 +2,7 @@
 
 use http::{HeaderName, HeaderValue};
 
+use super::answers::Answers;
 use super::context::RequestIds;
 use super::headers::HeaderNames;
 use super::messages::{BadMessages, Messages};
@@ -47,6 +48,8 @@ pub struct Front {
     /// Drawn at the start: tags that count what this process has done begin here, so that they
     /// do not meet those of an earlier one.
     pub era: u64,
+    /// Answers of the schedule for those who ask the same.
+    pub answers: Answers,
     /// What is counted.
     pub metrics: HttpMetrics,
     /// Origins that may read our answers; `None` for any.
@@ -97,6 +100,7 @@ impl Front {
             messages,
             pages: Pages::built_in().map_err(BadSetting::Page)?,
             ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
+            answers: Answers::default(),
             era: u64::from_be_bytes(entropy.array()),
             metrics: HttpMetrics::new(registry),
             origins,

@@ -1,6 +1,6 @@
 //! A lane: a few threads with a short queue for work that must not run on the runtime's threads:
-//! hashing passwords, cold reads of the store. A full queue is told at once; nothing waits without
-//! bound.
+//! hashing passwords, cold reads of the store. A full queue is told at once, and so is a wait that
+//! would be too long; nothing waits without bound.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -47,11 +48,24 @@ impl<T> Future for Awaited<T> {
     }
 }
 
-type Job<S> = Box<dyn FnOnce(&mut S) + Send>;
+/// Returns whether there was anything to do.
+type Job<S> = Box<dyn FnOnce(&mut S) -> bool + Send>;
 
 struct Queue<S> {
     jobs: VecDeque<Job<S>>,
+    /// How long a job took of late, about.
+    mean: Duration,
     closed: bool,
+}
+
+impl<S> Queue<S> {
+    /// Notes how long a job took: the newest counts for an eighth.
+    fn took(&mut self, time: Duration) {
+        self.mean = match self.mean {
+            Duration::ZERO => time,
+            mean => (mean * 7 + time) / 8,
+        };
+    }
 }
 
 struct Shared<S> {
@@ -64,6 +78,7 @@ struct Shared<S> {
 pub struct Lane<S> {
     shared: Arc<Shared<S>>,
     threads: Vec<JoinHandle<()>>,
+    patience: Duration,
 }
 
 impl<S: 'static> Lane<S> {
@@ -82,12 +97,14 @@ impl<S: 'static> Lane<S> {
             shared: Arc::new(Shared {
                 queue: Mutex::new(Queue {
                     jobs: VecDeque::with_capacity(most),
+                    mean: Duration::ZERO,
                     closed: false,
                 }),
                 more: Condvar::new(),
                 most,
             }),
             threads: Vec::with_capacity(threads),
+            patience: Duration::MAX,
         };
         for _ in 0..threads {
             let shared = Arc::clone(&lane.shared);
@@ -98,6 +115,14 @@ impl<S: 'static> Lane<S> {
             lane.threads.push(thread);
         }
         Ok(lane)
+    }
+
+    /// The same lane, but no job that would wait for longer than this, by what those before it took,
+    /// is let in: its asker would have gone by then.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Queues a job. Its result comes through the future; who drops the future before the job has
@@ -111,18 +136,27 @@ impl<S: 'static> Lane<S> {
     ) -> Result<Awaited<T>, Full> {
         let (answer, result) = oneshot::async_channel();
         let mut queue = self.shared.queue.lock();
-        if queue.jobs.len() >= self.shared.most {
+        let before = queue.jobs.len();
+        if before >= self.shared.most || self.wait(before, queue.mean) > self.patience {
             return Err(Full);
         }
         queue.jobs.push_back(Box::new(move |state| {
-            if !answer.is_closed() {
+            let wanted = !answer.is_closed();
+            if wanted {
                 // The asker may go away meanwhile.
                 let _ = answer.send(job(state));
             }
+            wanted
         }));
         drop(queue);
         self.shared.more.notify_one();
         Ok(Awaited(result))
+    }
+
+    /// How long so many jobs keep the next one waiting.
+    fn wait(&self, jobs: usize, mean: Duration) -> Duration {
+        let rounds = jobs / self.threads.len().max(1);
+        mean.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
     /// Jobs that wait.
@@ -162,9 +196,12 @@ fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
                 shared.more.wait(&mut queue);
             }
         };
-        if catch_unwind(AssertUnwindSafe(|| job(&mut state))).is_err() {
+        let began = Instant::now();
+        match catch_unwind(AssertUnwindSafe(|| job(&mut state))) {
+            Ok(true) => shared.queue.lock().took(began.elapsed()),
+            Ok(false) => {}
             // What the job left of the state is not to be trusted.
-            state = make();
+            Err(_) => state = make(),
         }
     }
 }
@@ -206,6 +243,31 @@ mod tests {
         go.send(()).unwrap();
         assert_eq!(first.await, Ok(()));
         assert_eq!(second.await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn who_would_wait_too_long_is_told_at_once() {
+        let lane = Lane::new("test", 1, 100, || ()).unwrap();
+        let lane = lane.with_patience(Duration::from_secs(3));
+        lane.shared.queue.lock().took(Duration::from_secs(1));
+        let (go, gate) = mpsc::channel::<()>();
+        let (begun, begins) = mpsc::channel();
+        let first = lane
+            .run(move |()| {
+                begun.send(()).unwrap();
+                gate.recv().unwrap();
+            })
+            .unwrap();
+        begins.recv().unwrap();
+        let waiting: Vec<_> = (0..10).map_while(|_| lane.run(|()| ()).ok()).collect();
+        assert_eq!(waiting.len(), 4);
+        go.send(()).unwrap();
+        first.await.unwrap();
+        for job in waiting {
+            job.await.unwrap();
+        }
+        // Quick ones have brought the mean down.
+        assert!(lane.shared.queue.lock().mean < Duration::from_secs(1));
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 //! product stands here, and nothing here knows the store.
 
 pub mod admin;
+pub mod answers;
 pub mod api;
 pub mod auth;
 pub mod body;

@@ -1,6 +1,6 @@
 //! From a reply or an error to a response: conditions, codings, ranges, caching.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -9,7 +9,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
-use super::coding::{accepts_gzip, is_known, pack, tag};
+use super::answers::Packable;
+use super::coding::{PackedBody, accepts_gzip, is_known, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode};
 use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
@@ -75,13 +76,20 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
             body.unwrap_or(ReplyBody::Empty)
         }
         Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
-        Content::Kept(kept, _, _) if is_held(kept, false, wish, &mut headers) => {
-            status = StatusCode::NOT_MODIFIED;
-            ReplyBody::Empty
-        }
-        Content::Kept(_, media, body) => {
-            headers.insert(CONTENT_TYPE, media);
-            streamed(body, wish)
+        Content::Kept(kept, media, body) => {
+            let pack = takes_gzip(wish);
+            if is_held(kept, pack, wish, &mut headers) {
+                status = StatusCode::NOT_MODIFIED;
+                ReplyBody::Empty
+            } else {
+                headers.insert(CONTENT_TYPE, media);
+                if pack {
+                    headers.insert(CONTENT_ENCODING, GZIP);
+                    streamed(Box::pin(PackedBody::new(body)), wish)
+                } else {
+                    streamed(body, wish)
+                }
+            }
         }
         Content::Stream(media, length, body) => {
             headers.insert(CONTENT_TYPE, media);
@@ -96,6 +104,10 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
         headers.insert(name, value);
     }
     Ok(response(status, headers, body))
+}
+
+fn takes_gzip(wish: Wish<'_>) -> bool {
+    wish.heads.accept_encoding.ascii().is_some_and(accepts_gzip)
 }
 
 fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Response<ReplyBody> {
@@ -140,37 +152,37 @@ fn is_held(kept: Kept, packed: bool, wish: Wish<'_>, headers: &mut HeaderMap) ->
 /// `None` if the client has the body already.
 fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
     let Prepared {
-        media,
-        identity,
-        kept,
+        media, body, kept, ..
     } = prepared;
-    let accepted = wish.heads.accept_encoding.ascii().is_some_and(accepts_gzip);
-    let pack = accepted && identity.len() >= GZIP_FROM;
+    let pack = takes_gzip(wish) && body.identity().len() >= GZIP_FROM;
     if is_held(kept, pack, wish, headers) {
         return None;
     }
     headers.insert(CONTENT_TYPE, media);
     if pack {
-        if let Some(body) = packed(&identity, wish, headers) {
+        if let Some(body) = packed(&body, wish, headers) {
             headers.insert(CONTENT_ENCODING, GZIP);
             return Some(body);
         }
         headers.insert(ETAG, tag(kept.tag, false));
     }
-    Some(whole(identity, wish, headers))
+    Some(whole(body.identity().clone(), wish, headers))
 }
 
 /// The compressed body; `None` where there is no room to make it.
-fn packed(identity: &Bytes, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
-    if identity.len() <= GZIP_AT_ONCE {
-        return Some(whole(pack(identity)?, wish, headers));
+fn packed(body: &Arc<Packable>, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
+    if let Some(packed) = body.ready() {
+        return Some(whole(packed.clone(), wish, headers));
+    }
+    if body.identity().len() <= GZIP_AT_ONCE {
+        return Some(whole(body.packed()?.clone(), wish, headers));
     }
     if wish.head {
         // The length is not known before the body has been made, and a HEAD is not worth that.
         return Some(ReplyBody::Empty);
     }
-    let identity = identity.clone();
-    let packing = wish.lane?.run(move |()| pack(&identity)).ok()?;
+    let body = Arc::clone(body);
+    let packing = wish.lane?.run(move |()| body.packed().cloned()).ok()?;
     Some(ReplyBody::Stream(Box::pin(LaneBody::new(packing)), None))
 }
 
@@ -275,11 +287,12 @@ mod tests {
     fn prepared() -> Prepared {
         Prepared {
             media: media::JSON,
-            identity: Bytes::from(vec![b'x'; 2_000]),
+            body: Arc::new(vec![b'x'; 2_000].into()),
             kept: Kept {
                 tag: 0xabc,
                 max_age: 7,
             },
+            until: None,
         }
     }
 
@@ -335,7 +348,7 @@ mod tests {
         let mut map = HeaderMap::new();
         map.insert("accept-encoding", GZIP);
         let mut large = prepared();
-        large.identity = Bytes::from(vec![b'x'; GZIP_AT_ONCE + 1]);
+        large.body = Arc::new(vec![b'x'; GZIP_AT_ONCE + 1].into());
         let wish = Wish {
             heads: &Heads::read(&map, &names),
             head: false,

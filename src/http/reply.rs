@@ -3,11 +3,13 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
+use super::answers::{Answer, Packable};
 use super::error::ApiError;
 use super::stream::ReplyStream;
 use crate::types::UnixSeconds;
@@ -52,9 +54,11 @@ pub struct Prepared {
     /// Its media type.
     pub media: HeaderValue,
     /// The bytes.
-    pub identity: Bytes,
+    pub body: Arc<Packable>,
     /// How it may be kept.
     pub kept: Kept,
+    /// When it will be another one; `None` if nobody can tell.
+    pub until: Option<UnixSeconds>,
 }
 
 impl Kept {
@@ -157,6 +161,18 @@ impl Reply {
     #[must_use]
     pub fn prepared(prepared: Prepared) -> Self {
         Self::new(StatusCode::OK, Content::Prepared(prepared))
+    }
+
+    /// What is to be kept of it for those who ask the same.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        let Content::Prepared(prepared) = &self.content else {
+            return None;
+        };
+        Some(Answer {
+            body: Arc::clone(&prepared.body),
+            tag: prepared.kept.tag,
+            until: prepared.until,
+        })
     }
 
     /// A file, or the range of it that was asked for.

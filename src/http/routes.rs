@@ -72,6 +72,7 @@ pub enum PartnerRoute {
     Live,
     Xmltv,
     M3u,
+    Watch,
     Livestreams,
     Assets,
     SignUp,
@@ -119,6 +120,7 @@ pub enum OperatorRoute {
     ResetClock,
     Partners,
     AddPartner,
+    ChangePartner,
     RemovePartner,
     PartnerTokens,
     AddPartnerToken,
@@ -126,9 +128,19 @@ pub enum OperatorRoute {
     Operators,
     AddOperator,
     RevokeOperator,
+    OperatorTokens,
+    AddOperatorToken,
+    RevokeOperatorToken,
     ExportCatalog,
     ImportCatalog,
     ImportGuide,
+    WhyRights,
+    SetRights,
+    ClearRights,
+    SetDefaults,
+    Rules,
+    AddRule,
+    RemoveRule,
     Users,
     AddUser,
     ShowUser,
@@ -246,6 +258,8 @@ pub struct Route {
     pub rate: RateClass,
     /// The pattern of the route that replaces it.
     pub deprecated: Option<&'static str>,
+    /// Whether its answers are kept by the text of their requests.
+    pub kept: bool,
     /// Whether the partner token may come in the query as `accessToken`: for players that take
     /// an address and nothing else.
     pub query_token: bool,
@@ -270,6 +284,7 @@ impl Route {
             lane,
             rate: RateClass::General,
             deprecated: None,
+            kept: false,
             query_token: false,
             label,
         }
@@ -282,6 +297,11 @@ impl Route {
 
     pub(super) const fn replaced_by(mut self, pattern: &'static str) -> Self {
         self.deprecated = Some(pattern);
+        self
+    }
+
+    pub(super) const fn kept(mut self) -> Self {
+        self.kept = true;
         self
     }
 
@@ -316,9 +336,17 @@ impl Route {
         };
         Some(match route {
             O::ReadClock | O::Partners => &[Role::Admin, Role::Content, Role::Agent],
-            O::ExportCatalog | O::ImportCatalog | O::ImportGuide | O::ReportTelemetry => {
-                &[Role::Admin, Role::Content]
-            }
+            O::ExportCatalog
+            | O::ImportCatalog
+            | O::ImportGuide
+            | O::WhyRights
+            | O::SetRights
+            | O::ClearRights
+            | O::SetDefaults
+            | O::Rules
+            | O::AddRule
+            | O::RemoveRule
+            | O::ReportTelemetry => &[Role::Admin, Role::Content],
             O::Users
             | O::AddUser
             | O::ShowUser
@@ -340,6 +368,7 @@ impl Route {
             O::MoveClock
             | O::ResetClock
             | O::AddPartner
+            | O::ChangePartner
             | O::RemovePartner
             | O::PartnerTokens
             | O::AddPartnerToken
@@ -347,6 +376,9 @@ impl Route {
             | O::Operators
             | O::AddOperator
             | O::RevokeOperator
+            | O::OperatorTokens
+            | O::AddOperatorToken
+            | O::RevokeOperatorToken
             | O::TestMail
             | O::ExportTelemetry
             | O::VerifyStore

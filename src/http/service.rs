@@ -21,8 +21,11 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
+use super::answers::Moment;
+use super::api::schedule::again;
 use super::auth::{Credentials, Proof, TryAgainIn, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
+use super::coding::accepts_gzip;
 use super::context::{Context, RequestId};
 use super::cors;
 use super::dispatch::{Answer, Outcome, dispatch};
@@ -296,6 +299,16 @@ fn act(
     entry: Entry,
     payload: Payload,
 ) -> Result<Outcome, ApiError> {
+    let kept = entry
+        .route
+        .kept
+        .then(|| keepsake(app, &entry.cx, parts, heads))
+        .flatten();
+    if let Some((request, at)) = kept
+        && let Some(answer) = app.front.answers.find(request, at)
+    {
+        return Ok(Outcome::Now(Ok(again(app, &entry.cx, answer))));
+    }
     let input = Input {
         path: parts.uri.path(),
         params: entry.params,
@@ -307,7 +320,34 @@ fn act(
     if entry.route.deprecated.is_some() {
         flow.successor = endpoint.successor();
     }
-    Ok(dispatch(app, entry.cx, endpoint))
+    let outcome = dispatch(app, entry.cx, endpoint);
+    if let Some((request, at)) = kept
+        && let Outcome::Now(Ok(reply)) = &outcome
+        && let Some(answer) = reply.answer()
+    {
+        app.front.answers.keep(request, &answer, at);
+    }
+    Ok(outcome)
+}
+
+/// Requests with a query up to this length are read faster than they are looked up.
+const SHORT_QUERY: usize = 256;
+
+/// The text that an answer is kept by, and the moment that it is of, if it is worth keeping: where it
+/// is packed, or where many ids are asked for.
+fn keepsake<'p>(
+    app: &App,
+    cx: &Context,
+    parts: &'p Parts,
+    heads: &Heads<'_>,
+) -> Option<(&'p str, Moment)> {
+    let request = parts.uri.path_and_query()?.as_str();
+    let packed = heads.accept_encoding.ascii().is_some_and(accepts_gzip);
+    let at = Moment {
+        now: cx.now,
+        generation: app.schedule.generation(),
+    };
+    (packed || request.len() > SHORT_QUERY).then_some((request, at))
 }
 
 /// The part of a request that waits: for its body, for its handler.

@@ -66,9 +66,9 @@ const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 #[rustfmt::skip] // one route a line: it is read as a table
 pub static PUBLIC: &[Route] = &[
     // Schedule (interface, part 4.1): S6 to S1.
-    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory),
-    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory),
-    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory).kept(),
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory).kept(),
+    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory).kept(),
     partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", P::Broadcast, Ignored, Memory),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", P::DayOne, Ignored, Memory)
         .replaced_by("/api/schedule/v1/broadcasts/day/{date}"),
@@ -76,6 +76,7 @@ pub static PUBLIC: &[Route] = &[
         .replaced_by("/api/schedule/v1/broadcasts/live"),
     partner(Get, "/api/schedule/v1/xmltv", "xmltv", P::Xmltv, Ignored, Store).with_query_token(),
     partner(Get, "/api/schedule/v1/m3u", "m3u", P::M3u, Ignored, Memory).with_query_token(),
+    partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", P::Watch, Ignored, Memory).with_query_token(),
     // Catalogue for clients.
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", P::Livestreams, Ignored, Memory),
     partner(Get, "/api/catalog/v1/assets", "assets", P::Assets, Ignored, Memory),
@@ -134,6 +135,7 @@ pub static OPS: &[Route] = &[
     ops(Delete, "/admin/v1/clock", "admin_reset_clock", O::ResetClock, Ignored, Memory),
     ops(Get, "/admin/v1/partners", "admin_partners", O::Partners, Ignored, Store),
     ops(Post, "/admin/v1/partners", "admin_add_partner", O::AddPartner, SMALL, Store),
+    ops(Put, "/admin/v1/partners/{partner}", "admin_change_partner", O::ChangePartner, SMALL, Store),
     ops(Delete, "/admin/v1/partners/{partner}", "admin_remove_partner", O::RemovePartner, Ignored, Store),
     ops(Get, "/admin/v1/partners/{partner}/tokens", "admin_partner_tokens", O::PartnerTokens, Ignored, Store),
     ops(Post, "/admin/v1/partners/{partner}/tokens", "admin_add_partner_token", O::AddPartnerToken, Ignored, Store),
@@ -141,9 +143,19 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/operators", "admin_operators", O::Operators, Ignored, Store),
     ops(Post, "/admin/v1/operators", "admin_add_operator", O::AddOperator, SMALL, Store),
     ops(Delete, "/admin/v1/operators/{operator}", "admin_revoke_operator", O::RevokeOperator, Ignored, Store),
+    ops(Get, "/admin/v1/operators/{operator}/tokens", "admin_operator_tokens", O::OperatorTokens, Ignored, Store),
+    ops(Post, "/admin/v1/operators/{operator}/tokens", "admin_add_operator_token", O::AddOperatorToken, Ignored, Store),
+    ops(Delete, "/admin/v1/operators/{operator}/tokens/{token}", "admin_revoke_operator_token", O::RevokeOperatorToken, Ignored, Store),
     ops(Get, "/admin/v1/catalog", "admin_export_catalog", O::ExportCatalog, Ignored, Store),
     ops(Post, "/admin/v1/catalog/import", "admin_import_catalog", O::ImportCatalog, CATALOG, Bulk),
     ops(Post, "/admin/v1/epg/import", "admin_import_guide", O::ImportGuide, GUIDE, Bulk),
+    ops(Get, "/admin/v1/broadcasts/{broadcast}/why", "admin_why_rights", O::WhyRights, Ignored, Store),
+    ops(Put, "/admin/v1/broadcasts/{broadcast}/rights", "admin_set_rights", O::SetRights, SMALL, Bulk),
+    ops(Delete, "/admin/v1/broadcasts/{broadcast}/rights", "admin_clear_rights", O::ClearRights, Ignored, Bulk),
+    ops(Put, "/admin/v1/livestreams/{livestream}/rights", "admin_set_defaults", O::SetDefaults, SMALL, Bulk),
+    ops(Get, "/admin/v1/rules", "admin_rules", O::Rules, Ignored, Memory),
+    ops(Post, "/admin/v1/rules", "admin_add_rule", O::AddRule, SMALL, Bulk),
+    ops(Delete, "/admin/v1/rules/{rule}", "admin_remove_rule", O::RemoveRule, Ignored, Bulk),
     ops(Get, "/admin/v1/users", "admin_users", O::Users, Ignored, Store),
     ops(Post, "/admin/v1/users", "admin_add_user", O::AddUser, SMALL, Hashing),
     ops(Get, "/admin/v1/users/{user}", "admin_show_user", O::ShowUser, Ignored, Store),

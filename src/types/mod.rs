@@ -25,7 +25,7 @@ pub use playback::{Drm, Protocol};
 pub use role::Role;
 pub use secret::{Password, Pin};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
-pub use token::{Token, TokenHash, TokenKind};
+pub use token::{Token, TokenHash, TokenInfo, TokenKind};
 
 /// Why a text is not a value of the type it was parsed as: a sentence for the partner's developer,
 /// without the offending text itself.

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ring::digest;
 use serde::{Deserialize, Serialize};
+
+use super::UnixSeconds;
 
 /// What a token is good for. The kind is its prefix, and part of what is hashed, so that a token
 /// of one kind is unknown in every other place.
@@ -77,6 +79,22 @@ impl TokenHash {
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
+
+    /// The handle by which people name the token: the first 48 bits in hexadecimal, of which nobody
+    /// makes the token.
+    #[must_use]
+    pub fn handle(&self) -> String {
+        HEXLOWER.encode(self.0.first_chunk::<6>().unwrap_or(&[0; 6]))
+    }
+}
+
+/// What may be told of a token of a partner or an operator once it has been shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenInfo {
+    /// The handle by which it is revoked.
+    pub handle: String,
+    /// When it was made.
+    pub created: UnixSeconds,
 }
 
 impl fmt::Debug for TokenHash {

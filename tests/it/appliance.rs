@@ -1,5 +1,6 @@
 //! A real process over a data directory: started, killed, asked over its sockets and by commands.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -8,8 +9,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::house::PASSWORD;
-use super::wire::{ask, request};
+use super::wire::{Answer, ask, request};
 
 /// The built binary with nothing of this process's settings.
 pub fn binary() -> Command {
@@ -64,9 +64,26 @@ impl Appliance {
 
     /// With further variables of the environment.
     pub fn with(data_dir: &Path, settings: &[(&str, &str)]) -> Self {
-        let mut process = playgate(data_dir)
+        Self::with_log(data_dir, settings, Stdio::inherit())
+    }
+
+    /// The same with the log in `log`.
+    pub fn with_log(data_dir: &Path, settings: &[(&str, &str)], log: Stdio) -> Self {
+        let mut command = playgate(data_dir);
+        command.envs(settings.iter().copied()).stderr(log);
+        Self::of(data_dir, command)
+    }
+
+    /// With arguments of the command line that stand before the command.
+    pub fn start_with(data_dir: &Path, arguments: &[&str]) -> Self {
+        let mut command = playgate(data_dir);
+        command.args(arguments);
+        Self::of(data_dir, command)
+    }
+
+    fn of(data_dir: &Path, mut command: Command) -> Self {
+        let mut process = command
             .args(["serve", "--listen", "127.0.0.1:0"])
-            .envs(settings.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -101,6 +118,32 @@ impl Appliance {
         told(&mut self.command(arguments))
     }
 
+    /// The one value that a command prints which ends with this code.
+    pub fn tells(&self, arguments: &[&str], code: i32) -> Value {
+        let output = self.command(arguments).output().unwrap();
+        let error = err(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What a command does whose words for people do not matter.
+    pub fn does(&self, arguments: &[&str]) {
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+    }
+
+    /// A request on a connection of its own.
+    pub fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        ask(self.address, request(method, target, headers, body))
+    }
+
+    /// The metrics, through the administration socket.
+    pub fn metrics(&self) -> String {
+        let (status, text) = self.operator("GET", "/metrics", "");
+        assert_eq!(status, 200, "{text}");
+        text
+    }
+
     /// Status and body of an answer over the administration socket.
     pub fn operator(&self, method: &str, target: &str, body: &str) -> (u16, String) {
         let mut stream = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
@@ -117,19 +160,6 @@ impl Appliance {
     }
 }
 
-/// The tokens of a new user of a new partner.
-pub fn sign_up(appliance: &Appliance) -> (String, String) {
-    let partner = appliance.told(&["partner", "add", "test", "--json"]);
-    let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
-    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD}).to_string();
-    let headers = [("Service-AccessToken", partner.as_str())];
-    let put = request("PUT", "/api/login/v2/auth/email", &headers, &body);
-    let answer = ask(appliance.address, put);
-    assert_eq!(answer.status, 200);
-    let bearer = format!("Bearer {}", answer.json()["token"].as_str().unwrap());
-    (partner, bearer)
-}
-
 impl Drop for Appliance {
     fn drop(&mut self) {
         let _ = self.process.kill();
@@ -143,4 +173,37 @@ fn listening(output: &mut BufReader<ChildStdout>) -> Option<SocketAddr> {
     output.read_line(&mut line).unwrap();
     let (_, address) = line.trim().rsplit_once("http://")?;
     Some(address.parse().unwrap())
+}
+
+/// The tokens of a new user of a new partner.
+pub fn sign_up(appliance: &Appliance) -> (String, String) {
+    let partner = appliance.told(&["partner", "add", "test", "--json"]);
+    let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
+    let body = json!({"identity": "ann@example.com", "accessKey": "a long way to go"});
+    let headers = [("Service-AccessToken", partner.as_str())];
+    let answer = appliance.ask(
+        "PUT",
+        "/api/login/v2/auth/email",
+        &headers,
+        &body.to_string(),
+    );
+    assert_eq!(answer.status, 200);
+    let bearer = format!("Bearer {}", answer.json()["token"].as_str().unwrap());
+    (partner, bearer)
+}
+
+/// Every file below a directory with its content, in which what is no text has been replaced.
+pub fn files(directory: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        if kind.is_dir() {
+            found.extend(files(&path));
+        } else if kind.is_file() {
+            let content = fs::read(&path).unwrap();
+            found.push((path, String::from_utf8_lossy(&content).into_owned()));
+        }
+    }
+    found
 }

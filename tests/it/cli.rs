@@ -559,6 +559,93 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
 }
 
 #[test]
+fn rights_are_changed_and_explained_on_one_screen() {
+    let data = Data::new();
+    let catalog = data.file(
+        "catalog.toml",
+        "[[livestream]]\nid = \"tv\"\nzone = \"Africa/Lagos\"\ncatchup_days = 7\n",
+    );
+    data.ok(&["catalog", "import", &catalog]);
+    // Tomorrow at noon by UTC; Lagos is an hour ahead in every season.
+    let today = chrono::DateTime::from(std::time::SystemTime::now()).timestamp() / 86_400;
+    let start = (today + 1) * 86_400 + 43_200;
+    let clock = |at: i64| {
+        let shown = chrono::DateTime::from_timestamp(at + 3_600, 0).unwrap();
+        shown.format("%Y-%m-%d %H:%M:%S +01:00").to_string()
+    };
+    let guide = json!({"tv": [
+        {"id": "b1", "title": "Match\u{1b}[31m", "start": start, "stop": start + 3_600, "pgAge": 7},
+    ]});
+    let guide = data.file("guide.json", &guide.to_string());
+    data.ok(&["epg", "import", &guide, "--accept"]);
+    let rule = [
+        "rule",
+        "add",
+        "--livestream",
+        "tv",
+        "--title",
+        "Match*",
+        "--live",
+        "off",
+    ];
+    let added = data.ok(&rule);
+    assert_eq!(added, "+ rule livestream tv, title Match*, live false\n");
+    data.ok(&[
+        "rule", "add", "--from", "00:00", "--to", "00:01", "--rewind", "on",
+    ]);
+    data.ok(&["rights", "set", "--livestream", "tv", "--catchup-days", "2"]);
+    data.ok(&["rights", "set", "--broadcast", "b1", "--pause", "on"]);
+    let screen = data.ok(&["epg", "why", "b1"]);
+    let (from, to, until) = (clock(start), clock(start + 3_600), clock(start + 176_400));
+    assert_eq!(
+        screen,
+        format!(
+            "Match [31m (b1) on tv\n\
+         {from} to {to} (Africa/Lagos)\n\
+         rated 7, categories: \n\
+         \n\
+         livestream  catchup true, catchup_days 2, fastForward false, pause false, rewind false, \
+         live true, start_over false\n\
+         rule 1      livestream tv, title Match*, live false\n\
+         broadcast   pause true\n\
+         do not fit  rule 2 (window)\n\
+         \n\
+         RIGHT         VALUE  BY\n\
+         live          false  rule 1\n\
+         catchup       true   livestream\n\
+         catchup_days  2      livestream\n\
+         start_over    false  livestream\n\
+         pause         true   broadcast\n\
+         rewind        false  livestream\n\
+         fastForward   false  livestream\n\
+         \n\
+         may not be seen live; catch-up from {to} to {until}\n"
+        )
+    );
+    let why = data.json(&["epg", "why", "b1", "--json"]);
+    assert_eq!(
+        why["rights"][0],
+        json!({"right": "live", "value": false, "by": "rule 1"})
+    );
+    assert!(
+        data.ok(&["rule", "list"])
+            .starts_with("NUMBER  RULE\n1       livestream tv, title")
+    );
+    data.ok(&["rule", "remove", "1"]);
+    data.ok(&["rights", "clear", "b1"]);
+    let why = data.json(&["epg", "why", "b1", "--json"]);
+    assert_eq!(why["layers"].as_array().unwrap().len(), 2);
+    assert_eq!(data.fails(&["epg", "why", "nothing"]).0, 3);
+    assert_eq!(data.fails(&["rule", "remove", "9"]).0, 3);
+    assert_eq!(data.fails(&["rights", "set", "--live", "on"]).0, 2);
+    assert_eq!(
+        data.fails(&["rights", "set", "--broadcast", "b1", "--live", "maybe"])
+            .0,
+        2
+    );
+}
+
+#[test]
 fn users_are_imported_line_by_line() {
     let data = Data::new();
     data.ok(&["partner", "add", "Acme"]);

@@ -2,65 +2,326 @@
 
 use playgate::http::matcher::Table;
 use playgate::http::routes::Target;
-use playgate::types::Role;
+use playgate::types::time::DAY;
+use playgate::types::{Role, Token, TokenKind};
+use serde_json::{Value, json};
 
+use super::house::{House, PASSWORD, Viewer, viewer};
 use super::lab::Lab;
-use super::wire::{ask, request};
+use super::stage::{FILM_KEY, Player, Stage};
+use super::wire::{Answer, Wire, ask, request};
+
+/// One token of every kind, and of every way in which one is no longer good.
+struct Tokens {
+    stage: Stage,
+    /// Another partner's, which is good in itself.
+    other_partner: String,
+    /// Access tokens that are none: unknown, revoked, of a partner that is gone or shut.
+    no_partner: Vec<String>,
+    /// A viewer's token that is good.
+    user: Viewer,
+    /// Viewers' tokens that are none with the first partner: unknown, expired, revoked in each
+    /// way, of another partner.
+    no_user: Vec<String>,
+    /// Operators' tokens that are none: unknown, revoked, of an operator who is gone.
+    no_operator: Vec<String>,
+    /// Tokens that are good in a place of their own that is none of these three.
+    elsewhere: Vec<String>,
+}
+
+fn text(answer: &Answer, name: &str) -> String {
+    let json = answer.json();
+    json[name].as_str().unwrap().to_owned()
+}
+
+impl Tokens {
+    fn issue() -> Self {
+        let stage = Stage::set();
+        let house = &stage.house;
+        let expired = stage.ann.token.clone();
+        let stale = stage.token(&stage.ann, "film");
+        house.wait(30 * DAY);
+        let operator = |method: &str, target: &str, body: Value| {
+            let answer = house.operator(method, target, &body);
+            assert!(answer.status < 300, "{method} {target}: {}", answer.status);
+            answer
+        };
+        let other_partner = text(
+            &operator("POST", "partners", json!({"name": "Other"})),
+            "accessToken",
+        );
+        let gone = operator("POST", "partners", json!({"name": "Gone"}));
+        operator("DELETE", "partners/Gone", Value::Null);
+        let shut = operator("POST", "partners", json!({"name": "Shut"}));
+        operator("PUT", "partners/Shut", json!({"disabled": true}));
+        let revoked = operator("POST", "partners/Acme/tokens", Value::Null);
+        let handle = format!("partners/Acme/tokens/{}", text(&revoked, "tokenId"));
+        operator("DELETE", &handle, Value::Null);
+
+        let user = stage.viewer("user");
+        let [logged_out, changed, removed] = ["out", "changed", "removed"].map(|n| stage.viewer(n));
+        let out = "/api/login/v2/auth/logout";
+        house.user(&logged_out.token, "POST", out, &Value::Null);
+        operator("POST", &format!("users/{}/logout", changed.id), Value::Null);
+        operator("DELETE", &format!("users/{}", removed.id), Value::Null);
+        let body = json!({"identity": "user@example.com", "accessKey": PASSWORD});
+        let sign_up = "/api/login/v2/auth/email";
+        let foreign = house.partner_with(&other_partner, "PUT", sign_up, &body);
+
+        let al = operator("POST", "operators", json!({"name": "Al", "role": "admin"}));
+        let second = operator("POST", "operators/Eva/tokens", Value::Null);
+        let handle = format!("operators/Eva/tokens/{}", text(&second, "tokenId"));
+        operator("DELETE", &handle, Value::Null);
+        operator("DELETE", "operators/Al", Value::Null);
+
+        let player = stage.play(&user, "film", "tv");
+        let (_, signed) = player.playlist.split_once("/origin/v1/").unwrap();
+        let signed = signed.split('/').next().unwrap().to_owned();
+        let email = json!({"email": "user@example.com"});
+        house.partner("POST", "/api/login/v2/password/send-reset-password", &email);
+        let unknown = |kind| Token::new(kind, [9; 32]).reveal().to_owned();
+        Self {
+            no_partner: vec![
+                Token::new_partner([9; 16]).reveal().to_owned(),
+                text(&gone, "accessToken"),
+                text(&shut, "accessToken"),
+                text(&revoked, "accessToken"),
+                house.partner.to_uppercase(),
+            ],
+            no_user: vec![
+                unknown(TokenKind::User),
+                expired,
+                logged_out.token,
+                changed.token,
+                removed.token,
+                viewer(&foreign).token,
+            ],
+            no_operator: vec![
+                unknown(TokenKind::Operator),
+                text(&al, "token"),
+                text(&second, "token"),
+            ],
+            elsewhere: vec![
+                player.entitlement,
+                stale,
+                mailed_reset(house),
+                player.session,
+                user.session.clone(),
+                user.id.clone(),
+                signed,
+                // What others would take for a token.
+                "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1c2VyIn0.".to_owned(),
+                String::new(),
+            ],
+            user,
+            other_partner,
+            stage,
+        }
+    }
+
+    /// Every token that does not open a partner's routes.
+    fn wrong_partners(&self) -> Vec<&String> {
+        let good = [&self.user.token, &self.stage.house.admin];
+        let sets = [
+            &self.no_partner,
+            &self.no_user,
+            &self.no_operator,
+            &self.elsewhere,
+        ];
+        sets.into_iter().flatten().chain(good).collect()
+    }
+
+    /// Every token that does not open the first partner's users' routes.
+    fn wrong_users(&self) -> Vec<&String> {
+        let house = &self.stage.house;
+        let good = [&house.partner, &self.other_partner, &house.admin];
+        let sets = [
+            &self.no_user,
+            &self.no_partner,
+            &self.no_operator,
+            &self.elsewhere,
+        ];
+        sets.into_iter().flatten().chain(good).collect()
+    }
+
+    /// Every token that does not open an operator's routes.
+    fn wrong_operators(&self) -> Vec<&String> {
+        let good = [&self.stage.house.partner, &self.user.token];
+        let sets = [
+            &self.no_operator,
+            &self.no_partner,
+            &self.no_user,
+            &self.elsewhere,
+        ];
+        sets.into_iter().flatten().chain(good).collect()
+    }
+
+    /// What is sent to a route as (partner's header, `Authorization`), with the code of its refusal.
+    fn refused(&self, target: Target) -> Vec<(Option<String>, Option<String>, &'static str)> {
+        let house = &self.stage.house;
+        let bearer = |token: &String| Some(format!("Bearer {token}"));
+        let ours = || Some(house.partner.clone());
+        let own = bearer(&self.user.token);
+        let mut refused = Vec::new();
+        match target {
+            Target::Open(_) => {}
+            Target::Partner(_) => {
+                let code = "PARTNER_TOKEN_INVALID";
+                refused.push((None, None, code));
+                // In another header it is none either.
+                refused.push((None, bearer(&house.partner), code));
+                let wrong = self.wrong_partners();
+                refused.extend(
+                    wrong
+                        .iter()
+                        .map(|token| (Some((*token).clone()), None, code)),
+                );
+            }
+            Target::User(_) => {
+                let code = "PARTNER_TOKEN_INVALID";
+                refused.push((None, None, code));
+                refused.push((None, own.clone(), code));
+                let wrong = self.wrong_partners();
+                let with_own = |token: &&String| (Some((*token).clone()), own.clone(), code);
+                refused.extend(wrong.iter().map(with_own));
+                let code = "USER_TOKEN_INVALID";
+                refused.push((ours(), None, code));
+                refused.push((Some(self.other_partner.clone()), own.clone(), code));
+                for odd in ["Basic ", "Bearer  ", "bearer", ""] {
+                    refused.push((ours(), Some(format!("{odd}{}", self.user.token)), code));
+                }
+                let wrong = self.wrong_users();
+                refused.extend(wrong.iter().map(|token| (ours(), bearer(token), code)));
+            }
+            Target::Operator(_) => {
+                let code = "OPERATOR_TOKEN_INVALID";
+                refused.push((None, None, code));
+                refused.push((Some(house.admin.clone()), None, code));
+                let wrong = self.wrong_operators();
+                refused.extend(wrong.iter().map(|token| (ours(), bearer(token), code)));
+            }
+        }
+        refused
+    }
+}
+
+/// The token of the newest reset mail.
+fn mailed_reset(house: &House) -> String {
+    let mails = house.operator("GET", "mail", &Value::Null).json();
+    let mails = mails.as_array().unwrap();
+    let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
+    let target = format!("mail/{}", newest["id"].as_str().unwrap());
+    let mail = house.operator("GET", &target, &Value::Null).json();
+    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
+}
 
 #[test]
 fn no_route_is_reached_without_its_proof() {
-    let lab = Lab::start();
-    let tokens = &lab.gate.tokens;
-    let user = tokens.user.reveal();
-    let partner = tokens.partner.reveal();
-    let other = tokens.other_partner.reveal();
-    let admin = tokens.admin.reveal();
-    // (partner header, bearer): combinations that open nothing but what they are for.
-    let combinations = [
-        (None, None),
-        (Some("00000000-0000-4000-8000-000000000000"), None),
-        (Some(user), Some(partner)),
-        (Some(partner), None),
-        (Some(partner), Some(partner)),
-        (Some(partner), Some(admin)),
-        (Some(other), Some(user)),
-        (None, Some(user)),
-        (
-            None,
-            Some("pgu_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
-        ),
-    ];
-    for (table, address) in [(Table::Public, lab.public), (Table::Ops, lab.ops)] {
+    let tokens = Tokens::issue();
+    let house = &tokens.stage.house;
+    for (table, address) in [(Table::Public, house.public), (Table::Ops, house.ops)] {
+        // One connection for all: what one request may says nothing of the next.
+        let mut wire = Wire::to(address);
         for route in table.routes() {
-            for (access, bearer) in combinations {
-                let known_partner = access.is_some_and(|t| t == partner || t == other);
-                let code = match route.target {
-                    Target::Open(_) => continue,
-                    Target::Partner(_) if known_partner => continue,
-                    Target::User(_) if known_partner => "USER_TOKEN_INVALID",
-                    Target::Partner(_) | Target::User(_) => "PARTNER_TOKEN_INVALID",
-                    Target::Operator(_) if bearer == Some(admin) => continue,
-                    Target::Operator(_) => "OPERATOR_TOKEN_INVALID",
-                };
-                let bearer = bearer.map(|token| format!("Bearer {token}"));
+            let path = route
+                .pattern
+                .replace("{userId}", &tokens.user.id)
+                .replace("{*path}", "x")
+                .replace(['{', '}'], "");
+            let method = route.method.as_str();
+            let mut refused = tokens.refused(route.target);
+            if route.query_token {
+                let wrong = tokens.wrong_partners();
+                let query = wrong
+                    .iter()
+                    .map(|token| format!("{path}?accessToken={token}"));
+                for target in query {
+                    let answer = wire.send(request(method, &target, &[], "")).answer();
+                    assert_eq!(answer.unwrap().status, 401, "{target}");
+                }
+            }
+            for (access, authorization, code) in refused.drain(..) {
                 let mut headers = Vec::new();
-                headers.extend(access.map(|token| ("Service-AccessToken", token)));
-                headers.extend(bearer.as_deref().map(|value| ("Authorization", value)));
-                let path = route
-                    .pattern
-                    .replace("{*path}", "x")
-                    .replace(['{', '}'], "");
-                let answer = ask(address, request(route.method.as_str(), &path, &headers, ""));
+                headers.extend(access.as_deref().map(|t| ("Service-AccessToken", t)));
+                headers.extend(authorization.as_deref().map(|v| ("Authorization", v)));
+                let answer = wire.send(request(method, &path, &headers, "")).answer();
+                let answer = answer.unwrap_or_else(|| panic!("{method} {path}: no answer"));
                 assert_eq!(
                     (answer.status, answer.code().as_str()),
                     (401, code),
-                    "{} {path} with {headers:?}",
-                    route.method.as_str()
+                    "{method} {path} with {headers:?}"
                 );
-                assert!(answer.header("www-authenticate").is_some());
+                let challenge = answer.header("www-authenticate").unwrap();
+                // Which one it was does not show, but that one was sent.
+                let sent = authorization.is_some_and(|v| v.starts_with("Bearer "));
+                let told = challenge.contains("invalid_token");
+                assert!(sent || !told, "{challenge}");
             }
         }
     }
+    // The tokens that are meant for it do open a route.
+    let record = format!("/api/user/v1/users/{}", tokens.user.id);
+    let read = house.user(&tokens.user.token, "GET", &record, &Value::Null);
+    assert_eq!(read.status, 200);
+    assert_eq!(house.operator("GET", "clock", &Value::Null).status, 200);
+}
+
+#[test]
+fn no_other_token_is_an_entitlement_or_a_session() {
+    let tokens = Tokens::issue();
+    let (stage, user) = (&tokens.stage, &tokens.user);
+    let player = stage.play(user, "film", "tv");
+    let theirs = stage.viewer("theirs");
+    let foreign = stage.token(&theirs, "film");
+    let challenge = json!({"kids": [FILM_KEY.0]}).to_string();
+    let other_asset = stage.token(user, "clear");
+    let wrong = tokens
+        .wrong_users()
+        .into_iter()
+        .filter(|token| !token.is_empty())
+        .filter(|token| **token != tokens.elsewhere[0])
+        .chain([&foreign, &other_asset, &user.token]);
+    for token in wrong {
+        // A session has two beats a second.
+        stage.house.wait(2);
+        let refused = stage.preflight(user, "film", token, &[]);
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (403, "ENTITLEMENT_INVALID"),
+            "{token}"
+        );
+        let odd = Player {
+            entitlement: token.clone(),
+            ..player.clone()
+        };
+        let beat = stage.beat(&odd, &[]);
+        assert_eq!(beat.status, 403, "{token}");
+        assert_eq!(
+            stage.license(&odd, "clearkey", &challenge).status,
+            403,
+            "{token}"
+        );
+        let odd = Player {
+            session: token.clone(),
+            ..player.clone()
+        };
+        if *token != tokens.elsewhere[3] {
+            let status = stage.beat(&odd, &[]).status;
+            assert!(matches!(status, 400 | 404), "{token}: {status}");
+            let status = stage.license(&odd, "clearkey", &challenge).status;
+            assert!(matches!(status, 400 | 404), "{token}: {status}");
+        }
+        let file = format!("/origin/v1/{token}/film/manifest.mpd");
+        let fetched = ask(stage.house.public, request("GET", &file, &[], ""));
+        assert!(
+            *token == tokens.elsewhere[6] || fetched.status >= 400,
+            "{token}"
+        );
+    }
+    assert_eq!(stage.beat(&player, &[]).status, 200);
+    let license = stage.license(&player, "clearkey", &challenge);
+    assert_eq!(license.status, 200);
 }
 
 #[test]

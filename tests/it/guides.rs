@@ -17,6 +17,11 @@ const DAY: i64 = 86_400;
 type Row = (i64, i64, String);
 type Guide = BTreeMap<String, Vec<Row>>;
 
+/// A guide with the whole vocabulary, and 2026-08-22 12:00 UTC, which is within its times.
+pub const NZ: (&str, i64) = ("nz_epg.xml.gz", 1_787_400_000);
+/// One that repeats itself, and 2025-02-16 12:00 UTC: it is of that month.
+pub const SINGTEL: (&str, i64) = ("Singtel_epg.xml.gz", 1_739_707_200);
+
 fn folder() -> PathBuf {
     let root = match std::env::var_os("PLAYGATE_SHARED") {
         Some(shared) => PathBuf::from(shared),
@@ -26,7 +31,7 @@ fn folder() -> PathBuf {
 }
 
 /// The bytes of a guide, or nothing where guides are absent.
-fn packed(name: &str) -> Option<Vec<u8>> {
+pub fn packed(name: &str) -> Option<Vec<u8>> {
     let path = folder().join(name);
     if let Ok(bytes) = std::fs::read(&path) {
         return Some(bytes);
@@ -333,12 +338,10 @@ fn check(name: &str, now: i64) {
 
 #[test]
 fn a_guide_with_the_whole_vocabulary() {
-    // 2026-08-22 12:00 UTC, within its times.
-    check("nz_epg.xml.gz", 1_787_400_000);
+    check(NZ.0, NZ.1);
 }
 
 #[test]
 fn a_guide_that_repeats_itself() {
-    // 2025-02-16 12:00 UTC: it is of that month.
-    check("Singtel_epg.xml.gz", 1_739_707_200);
+    check(SINGTEL.0, SINGTEL.1);
 }

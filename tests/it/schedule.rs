@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use super::lab::{Lab, NOON};
 use super::wire::{Answer, Wire, request};
 
-const CATALOG: &str = r#"
+pub const CATALOG: &str = r#"
 [[livestream]]
 id = "news"
 name = "News & Co"
 zone = "Europe/Stockholm"
 catchup_days = 7
 extended_rights = { pause = true }
+encrypted = false
 playlist = { hls = "https://cdn.example/news.m3u8" }
 
 [[livestream]]
@@ -26,10 +27,15 @@ live_rights = false
 
 [[livestream]]
 id = "empty"
+
+[[offer]]
+id = "free"
+type = "default"
+pack = "all"
 "#;
 
 /// Livestream, id, title, start and stop in minutes from noon.
-const ROWS: [(&str, &str, &str, i64, i64); 6] = [
+pub const ROWS: [(&str, &str, &str, i64, i64); 6] = [
     ("news", "a", "A", -120, -30),
     ("news", "b", "B <b>", -30, 30),
     ("news", "c", "C", 30, 60),
@@ -38,12 +44,12 @@ const ROWS: [(&str, &str, &str, i64, i64); 6] = [
     ("film", "f", "F", -120, 60),
 ];
 
-fn at(minutes: i64) -> i64 {
+pub fn at(minutes: i64) -> i64 {
     NOON.0 + minutes * 60
 }
 
 /// A guide as S5 would answer it.
-fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
+pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
     let mut guide = json!({});
     for (livestream, id, title, start, stop) in rows {
         let object = guide.as_object_mut().unwrap();
@@ -70,7 +76,7 @@ pub fn get(lab: &Lab, target: &str) -> Answer {
     ask_with(lab, "GET", target, &[])
 }
 
-fn ask_with(lab: &Lab, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
+pub fn ask_with(lab: &Lab, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
     let token = lab.gate.tokens.partner.reveal();
     let mut headers = vec![("Service-AccessToken", token)];
     headers.extend_from_slice(more);
@@ -91,7 +97,7 @@ fn stock(lab: &Lab) {
     assert_eq!(answer.json()["added"], 6);
 }
 
-fn stocked() -> Lab {
+pub fn stocked() -> Lab {
     let lab = Lab::start();
     stock(&lab);
     lab
@@ -394,39 +400,6 @@ fn answers_are_conditional_packed_and_headed() {
 }
 
 #[test]
-fn exports_are_kept_until_something_changes() {
-    let lab = stocked();
-    let xmltv = "/api/schedule/v1/xmltv";
-    let m3u = "/api/schedule/v1/m3u";
-    let tag = |target: &str| get(&lab, target).header("etag").unwrap().to_owned();
-    let held = |target: &str, tag: &str| {
-        let answer = ask_with(&lab, "GET", target, &[("If-None-Match", tag)]);
-        assert_eq!(
-            answer.header("cache-control"),
-            Some("private, max-age=10"),
-            "{target}"
-        );
-        answer.status == 304
-    };
-    let tags = [xmltv, m3u].map(tag);
-    assert!(tags[0].starts_with('"') && tags[0] != tags[1]);
-    assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
-    // Another guide is no other list of livestreams.
-    let mut changed = ROWS;
-    changed[0].2 = "Another";
-    let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
-    assert_eq!(imported.status, 200);
-    assert!(!held(xmltv, &tags[0]) && held(m3u, &tags[1]));
-    let tags = [xmltv, m3u].map(tag);
-    assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
-    // A name is in both.
-    let catalog = CATALOG.replace("News & Co", "Other");
-    let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
-    assert_eq!(imported.status, 200);
-    assert!(!held(xmltv, &tags[0]) && !held(m3u, &tags[1]));
-}
-
-#[test]
 fn old_days_go_by_themselves() {
     let lab = stocked();
     let old = "/api/schedule/v1/broadcasts/a";
@@ -477,39 +450,9 @@ fn a_large_body_is_packed_too() {
     assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
     let head = ask_with(&lab, "HEAD", day, &[gzip]);
     assert_eq!((head.status, head.header("etag")), (200, Some(tag)));
-    assert_eq!(head.header("content-length"), None);
-}
-
-#[test]
-fn the_export_can_be_imported_again() {
-    let lab = stocked();
-    let answer = get(&lab, "/api/schedule/v1/xmltv");
-    assert_eq!(
-        (answer.status, answer.header("content-type")),
-        (200, Some("application/xml; charset=utf-8"))
-    );
-    let text = String::from_utf8(answer.body.clone()).unwrap();
-    assert!(text.contains("<display-name>News &amp; Co</display-name>"));
-    assert!(text.contains("<title>B &lt;b&gt;</title>"));
-    assert!(text.contains("start=\"20260101113000 +0000\" stop=\"20260101123000 +0000\""));
-    let again = post(&lab, "/admin/v1/epg/import", &answer.body);
-    let report = again.json();
-    assert_eq!((again.status, &report["unchanged"]), (200, &json!(6)));
-    assert_eq!(
-        (&report["channels"], &report["changed"]),
-        (&json!(3), &json!(0))
-    );
-    let list = get(&lab, "/api/schedule/v1/m3u");
-    assert_eq!(
-        String::from_utf8(list.body).unwrap(),
-        "#EXTM3U\n#EXTINF:-1 tvg-id=\"news\" tvg-name=\"News & Co\",News & Co\n\
-         https://cdn.example/news.m3u8\n"
-    );
-    // Programs that cannot send headers bring the token in the query.
-    let token = lab.gate.tokens.partner.reveal();
-    let target = format!("/api/schedule/v1/xmltv?accessToken={token}");
-    let bare = super::wire::ask(lab.public, request("GET", &target, &[], ""));
-    assert_eq!((bare.status, bare.body), (200, answer.body));
+    // It is packed already, so that its length is known.
+    let length = packed.body.len().to_string();
+    assert_eq!(head.header("content-length"), Some(&*length));
 }
 
 #[test]
@@ -661,6 +604,135 @@ fn a_broken_guide_changes_nothing() {
         assert_eq!(answer.status, 400);
     }
     assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before);
+    for report in lab.app.store.verify().unwrap() {
+        assert!(report.is_sound(), "{report:?}");
+    }
+}
+
+#[test]
+fn what_is_kept_for_others_follows_every_change() {
+    let lab = stocked();
+    // Long enough to be kept as it is, too.
+    let many: Vec<_> = (0..60).map(|number| format!("nobody-{number}")).collect();
+    let target = live(&format!("livestreams=news,film,{}", many.join(",")));
+    let day = format!(
+        "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news,film,{}",
+        many.join(",")
+    );
+    let now = |minutes: i64| set_clock(&lab, at(minutes));
+    let current = || get(&lab, &target).json()["news"]["current"].clone();
+    let titled = |title: &str| assert_eq!(current()["title"], title);
+    for _ in 0..2 {
+        now(0);
+        titled("B <b>");
+        titled("B <b>");
+        now(30);
+        titled("C");
+        titled("C");
+    }
+    // A kept answer ends with its program, whoever asked first and when.
+    set_clock(&lab, at(60) - 4);
+    let age = get(&lab, &target);
+    assert_eq!(age.header("cache-control"), Some("private, max-age=4"));
+    set_clock(&lab, at(60) - 1);
+    let age = get(&lab, &target);
+    assert_eq!(age.header("cache-control"), Some("private, max-age=1"));
+    let tag = age.header("etag").unwrap();
+    let held = ask_with(&lab, "GET", &target, &[("If-None-Match", tag)]);
+    assert_eq!(held.status, 304);
+    now(0);
+    titled("B <b>");
+    let before = get(&lab, &day).body;
+    assert_eq!(get(&lab, &day).body, before);
+    // Another guide, other rights, another catalogue: at once.
+    let mut changed = ROWS;
+    changed[1].2 = "Other";
+    let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
+    assert_eq!(imported.status, 200);
+    titled("Other");
+    assert_ne!(get(&lab, &day).body, before);
+    assert_eq!(current()["liveAvailable"], true);
+    let rule = "[[rule]]\ntitle = \"Other\"\nlive = false\n";
+    let ruled = format!("{CATALOG}\n{rule}");
+    assert_eq!(
+        post(&lab, "/admin/v1/catalog/import", ruled.as_bytes()).status,
+        200
+    );
+    assert_eq!(current()["liveAvailable"], false);
+    // Another partner's token is looked at before anything that is kept.
+    let bare = super::wire::ask(lab.public, request("GET", &target, &[], ""));
+    assert_eq!(bare.code(), "PARTNER_TOKEN_INVALID");
+}
+
+#[test]
+fn retention_takes_whole_days_and_nothing_newer() {
+    let lab = stocked();
+    const DAY: i64 = 86_400;
+    // A broadcast for each day from 40 days ago, and one that reaches over the edge of what is kept.
+    let rows: Vec<_> = (-40..=1)
+        .map(|day| {
+            let start = NOON.0 + day * DAY;
+            json!({"id": format!("day{}", day + 40), "title": "T", "start": start, "stop": start + 60})
+        })
+        .collect();
+    let edge = NOON.0 - 20 * DAY - NOON.0 % DAY;
+    let over = json!({"id": "over", "title": "O", "start": edge - 60, "stop": edge + 60});
+    let at_edge = json!({"id": "edge", "title": "E", "start": edge + 60, "stop": edge + 120});
+    set_clock(&lab, NOON.0 - 11 * DAY);
+    let guide = json!({"film": rows, "empty": [over, at_edge]}).to_string();
+    let imported = post(&lab, "/admin/v1/epg/import?accept=true", guide.as_bytes());
+    assert_eq!(imported.status, 200, "{}", imported.json());
+    let status = |id: &str| get(&lab, &format!("/api/schedule/v1/broadcasts/{id}")).status;
+    let kept = || {
+        (0..42)
+            .filter(|day| status(&format!("day{day}")) == 200)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kept(), (0..42).collect::<Vec<_>>());
+    let newer = get(
+        &lab,
+        "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news,film",
+    )
+    .body;
+
+    let retain = |days_later: i64| {
+        let now = UnixSeconds(NOON.0 + days_later * DAY);
+        lab.app.schedule.retain(now, 30).unwrap();
+    };
+    retain(-10);
+    assert_eq!(
+        kept(),
+        (0..42).collect::<Vec<_>>(),
+        "the first day of 30 stays"
+    );
+    retain(-9);
+    assert_eq!(kept(), (1..42).collect::<Vec<_>>());
+    // The days that are over go whole: what began before the edge, and only that.
+    retain(10);
+    assert_eq!(kept(), (20..42).collect::<Vec<_>>());
+    assert_eq!((status("over"), status("edge")), (404, 200));
+    for id in ["day3", "over"] {
+        let gone = get(&lab, &format!("/api/schedule/v1/broadcasts/{id}"));
+        assert_eq!(
+            (gone.status, gone.code().as_str()),
+            (404, "BROADCAST_NOT_FOUND")
+        );
+    }
+    let several = get(
+        &lab,
+        "/api/schedule/v1/broadcasts?broadcasts=day3,day30,over,edge",
+    )
+    .json();
+    assert_eq!(several.as_object().unwrap().len(), 2);
+    let again = get(
+        &lab,
+        "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news,film",
+    )
+    .body;
+    assert_eq!(again, newer);
+    // The store has as much as memory: nothing comes back, nothing is left over.
+    lab.app.schedule.refresh().unwrap();
+    assert_eq!(kept(), (20..42).collect::<Vec<_>>());
     for report in lab.app.store.verify().unwrap() {
         assert!(report.is_sound(), "{report:?}");
     }

@@ -424,6 +424,22 @@ fn operators_work_on_partners_and_operators() {
         "USER_NOT_FOUND"
     );
 
+    let shut = house.operator("POST", "partners", &json!({"name": "Shut"}));
+    let token = shut.json()["accessToken"].as_str().unwrap().to_owned();
+    let sign_up = |n: u32| {
+        let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});
+        house
+            .partner_with(&token, "PUT", "/api/login/v2/auth/email", &body)
+            .status
+    };
+    assert_eq!(sign_up(1), 200);
+    let change = |body: &Value| house.operator("PUT", "partners/Shut", body);
+    assert_eq!(change(&json!({"disabled": true})).status, 200);
+    assert_eq!(sign_up(2), 401);
+    assert_eq!(change(&json!({})).field(), "disabled");
+    assert_eq!(change(&json!({"disabled": false})).status, 200);
+    assert_eq!(sign_up(3), 200);
+
     let agent = house
         .operator("POST", "operators", &json!({"name": "Al", "role": "agent"}))
         .json();

@@ -4,15 +4,15 @@ use std::net::IpAddr;
 
 use super::hashing::{self, Verdict};
 use super::logins::begin;
-use super::tables::{CredentialRecord, Credentials, UserRecord, Users, UsersByEmail};
+use super::tables::{CredentialRecord, Credentials, Users, UsersByEmail};
 use super::{Accounts, AccountsError, HashMemory, Opened, credentials, guesses, throttle};
 use crate::store::{Durability, Need, StoreError};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 struct Found {
     id: UserId,
-    record: UserRecord,
-    credentials: CredentialRecord,
+    disabled: bool,
+    generation: u32,
 }
 
 impl Accounts {
@@ -32,25 +32,13 @@ impl Accounts {
     ) -> Result<Opened, AccountsError> {
         let subjects = guesses(partner, email, from);
         let reservation = self.reserve(Durability::Logged, subjects.into(), now)?;
-        let found = self.look_up(partner, email)?;
+        let (found, stored) = self.look_up(partner, email)?;
         let cost = self.0.settings.cost;
-        let Some((found, verdict)) = (match found {
-            Some(found) => {
-                let stored = &found.credentials.password;
-                let verdict = hashing::verify(password.reveal(), stored, cost, memory)?;
-                Some((found, verdict))
-            }
-            None => {
-                hashing::spend(password.reveal(), cost, memory)?;
-                None
-            }
-        }) else {
+        let Verdict { matches, outdated } =
+            hashing::verify(password.reveal(), &stored, cost, memory)?;
+        let Some(found) = found.filter(|found| matches && !found.disabled) else {
             return Err(AccountsError::InvalidCredentials);
         };
-        let Verdict { matches, outdated } = verdict;
-        if !matches || found.record.disabled {
-            return Err(AccountsError::InvalidCredentials);
-        }
         let rehashed = outdated
             .then(|| self.hash(password.reveal(), memory))
             .transpose()?;
@@ -64,7 +52,7 @@ impl Accounts {
                 .get::<Users>(&id)?
                 .ok_or(AccountsError::InvalidCredentials)?;
             // Changed, reset or shut while we hashed: the old password opens nothing any more.
-            if present.generation != found.credentials.generation || record.disabled {
+            if present.generation != found.generation || record.disabled {
                 return Err(AccountsError::InvalidCredentials);
             }
             throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
@@ -84,17 +72,30 @@ impl Accounts {
         Ok(Opened { token, login, user })
     }
 
-    fn look_up(&self, partner: PartnerId, email: &Email) -> Result<Option<Found>, StoreError> {
+    /// The user of an address, and the hash to try the password against. Both are read for every
+    /// address, so that the reads take the same time too.
+    fn look_up(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+    ) -> Result<(Option<Found>, String), StoreError> {
         self.0.store.read(|txn| {
+            let stand_in = self.stand_in(txn, partner, email)?;
             let Some(id) = txn.find::<UsersByEmail>(&(partner, email.clone()))? else {
-                return Ok(None);
+                return Ok((None, stand_in));
             };
             let (record, credentials) = (txn.get::<Users>(&id)?, txn.get::<Credentials>(&id)?);
-            Ok(record.zip(credentials).map(|(record, credentials)| Found {
-                id,
-                record,
-                credentials,
-            }))
+            Ok(match record.zip(credentials) {
+                None => (None, stand_in),
+                Some((record, credentials)) => {
+                    let found = Found {
+                        id,
+                        disabled: record.disabled,
+                        generation: credentials.generation,
+                    };
+                    (Some(found), credentials.password)
+                }
+            })
         })
     }
 }

@@ -18,6 +18,7 @@ mod policy;
 mod profile;
 mod reset;
 mod sign_up;
+mod stand_in;
 mod sweep;
 mod tables;
 #[cfg(test)]
@@ -29,18 +30,20 @@ use std::sync::Arc;
 
 pub use counter::Rule;
 pub use error::{AccountsError, PinError};
-pub use hashing::{Cost, HashMemory};
+pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
 pub use model::{
-    Export, Login, LoginInfo, NewUser, Opened, OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl,
-    Settings, Swept, User, UserChange,
+    Export, FirstPassword, Login, LoginInfo, NewUser, Opened, OperatorChange, PARENTAL_LIMIT_MAX,
+    ParentalControl, Settings, Swept, User, UserChange,
 };
 pub use throttle::Limits;
 
 use crate::domain::mail::Mail;
+use crate::domain::partners::Partners;
 use crate::ports::Entropy;
 use crate::store::{Durability, MemoryTable, Need, Schema, Store, StoreError, Txn};
-use crate::types::{Email, PartnerId, Password, UserId};
+use crate::types::{Email, PartnerId, Password, PersonName, UserId};
 use crate::types::{Malformed, UnixSeconds};
+use stand_in::StandIns;
 use tables::{CredentialRecord, Credentials, Logins, Throttles, UserMirror, UserRecord, Users};
 use tables::{ResetTokens, UsersByEmail};
 use throttle::{Kind, Refused, Reservation, Subject};
@@ -59,6 +62,18 @@ pub fn schema(schema: Schema) -> Schema {
 /// Deletes what another module holds of a user, within the plan that erases the account.
 pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreError>;
 
+/// What accounts stand beside.
+pub struct Beside {
+    /// The queue of mails.
+    pub mail: Mail,
+    /// Whose users they are: a partner's name is no password.
+    pub partners: Partners,
+    /// Those of the other modules that hold something of a user.
+    pub erasers: Vec<Eraser>,
+    /// A secret of the appliance that no restart changes: it chooses stand-ins.
+    pub key: [u8; 32],
+}
+
 /// The users of all partners.
 #[derive(Clone)]
 pub struct Accounts(Arc<Inner>);
@@ -68,15 +83,16 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     settings: Settings,
     mail: Mail,
+    partners: Partners,
     erasers: Vec<Eraser>,
+    stand_ins: StandIns,
     users: Arc<UserMirror>,
     logins: Arc<MemoryTable<Logins>>,
     throttles: Arc<MemoryTable<Throttles>>,
 }
 
 impl Accounts {
-    /// The users of a store. `erasers` are those of the other modules that hold something of a
-    /// user.
+    /// The users of a store.
     ///
     /// # Errors
     /// That the store failed.
@@ -84,9 +100,14 @@ impl Accounts {
         store: Store,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
-        mail: Mail,
-        erasers: Vec<Eraser>,
+        beside: Beside,
     ) -> Result<Self, StoreError> {
+        let Beside {
+            mail,
+            partners,
+            erasers,
+            key,
+        } = beside;
         let users = Arc::new(UserMirror::default());
         let logins = Arc::new(MemoryTable::default());
         let throttles = Arc::new(MemoryTable::default());
@@ -98,7 +119,9 @@ impl Accounts {
             entropy,
             settings,
             mail,
+            partners,
             erasers,
+            stand_ins: StandIns::new(&key),
             users,
             logins,
             throttles,
@@ -211,6 +234,26 @@ impl Accounts {
             .store
             .write_for(need, Durability::Durable, move |txn| plan(&this.0, txn))
             .wait()
+    }
+
+    /// Checks a new password of a user of the partner.
+    fn check_password(
+        &self,
+        new: &Password,
+        partner: PartnerId,
+        email: &Email,
+        name: Option<&PersonName>,
+    ) -> Result<(), AccountsError> {
+        let partner = self.0.partners.name(&partner);
+        let settings = &self.0.settings;
+        let mut known = policy::Known::default();
+        known.add(email.as_str());
+        known.add(name.map_or("", PersonName::as_str));
+        known.add(partner.as_deref().unwrap_or_default());
+        for word in &settings.password_words {
+            known.add(word);
+        }
+        policy::check(new, settings.password_min, &known)
     }
 
     /// Hashes a secret at today's cost.

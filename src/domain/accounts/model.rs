@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hashing::Cost;
+use super::hashing::{Cost, ForeignHash};
 use super::throttle::Limits;
 use crate::domain::mail;
 use crate::types::time::DAY;
 use crate::types::{
-    BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, Token, UnixSeconds, UserId,
+    BirthDate, Country, Email, Locale, LoginId, PartnerId, Password, PersonName, Token,
+    UnixSeconds, UserId,
 };
 
 /// Whether programs above an age ask for the PIN.
@@ -95,6 +96,16 @@ pub struct NewUser {
     pub birth_date: Option<BirthDate>,
 }
 
+/// The password of a user whom an operator adds.
+pub enum FirstPassword {
+    /// None: the user gets in by a reset.
+    None,
+    /// The password itself.
+    Plain(Password),
+    /// What another service stored of it.
+    Hashed(ForeignHash),
+}
+
 /// What users may change of their own record; what is `None` stays.
 #[derive(Clone, Default)]
 pub struct UserChange {
@@ -164,6 +175,9 @@ pub struct Settings {
     pub reset_life: i64,
     /// The fewest characters of a password.
     pub password_min: usize,
+    /// Words that are no password here, beside those that everybody knows of the user: names of the
+    /// service, of its owner, of the town.
+    pub password_words: Vec<String>,
     /// What a hash costs.
     pub cost: Cost,
     /// The age limit of new users.
@@ -186,6 +200,7 @@ impl Default for Settings {
             token_life: 30 * DAY,
             reset_life: 30 * 60,
             password_min: 8,
+            password_words: Vec::new(),
             cost: Cost::default(),
             parental_limit: 18,
             logins_per_user: 100,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::tables::Credentials;
-use super::{Accounts, AccountsError, HashMemory, Login, logins, policy, reset, user_record};
+use super::{Accounts, AccountsError, HashMemory, Login, logins, reset, user_record};
 use crate::domain::mail::{Draft, Kind};
 use crate::types::{Password, UnixSeconds};
 
@@ -24,12 +24,7 @@ impl Accounts {
         memory: &mut HashMemory,
     ) -> Result<(), AccountsError> {
         let user = self.user(&who.user).ok_or(AccountsError::UserNotFound)?;
-        policy::check(
-            new,
-            self.0.settings.password_min,
-            &user.email,
-            user.name.as_ref(),
-        )?;
+        self.check_password(new, user.partner, &user.email, user.name.as_ref())?;
         let confirmed = self.confirm(&who.user, current, from, now, memory)?;
         let password = self.hash(new.reveal(), memory)?;
         self.change(move |inner, txn| {

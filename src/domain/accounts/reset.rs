@@ -6,8 +6,7 @@ use super::logins::{self, is_alive};
 use super::tables::{Credentials, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail};
 use super::throttle::{Kind, Refused, Subject};
 use super::{
-    Accounts, AccountsError, HashMemory, Inner, credentials, password, policy, throttle,
-    user_record,
+    Accounts, AccountsError, HashMemory, Inner, credentials, password, throttle, user_record,
 };
 use crate::domain::mail;
 use crate::store::{Durability, StoreError, Txn};
@@ -74,12 +73,7 @@ impl Accounts {
             .store
             .read(|txn| redeemable(txn, &token, partner, now))?;
         let known = self.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
-        policy::check(
-            new,
-            self.0.settings.password_min,
-            &known.email,
-            known.name.as_ref(),
-        )?;
+        self.check_password(new, known.partner, &known.email, known.name.as_ref())?;
         let password = self.hash(new.reveal(), memory)?;
         self.change(move |inner, txn| {
             // Of many at once, the first plan takes the token away.

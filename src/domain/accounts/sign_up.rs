@@ -6,8 +6,8 @@ use super::logins::begin;
 use super::tables::{CredentialRecord, Credentials, UserRecord, Users, UsersByEmail};
 use super::throttle::{Kind, Subject};
 use super::{
-    Accounts, AccountsError, HashMemory, NewUser, Opened, ParentalControl, User, check_birth_date,
-    policy,
+    Accounts, AccountsError, FirstPassword, HashMemory, NewUser, Opened, ParentalControl, User,
+    check_birth_date, hashing,
 };
 use crate::store::{Durability, Txn};
 use crate::types::{LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
@@ -28,7 +28,7 @@ impl Accounts {
         now: UnixSeconds,
         memory: &mut HashMemory,
     ) -> Result<Opened, AccountsError> {
-        self.check_new(&new, password, now)?;
+        self.check_new(partner, &new, password, now)?;
         let subject = Subject::address(Kind::SignUpAddress, from);
         self.reserve(Durability::Logged, vec![subject], now)?;
         // Before the hash is paid for; the plan has the last word.
@@ -48,8 +48,7 @@ impl Accounts {
         Ok(Opened { token, login, user })
     }
 
-    /// Makes a user for an operator, without a limit and without a login; blocking. Without a
-    /// password the user gets in by a reset.
+    /// Makes a user for an operator, without a limit and without a login; blocking.
     ///
     /// # Errors
     /// As [`Accounts::sign_up`].
@@ -57,20 +56,23 @@ impl Accounts {
         &self,
         partner: PartnerId,
         new: NewUser,
-        password: Option<&Password>,
+        password: FirstPassword,
         now: UnixSeconds,
         memory: &mut HashMemory,
     ) -> Result<User, AccountsError> {
         let hash = match password {
-            Some(password) => {
-                self.check_new(&new, password, now)?;
+            FirstPassword::Plain(password) => {
+                self.check_new(partner, &new, &password, now)?;
                 self.hash(password.reveal(), memory)?
             }
-            // A hash of what nobody knows, so that this account is like any other.
-            None => {
+            FirstPassword::Hashed(hash) => {
                 check_birth_date(new.birth_date.as_ref(), now)?;
-                let random = Token::new(TokenKind::User, self.0.entropy.array());
-                self.hash(random.reveal(), memory)?
+                hash.into_stored()
+            }
+            // What no password matches, so that this account is like any other.
+            FirstPassword::None => {
+                check_birth_date(new.birth_date.as_ref(), now)?;
+                hashing::of_nobody(self.0.settings.cost)
             }
         };
         let draft = self.draft(partner, new, hash, now);
@@ -79,13 +81,13 @@ impl Accounts {
 
     fn check_new(
         &self,
+        partner: PartnerId,
         new: &NewUser,
         password: &Password,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         check_birth_date(new.birth_date.as_ref(), now)?;
-        let min = self.0.settings.password_min;
-        policy::check(password, min, &new.email, new.name.as_ref())
+        self.check_password(password, partner, &new.email, new.name.as_ref())
     }
 
     fn draft(&self, partner: PartnerId, new: NewUser, password: String, now: UnixSeconds) -> Draft {

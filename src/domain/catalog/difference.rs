@@ -157,7 +157,7 @@ impl Difference {
             return;
         }
         let mut add = |rule: &Rule, what| {
-            let id = says(rule);
+            let id = rule.to_string();
             let kind = Kind::Rule;
             self.changes.push(Change { kind, id, what });
         };
@@ -182,7 +182,7 @@ impl Difference {
                     before,
                     after,
                 };
-                let id = says(rule);
+                let id = rule.to_string();
                 let what = What::Changed(vec![moved]);
                 let kind = Kind::Rule;
                 self.changes.push(Change { kind, id, what });
@@ -327,6 +327,12 @@ fn effects(row: &Effects) -> Members {
 }
 
 /// A rule in one line.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&says(self))
+    }
+}
+
 fn says(rule: &Rule) -> String {
     let condition = &rule.condition;
     let when = condition.when.map(|when| match when {

@@ -19,6 +19,12 @@ pub enum CatalogError {
         /// How many there may be.
         most: usize,
     },
+    /// There is no such livestream.
+    #[error("there is no such livestream")]
+    NoLivestream,
+    /// There is no rule of this number.
+    #[error("there is no rule of this number")]
+    NoRule,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -1,8 +1,10 @@
 //! The catalogue: livestreams, videos on demand, offers, rights by rule, content keys.
 //!
-//! It owns what of these there is and how it changes: by files, as a whole. Who may play what is
-//! decided by [`entitlement`](super::entitlement); how files are written is not known here.
+//! It owns what of these there is and how it changes: by files, as a whole, or one right at a time.
+//! Who may play what is decided by [`entitlement`](super::entitlement); how files are written is not
+//! known here.
 
+mod amend;
 mod difference;
 mod error;
 mod glob;
@@ -13,6 +15,7 @@ mod rules;
 mod snapshot;
 mod tables;
 mod vault;
+mod why;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,7 @@ use arc_swap::ArcSwap;
 use chrono_tz::Tz;
 use parking_lot::Mutex;
 
+pub use amend::Amendment;
 pub use difference::{Change, Difference, Kind, MemberChange, What};
 pub use error::CatalogError;
 pub use glob::Glob;
@@ -34,9 +38,11 @@ pub use model::{
     RULE_IDS_MAX, STREAMS_MAX, Window,
 };
 pub use rules::{Condition, Effects, Rule, When};
+use snapshot::Contents;
 pub use snapshot::Snapshot;
 pub use tables::schema;
 pub use vault::{KeyVault, SealedKey};
+pub use why::{Explained, Layer, Source};
 
 use crate::ports::Entropy;
 use crate::store::{Durability, Store, StoreError};
@@ -125,14 +131,25 @@ impl Catalog {
         dry_run: bool,
         is_broadcast: &dyn Fn(&str) -> bool,
     ) -> Result<Difference, CatalogError> {
+        self.change(dry_run, |current| {
+            let mistakes = import.mistakes(current, mode, is_broadcast);
+            if !mistakes.is_empty() {
+                return Err(CatalogError::Invalid(mistakes));
+            }
+            Ok(import.apply(current, mode, &self.0.vault, &*self.0.entropy))
+        })
+    }
+
+    /// Puts what `next` makes of the contents in their place.
+    fn change(
+        &self,
+        dry_run: bool,
+        next: impl FnOnce(&Contents) -> Result<Contents, CatalogError>,
+    ) -> Result<Difference, CatalogError> {
         let inner = &*self.0;
         let _one_at_a_time = inner.importing.lock();
         let current = inner.snapshot.load_full();
-        let mistakes = import.mistakes(&current.contents, mode, is_broadcast);
-        if !mistakes.is_empty() {
-            return Err(CatalogError::Invalid(mistakes));
-        }
-        let next = import.apply(&current.contents, mode, &inner.vault, &*inner.entropy);
+        let next = next(&current.contents)?;
         within("rules", next.rules.len(), RULES_MAX)?;
         within("rows", next.rows(), ROWS_MAX)?;
         let next = Arc::new(Snapshot::new(next, inner.settings.zone));

@@ -69,28 +69,64 @@ impl Condition {
         self.livestreams.is_empty() || self.livestreams.binary_search(livestream).is_ok()
     }
 
-    /// Whether it holds for a broadcast of a livestream that it concerns.
-    fn holds(&self, livestream: &Livestream, broadcast: &Broadcast) -> bool {
+    /// The first member that does not fit a broadcast of a livestream that it concerns; none if the
+    /// condition holds.
+    pub(super) fn misfit(
+        &self,
+        livestream: &Livestream,
+        broadcast: &Broadcast,
+    ) -> Option<&'static str> {
         let facts = &broadcast.facts;
-        self.when.is_none_or(|when| match when {
+        let when = self.when.is_none_or(|when| match when {
             When::Window(window) => window.contains(broadcast.start),
             When::Hours(hours) => hours.contain(broadcast.start, livestream.zone),
-        }) && self
-            .rating
-            .is_none_or(|(least, most)| facts.pg_age.is_some_and(|age| least <= age && age <= most))
-            && self
-                .title
-                .as_ref()
-                .is_none_or(|title| title.matches(&facts.title))
-            && self
-                .category
-                .as_ref()
-                .is_none_or(|category| facts.categories.iter().any(|one| category.matches(one)))
+        });
+        let rating = || {
+            let within =
+                |(least, most)| facts.pg_age.is_some_and(|age| least <= age && age <= most);
+            self.rating.is_none_or(within)
+        };
+        let title = || {
+            let fits = |title: &Glob| title.matches(&facts.title);
+            self.title.as_ref().is_none_or(fits)
+        };
+        let category = || {
+            let fits = |glob: &Glob| facts.categories.iter().any(|one| glob.matches(one));
+            self.category.as_ref().is_none_or(fits)
+        };
+        // The cheap ones first: every rule is tried on every broadcast that it concerns.
+        if !when {
+            Some("window")
+        } else if !rating() {
+            Some("rating")
+        } else if !title() {
+            Some("title")
+        } else if !category() {
+            Some("category")
+        } else {
+            None
+        }
+    }
+}
+
+impl Effects {
+    /// What the defaults of a livestream say: something about everything.
+    #[must_use]
+    pub fn defaults_of(livestream: &Livestream) -> Self {
+        Self {
+            live: Some(livestream.live_rights),
+            catchup: Some(true),
+            catchup_days: Some(livestream.catchup_days),
+            start_over: Some(livestream.start_over),
+            pause: Some(livestream.extended.pause),
+            rewind: Some(livestream.extended.rewind),
+            fast_forward: Some(livestream.extended.fast_forward),
+        }
     }
 }
 
 /// The rights of a broadcast as they build up.
-struct Draft {
+pub(super) struct Draft {
     live: bool,
     catchup: bool,
     catchup_days: u16,
@@ -99,7 +135,17 @@ struct Draft {
 }
 
 impl Draft {
-    fn apply(&mut self, effects: &Effects) {
+    pub(super) fn of(livestream: &Livestream) -> Self {
+        Self {
+            live: livestream.live_rights,
+            catchup: true,
+            catchup_days: livestream.catchup_days,
+            start_over: livestream.start_over,
+            extended: livestream.extended,
+        }
+    }
+
+    pub(super) fn apply(&mut self, effects: &Effects) {
         let Effects {
             live,
             catchup,
@@ -121,7 +167,7 @@ impl Draft {
 
     /// Decision: what may not be seen live cannot be started over either, so its window opens at
     /// the stop. A blackout that a viewer walks round by starting the program over is none.
-    fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
+    pub(super) fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
         let opens = if self.start_over && self.live {
             broadcast.start
         } else {
@@ -146,15 +192,9 @@ pub(super) fn rights<'a>(
     rules: impl Iterator<Item = &'a Rule>,
     own: Option<&Effects>,
 ) -> BroadcastRights {
-    let mut draft = Draft {
-        live: livestream.live_rights,
-        catchup: true,
-        catchup_days: livestream.catchup_days,
-        start_over: livestream.start_over,
-        extended: livestream.extended,
-    };
+    let mut draft = Draft::of(livestream);
     for rule in rules {
-        if rule.condition.holds(livestream, broadcast) {
+        if rule.condition.misfit(livestream, broadcast).is_none() {
             draft.apply(&rule.effects);
         }
     }

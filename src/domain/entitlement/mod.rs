@@ -6,6 +6,7 @@
 mod error;
 mod grants;
 mod model;
+mod open;
 mod pin;
 mod rights;
 mod tables;
@@ -20,6 +21,7 @@ pub use model::{
     Denied, Grant, Granted, PinRule, Playing, Revocation, Settings, Step, TAG_ANY_COUNTRY,
     TAG_ANY_DEVICE,
 };
+pub use open::Open;
 pub use rights::{Rights, any_country, viewer_country};
 pub use tables::schema;
 pub use why::Explained;

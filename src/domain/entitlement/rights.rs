@@ -243,6 +243,10 @@ impl Rights {
     pub const fn catalog(&self) -> &Catalog {
         &self.catalog
     }
+
+    pub(super) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
 }
 
 impl Playing {
@@ -294,7 +298,7 @@ fn in_catchup(program: &Program, now: UnixSeconds) -> bool {
         .is_some_and(|(from, to)| from <= now && now < to)
 }
 
-fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Held {
+pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Held {
     if offer.kind == OfferKind::Default {
         return if offer.sale.contains(now) {
             Held::Yes(offer.sale.to)
@@ -353,7 +357,7 @@ pub(super) fn access(user: &User, standings: &[Standing]) -> Result<Access, Deni
 }
 
 /// The later of two ends; none at all is the latest.
-fn later(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
+pub(super) fn later(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
     Some(a?.max(b?))
 }
 

@@ -14,6 +14,12 @@ pub enum OperatorsError {
     /// No operator of that id or name.
     #[error("no such operator")]
     NotFound,
+    /// The operator has no such token.
+    #[error("no such token")]
+    TokenNotFound,
+    /// The operator has as many tokens as one may have.
+    #[error("an operator has at most {} tokens", super::TOKENS_MAX)]
+    TooManyTokens,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

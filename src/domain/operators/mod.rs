@@ -12,10 +12,12 @@ use std::sync::Arc;
 pub use error::OperatorsError;
 
 use crate::ports::Entropy;
-use crate::store::{Durability, MemoryTable, Schema, Store, StoreError};
-use crate::types::{OperatorId, Role, Token, TokenHash, TokenKind, UnixSeconds};
+use crate::store::{All, Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::types::{OperatorId, Role, Token, TokenHash, TokenInfo, TokenKind, UnixSeconds};
 use tables::{OperatorRecord, OperatorTokenRecord, OperatorsByName};
 
+/// How many tokens an operator may have: enough to rotate, few enough to list.
+pub const TOKENS_MAX: usize = 20;
 /// The longest name, in characters.
 const NAME_MAX: usize = 128;
 
@@ -104,18 +106,15 @@ impl Operators {
             name: name.to_owned(),
             role,
             created: now,
-            token: token.hash(),
         };
-        self.store
-            .write(Durability::Durable, move |txn| {
-                if txn.find::<OperatorsByName>(&record.name)?.is_some() {
-                    return Err(OperatorsError::NameInUse);
-                }
-                let entry = OperatorTokenRecord { operator: id };
-                txn.put::<tables::OperatorTokens>(&record.token, &entry)?;
-                Ok(txn.put::<tables::Operators>(&id, &record)?)
-            })
-            .wait()?;
+        let hash = token.hash();
+        self.change(move |txn| {
+            if txn.find::<OperatorsByName>(&record.name)?.is_some() {
+                return Err(OperatorsError::NameInUse);
+            }
+            txn.put::<tables::Operators>(&id, &record)?;
+            put_token(txn, &hash, id, now)
+        })?;
         Ok((id, token))
     }
 
@@ -139,19 +138,100 @@ impl Operators {
         operators
     }
 
-    /// Removes an operator; the token is refused on the very next request.
+    /// The tokens of an operator, oldest first; from memory.
+    #[must_use]
+    pub fn tokens(&self, id: OperatorId) -> Vec<TokenInfo> {
+        let mut tokens = Vec::new();
+        self.tokens.for_each(|hash, token| {
+            if token.operator == id {
+                tokens.push(TokenInfo {
+                    handle: hash.handle(),
+                    created: token.created,
+                });
+            }
+        });
+        tokens.sort_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
+        tokens
+    }
+
+    /// Gives an operator a further token, which is shown this once.
+    ///
+    /// # Errors
+    /// [`OperatorsError::NotFound`], [`OperatorsError::TooManyTokens`].
+    pub fn add_token(
+        &self,
+        id: OperatorId,
+        now: UnixSeconds,
+    ) -> Result<(TokenInfo, Token), OperatorsError> {
+        let token = Token::new(TokenKind::Operator, self.entropy.array());
+        let hash = token.hash();
+        self.change(move |txn| {
+            if txn.get::<tables::Operators>(&id)?.is_none() {
+                return Err(OperatorsError::NotFound);
+            }
+            if tokens_of(txn, id)?.len() >= TOKENS_MAX {
+                return Err(OperatorsError::TooManyTokens);
+            }
+            put_token(txn, &hash, id, now)
+        })?;
+        let info = TokenInfo {
+            handle: hash.handle(),
+            created: now,
+        };
+        Ok((info, token))
+    }
+
+    /// Revokes the token of a handle; it is refused on the very next request.
+    ///
+    /// # Errors
+    /// [`OperatorsError::TokenNotFound`].
+    pub fn revoke_token(&self, id: OperatorId, handle: &str) -> Result<(), OperatorsError> {
+        let handle = handle.to_ascii_lowercase();
+        self.change(move |txn| {
+            let hash = tokens_of(txn, id)?
+                .into_iter()
+                .find(|hash| hash.handle() == handle)
+                .ok_or(OperatorsError::TokenNotFound)?;
+            Ok(txn.delete::<tables::OperatorTokens>(&hash)?)
+        })
+    }
+
+    /// Removes an operator; their tokens are refused on the very next request.
     ///
     /// # Errors
     /// [`OperatorsError::NotFound`].
     pub fn revoke(&self, id: OperatorId) -> Result<(), OperatorsError> {
-        self.store
-            .write(Durability::Durable, move |txn| {
-                let record = txn
-                    .get::<tables::Operators>(&id)?
-                    .ok_or(OperatorsError::NotFound)?;
-                txn.delete::<tables::OperatorTokens>(&record.token)?;
-                Ok(txn.delete::<tables::Operators>(&id)?)
-            })
-            .wait()
+        self.change(move |txn| {
+            if txn.get::<tables::Operators>(&id)?.is_none() {
+                return Err(OperatorsError::NotFound);
+            }
+            for hash in tokens_of(txn, id)? {
+                txn.delete::<tables::OperatorTokens>(&hash)?;
+            }
+            Ok(txn.delete::<tables::Operators>(&id)?)
+        })
     }
+
+    fn change(
+        &self,
+        plan: impl FnOnce(&mut Txn<'_>) -> Result<(), OperatorsError> + Send + 'static,
+    ) -> Result<(), OperatorsError> {
+        self.store.write(Durability::Durable, plan).wait()
+    }
+}
+
+fn put_token(
+    txn: &mut Txn<'_>,
+    hash: &TokenHash,
+    operator: OperatorId,
+    created: UnixSeconds,
+) -> Result<(), OperatorsError> {
+    let record = OperatorTokenRecord { operator, created };
+    Ok(txn.put::<tables::OperatorTokens>(hash, &record)?)
+}
+
+fn tokens_of(txn: &Txn<'_>, id: OperatorId) -> Result<Vec<TokenHash>, StoreError> {
+    let tokens = txn.scan::<tables::OperatorTokens>(&All, usize::MAX)?;
+    let own = tokens.into_iter().filter(|(_, token)| token.operator == id);
+    Ok(own.map(|(hash, _)| hash).collect())
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Entries, Index, Record, Table, TreeName};
+use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
 use crate::types::{OperatorId, Role, TokenHash, UnixSeconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,10 +10,22 @@ pub(super) struct OperatorRecord {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) created: UnixSeconds,
-    pub(super) token: TokenHash,
 }
 
-impl Record for OperatorRecord {}
+impl Record for OperatorRecord {
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        match version {
+            1 => read_record::<v1::OperatorRecord>(bytes).map(|old| Self {
+                name: old.name,
+                role: old.role,
+                created: old.created,
+            }),
+            _ => None,
+        }
+    }
+}
 
 /// Operators by id; mirrored.
 pub(super) struct Operators;
@@ -29,8 +41,6 @@ impl Table for Operators {
             name,
             role: _,
             created: _,
-            // A table of its own leads from the token to the operator: a request looks there.
-            token: _,
         } = record;
         entries.add::<OperatorsByName>(name, key);
     }
@@ -48,15 +58,49 @@ impl Index for OperatorsByName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OperatorTokenRecord {
     pub(super) operator: OperatorId,
+    pub(super) created: UnixSeconds,
 }
 
-impl Record for OperatorTokenRecord {}
+impl Record for OperatorTokenRecord {
+    const VERSION: u8 = 2;
 
-/// Operators' tokens by their hash; mirrored.
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        match version {
+            1 => read_record::<v1::OperatorTokenRecord>(bytes).map(|old| Self {
+                operator: old.operator,
+                // It was not noted.
+                created: UnixSeconds::default(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Operators' tokens by their hash; mirrored. Without an index: all operators of an appliance have
+/// few enough to look through.
 pub(super) struct OperatorTokens;
 
 impl Table for OperatorTokens {
     const NAME: TreeName = "operator_tokens";
     type Key = TokenHash;
     type Record = OperatorTokenRecord;
+}
+
+/// When an operator had one token.
+mod v1 {
+    use super::{Deserialize, OperatorId, Role, TokenHash, UnixSeconds};
+
+    #[derive(Deserialize)]
+    pub(super) struct OperatorRecord {
+        pub(super) name: String,
+        pub(super) role: Role,
+        pub(super) created: UnixSeconds,
+        #[expect(dead_code, reason = "the table of tokens has it too")]
+        token: TokenHash,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct OperatorTokenRecord {
+        pub(super) operator: OperatorId,
+    }
 }

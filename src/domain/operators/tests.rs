@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ports::entropy::SeededEntropy;
+use crate::store::Record as _;
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
@@ -33,18 +34,66 @@ fn a_token_is_good_until_its_operator_is_revoked() {
 }
 
 #[test]
+fn tokens_are_rotated_one_by_one() {
+    let store = Store::in_memory(schema(Schema::default()));
+    let operators = Operators::open(store.clone(), Arc::new(SeededEntropy::new(1))).unwrap();
+    let (eva, first) = operators.add("Eva", Role::Admin, NOW).unwrap();
+    let (al, als) = operators.add("Al", Role::Agent, NOW).unwrap();
+    let (info, second) = operators.add_token(eva, NOW + 1).unwrap();
+    let known = |token: &Token| {
+        let hash = TokenHash::of_presented(TokenKind::Operator, token.reveal()).unwrap();
+        operators.authenticate(&hash).map(|operator| operator.id)
+    };
+    let listed = operators.tokens(eva);
+    assert_eq!((listed.len(), &listed[1]), (2, &info));
+    assert_eq!(
+        (known(&first), known(&second), known(&als)),
+        (Some(eva), Some(eva), Some(al))
+    );
+    let old = listed[0].handle.to_uppercase();
+    // A handle of another operator's token is no handle here.
+    let missing = Err(OperatorsError::TokenNotFound);
+    assert_eq!(operators.revoke_token(al, &old), missing);
+    operators.revoke_token(eva, &old).unwrap();
+    assert_eq!((known(&first), known(&second)), (None, Some(eva)));
+    assert_eq!(operators.revoke_token(eva, &old), missing);
+    for _ in 1..TOKENS_MAX {
+        operators.add_token(eva, NOW).unwrap();
+    }
+    let refused = operators.add_token(eva, NOW).map(|_| ());
+    assert_eq!(refused, Err(OperatorsError::TooManyTokens));
+    operators.revoke(eva).unwrap();
+    assert_eq!((known(&second), known(&als)), (None, Some(al)));
+    let refused = operators.add_token(eva, NOW).map(|_| ());
+    assert_eq!(refused, Err(OperatorsError::NotFound));
+    assert!(store.verify().unwrap().iter().all(|r| r.is_sound()));
+}
+
+#[test]
 fn the_records_are_golden() {
     let operator = OperatorRecord {
         name: "A".to_owned(),
         role: Role::Agent,
         created: UnixSeconds(1),
-        token: TokenHash::from_bytes([9; 32]),
     };
-    let expected = format!("0101410202{}", "09".repeat(32));
-    assert_eq!(crate::store::golden(&operator), expected);
+    assert_eq!(crate::store::golden(&operator), "0201410202");
     let token = OperatorTokenRecord {
         operator: OperatorId::from_bytes([7; 16]),
+        created: UnixSeconds(1),
     };
-    let expected = format!("01{}", "07".repeat(16));
+    let expected = format!("02{}02", "07".repeat(16));
     assert_eq!(crate::store::golden(&token), expected);
+}
+
+#[test]
+fn records_of_operators_with_one_token_are_read() {
+    let hex = |text: &str| data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap();
+    let old = OperatorRecord::upgrade(1, &hex(&format!("01410202{}", "09".repeat(32)))).unwrap();
+    assert_eq!(
+        (old.name.as_str(), old.role, old.created),
+        ("A", Role::Agent, UnixSeconds(1))
+    );
+    let old = OperatorTokenRecord::upgrade(1, &hex(&"07".repeat(16))).unwrap();
+    assert_eq!(old.operator, OperatorId::from_bytes([7; 16]));
+    assert_eq!(OperatorRecord::upgrade(0, &[]), None);
 }

@@ -9,13 +9,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use data_encoding::HEXLOWER;
-
 pub use error::PartnersError;
 
 use crate::ports::Entropy;
 use crate::store::{Durability, MemoryTable, Schema, Store, StoreError, Txn};
-use crate::types::{PartnerId, Token, TokenHash, UnixSeconds};
+use crate::types::{PartnerId, Token, TokenHash, TokenInfo, UnixSeconds};
 use tables::{PartnerRecord, PartnerTokenRecord, PartnersByName, TokensByPartner};
 
 /// How many tokens a partner may have: enough to rotate, few enough to list.
@@ -43,21 +41,7 @@ pub struct Partner {
     /// Whether its tokens are refused.
     pub disabled: bool,
     /// Its tokens, oldest first.
-    pub tokens: Vec<PartnerToken>,
-}
-
-/// What may be told of an access token once it has been shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartnerToken {
-    /// The handle by which it is revoked: the first 48 bits of its hash in hexadecimal, of which
-    /// nobody makes the token.
-    pub id: String,
-    /// When it was made.
-    pub created: UnixSeconds,
-}
-
-fn handle(hash: &TokenHash) -> String {
-    HEXLOWER.encode(hash.as_bytes().first_chunk::<6>().unwrap_or(&[0; 6]))
+    pub tokens: Vec<TokenInfo>,
 }
 
 /// The partners of an appliance.
@@ -124,6 +108,12 @@ impl Partners {
         Ok((id, token))
     }
 
+    /// The name of a partner, from memory.
+    #[must_use]
+    pub fn name(&self, id: &PartnerId) -> Option<String> {
+        Some(self.partners.get(id)?.name.clone())
+    }
+
     /// The partner that an operator names by id or by name.
     #[must_use]
     pub fn resolve(&self, text: &str) -> Option<PartnerId> {
@@ -156,8 +146,8 @@ impl Partners {
         });
         self.tokens.for_each(|hash, token| {
             if let Some(partner) = partners.iter_mut().find(|p| p.id == token.partner) {
-                partner.tokens.push(PartnerToken {
-                    id: handle(hash),
+                partner.tokens.push(TokenInfo {
+                    handle: hash.handle(),
                     created: token.created,
                 });
             }
@@ -165,7 +155,7 @@ impl Partners {
         for partner in &mut partners {
             partner
                 .tokens
-                .sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+                .sort_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
         }
         partners.sort_by(|a, b| a.name.cmp(&b.name));
         partners
@@ -179,7 +169,7 @@ impl Partners {
         &self,
         id: PartnerId,
         now: UnixSeconds,
-    ) -> Result<(PartnerToken, Token), PartnersError> {
+    ) -> Result<(TokenInfo, Token), PartnersError> {
         let token = Token::new_partner(self.entropy.array());
         let hash = token.hash();
         self.change(move |txn| {
@@ -191,11 +181,11 @@ impl Partners {
             }
             put_token(txn, &hash, id, now)
         })?;
-        let handle = PartnerToken {
-            id: handle(&hash),
+        let info = TokenInfo {
+            handle: hash.handle(),
             created: now,
         };
-        Ok((handle, token))
+        Ok((info, token))
     }
 
     /// Revokes the token of a handle; it is refused on the very next request.
@@ -207,7 +197,7 @@ impl Partners {
         self.change(move |txn| {
             let hash = tokens_of(txn, &id)?
                 .into_iter()
-                .find(|hash| handle(hash) == token)
+                .find(|hash| hash.handle() == token)
                 .ok_or(PartnersError::TokenNotFound)?;
             Ok(txn.delete::<tables::PartnerTokens>(&hash)?)
         })

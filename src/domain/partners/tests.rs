@@ -27,13 +27,13 @@ fn a_token_leads_to_its_partner_until_it_is_revoked() {
     let listed = partners.list();
     assert_eq!(listed[0].tokens.len(), 2);
     partners
-        .revoke_token(acme, &listed[0].tokens[0].id.to_uppercase())
+        .revoke_token(acme, &listed[0].tokens[0].handle.to_uppercase())
         .unwrap();
     assert_eq!(partners.authenticate(&presented(&first)), None);
     assert_eq!(partners.authenticate(&presented(&second)), Some(acme));
     // A handle of another partner's token is no handle here.
     assert_eq!(
-        partners.revoke_token(acme, &listed[1].tokens[0].id),
+        partners.revoke_token(acme, &listed[1].tokens[0].handle),
         Err(PartnersError::TokenNotFound)
     );
     assert!(store.verify().unwrap().iter().all(|r| r.is_sound()));

@@ -43,10 +43,10 @@ impl Playback {
         let (playlist, secure) = match address.strip_prefix(ORIGIN) {
             Some(path) => {
                 let path = MediaPath::parse(path).ok_or(PlaybackError::ProtocolNotAvailable)?;
-                let token = self.signer.sign(&path, values.expires);
-                let mut target = format!("{ORIGIN_PATH}{token}/");
-                encode_into(&mut target, path.as_str(), true);
-                (Playlist::Origin(target), https)
+                (
+                    Playlist::Origin(self.origin_address(&path, values.expires)),
+                    https,
+                )
             }
             None => (
                 Playlist::Absolute(fill(address, values)),
@@ -57,6 +57,14 @@ impl Playback {
             return Err(PlaybackError::ProtocolNotAvailable);
         }
         Ok(playlist)
+    }
+
+    /// The signed address of a file of the built-in origin, without `{base_url}`.
+    #[must_use]
+    pub fn origin_address(&self, path: &MediaPath, expires: UnixSeconds) -> String {
+        let mut target = format!("{ORIGIN_PATH}{}/", self.signer.sign(path, expires));
+        encode_into(&mut target, path.as_str(), true);
+        target
     }
 }
 

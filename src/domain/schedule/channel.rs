@@ -113,15 +113,17 @@ impl Channel {
         }
     }
 
-    /// The id of a broadcast.
-    pub(super) fn id(&self, index: usize) -> std::borrow::Cow<'_, str> {
+    /// The id of a broadcast as JSON, without quotes.
+    pub(super) fn id_json(&self, index: usize) -> &[u8] {
         let length = self.entries.get(index).map_or(0, |e| usize::from(e.id));
         let from = render::BEFORE_ID.len();
-        json::read_text(
-            self.object(index)
-                .get(from..from + length)
-                .unwrap_or_default(),
-        )
+        let object = self.object(index);
+        object.get(from..from + length).unwrap_or_default()
+    }
+
+    /// The id of a broadcast.
+    pub(super) fn id(&self, index: usize) -> std::borrow::Cow<'_, str> {
+        json::read_text(self.id_json(index))
     }
 
     /// The title of a broadcast.
@@ -233,6 +235,12 @@ impl Channel {
             programmes: u64::try_from(end.saturating_sub(first)).unwrap_or(0),
             horizon: self.entries.last().map(|entry| entry.stop),
         }
+    }
+
+    /// Whether it has no broadcast.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// The bytes that it takes up, for the printed budget.

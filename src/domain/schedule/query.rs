@@ -264,27 +264,31 @@ impl Snapshot {
     /// Broadcasts with the pieces of the livestream that carry them (S4); unknown ids are left out.
     #[must_use]
     pub fn by_ids(&self, ids: &[BroadcastId], view: &View) -> Answer {
-        let mut out = vec![b'{'];
+        let found: Vec<_> = (ids.iter())
+            .filter_map(|id| self.broadcast(id.as_str()))
+            .collect();
+        let length = found.iter().map(|(channel, index)| {
+            let ids = 2 * channel.member.len() + channel.id_json(*index).len();
+            channel.object(*index).len() + ids + render::STREAM_MOST
+        });
+        let mut out = Vec::with_capacity(length.sum::<usize>() + 2);
+        out.push(b'{');
         let mut tag = mix(
             view.pad_before.cast_unsigned(),
             view.pad_after.cast_unsigned(),
         );
-        for id in ids {
-            let Some((channel, index)) = self.broadcast(id.as_str()) else {
-                continue;
-            };
+        for (channel, index) in found {
             let (Some(start), Some(entry)) =
                 (channel.starts.get(index), channel.entries.get(index))
             else {
                 continue;
             };
-            if out.len() > 1 {
-                out.push(b',');
-            }
-            super::json::text(id.as_str(), &mut out);
-            out.push(b':');
+            out.extend_from_slice(if out.len() > 1 { b",\"" } else { b"\"" });
+            out.extend_from_slice(channel.id_json(index));
+            out.extend_from_slice(b"\":");
             let span = (*start - view.pad_before, entry.stop + view.pad_after);
-            render::with_stream(channel.object(index), &channel.livestream, span, &mut out);
+            let livestream = channel.member.strip_suffix(b":").unwrap_or_default();
+            render::with_stream(channel.object(index), livestream, span, &mut out);
             tag = mix(mix(tag, entry.tag), channel.tag);
         }
         out.push(b'}');
@@ -300,6 +304,26 @@ impl Snapshot {
     pub fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program> {
         let channel = self.channel(livestream.as_str())?;
         Program::of(channel, channel.current(at)?)
+    }
+
+    /// When the first broadcast without live rights begins that does so after an instant; `most` if
+    /// there is none before that.
+    #[must_use]
+    pub fn next_withheld(
+        &self,
+        livestream: &LivestreamId,
+        after: UnixSeconds,
+        most: UnixSeconds,
+    ) -> UnixSeconds {
+        let Some(channel) = self.channel(livestream.as_str()) else {
+            return most;
+        };
+        let first = channel.starts.partition_point(|start| *start <= after);
+        let coming = channel.starts.iter().zip(&channel.entries).skip(first);
+        coming
+            .take_while(|(start, _)| **start < most)
+            .find(|(_, entry)| !entry.live)
+            .map_or(most, |(start, _)| *start)
     }
 
     /// A broadcast as a program.

@@ -3,7 +3,7 @@
 use super::json;
 use super::model::{Broadcast, Image};
 use super::rights::BroadcastRights;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::UnixSeconds;
 
 /// What stands in front of the id: every prepared broadcast begins with it.
 pub const BEFORE_ID: &[u8] = b"{\"id\":\"";
@@ -89,11 +89,14 @@ fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
     json::number(at.0, out);
 }
 
+/// The most that [`with_stream`] adds, besides the livestream's id.
+pub const STREAM_MOST: usize = 96;
+
 /// Appends a prepared broadcast with the members that only S4 has: the piece of the livestream
-/// that carries it.
+/// that carries it. `livestream` is its id as JSON, quotes included.
 pub fn with_stream(
     prepared: &[u8],
-    livestream: &LivestreamId,
+    livestream: &[u8],
     (start, stop): (UnixSeconds, UnixSeconds),
     out: &mut Vec<u8>,
 ) {
@@ -101,7 +104,7 @@ pub fn with_stream(
     member("streamStart", start, out);
     member("streamStop", stop, out);
     out.extend_from_slice(b",\"streamId\":");
-    json::text(livestream.as_str(), out);
+    out.extend_from_slice(livestream);
     out.push(b'}');
 }
 
@@ -123,9 +126,8 @@ mod tests {
         assert_eq!(json::read_text(&rest[..title]), &*broadcast_.facts.title);
         assert_eq!(rest[title], b'"');
         let mut long = Vec::new();
-        let livestream = LivestreamId::parse("tv \"1\"").unwrap();
         let span = (UnixSeconds(5), UnixSeconds(25));
-        with_stream(&out, &livestream, span, &mut long);
+        with_stream(&out, b"\"tv \\\"1\\\"\"", span, &mut long);
         let long: Value = serde_json::from_slice(&long).unwrap();
         assert_eq!(long["streamId"], "tv \"1\"");
         assert_eq!(

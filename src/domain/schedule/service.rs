@@ -17,7 +17,7 @@ use super::shelf::Shelf;
 use super::snapshot::Snapshot;
 use crate::store::{Store, StoreError};
 use crate::types::time::DAY;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// Why the schedule could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +104,41 @@ impl Schedule {
     /// That the store cannot be read.
     pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
         Ok(self.shelf.lock().read(&self.store, livestream)?)
+    }
+
+    /// A broadcast and its livestream, read from the store: with what no answer says.
+    ///
+    /// # Errors
+    /// That the store cannot be read.
+    pub fn broadcast(
+        &self,
+        id: &BroadcastId,
+    ) -> Result<Option<(LivestreamId, Broadcast)>, ScheduleError> {
+        let shelf = self.shelf.lock();
+        let Some(program) = self.snapshot.load().program(id) else {
+            return Ok(None);
+        };
+        let livestream = program.livestream().clone();
+        let day = shelf.read_day(&self.store, &livestream, program.start().utc_day())?;
+        let found = day.into_iter().find(|broadcast| broadcast.id == *id);
+        Ok(found.map(|broadcast| (livestream, broadcast)))
+    }
+
+    /// Prepares the answers of some livestreams anew: to be called when their rights have changed.
+    ///
+    /// # Errors
+    /// That the store cannot be read; the old answers stay.
+    pub fn refresh_some(&self, livestreams: &[LivestreamId]) -> Result<(), ScheduleError> {
+        let mut shelf = self.shelf.lock();
+        let rights = (self.rights)();
+        let mut channels = Vec::new();
+        let mut slab = Slab::default();
+        for livestream in livestreams {
+            let broadcasts = shelf.read(&self.store, livestream)?;
+            channels.extend(render(livestream, &broadcasts, &*rights, &mut slab));
+        }
+        self.replace(&mut shelf, channels, slab);
+        Ok(())
     }
 
     /// Prepares every answer anew: to be called when livestreams or rights have changed.

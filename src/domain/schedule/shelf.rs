@@ -120,18 +120,21 @@ impl Shelf {
         store: &Store,
         livestream: &LivestreamId,
     ) -> Result<Vec<Broadcast>, StoreError> {
-        let mut broadcasts = Vec::new();
         let days = self.livestreams.get(livestream).into_iter().flatten();
-        for key in days.flat_map(|(day, state)| keys(livestream, *day, Some(*state))) {
-            match store.read(|txn| txn.get::<Chunks>(&key)) {
-                Ok(chunk) => broadcasts.extend(chunk.into_iter().flat_map(|c| c.broadcasts)),
-                Err(StoreError::Damaged { place, what }) => {
-                    tracing::error!(place, what, "a damaged part of the schedule was left out");
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(broadcasts)
+        let days = days.flat_map(|(day, state)| keys(livestream, *day, Some(*state)));
+        read_chunks(store, days)
+    }
+
+    /// The broadcasts of a livestream that start on one UTC day.
+    pub(super) fn read_day(
+        &self,
+        store: &Store,
+        livestream: &LivestreamId,
+        day: i64,
+    ) -> Result<Vec<Broadcast>, StoreError> {
+        let days = self.livestreams.get(livestream);
+        let state = days.and_then(|days| days.get(&day).copied());
+        read_chunks(store, keys(livestream, day, state))
     }
 
     /// Begins to write a new generation. What an earlier one left behind has to go first: it
@@ -210,6 +213,23 @@ impl Shelf {
         }
         Ok(())
     }
+}
+
+fn read_chunks(
+    store: &Store,
+    keys: impl IntoIterator<Item = ChunkKey>,
+) -> Result<Vec<Broadcast>, StoreError> {
+    let mut broadcasts = Vec::new();
+    for key in keys {
+        match store.read(|txn| txn.get::<Chunks>(&key)) {
+            Ok(chunk) => broadcasts.extend(chunk.into_iter().flat_map(|c| c.broadcasts)),
+            Err(StoreError::Damaged { place, what }) => {
+                tracing::error!(place, what, "a damaged part of the schedule was left out");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(broadcasts)
 }
 
 /// The keys of a day's chunks.

@@ -1,19 +1,16 @@
-//! Handlers of partners and operators.
+//! Handlers of partners.
 
 use super::resolve;
 use crate::app::App;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::system::{
-    AddOperatorRequest, AddPartnerRequest, OperatorRef, OperatorRequest, PartnerRequest,
-    PartnerTokenRequest,
+    AddPartnerRequest, ChangePartnerRequest, PartnerRequest, PartnerTokenRequest,
 };
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::run::{bulk, cold};
-use crate::http::wire::partners::{
-    AddedOperator, AddedPartner, AddedToken, OperatorLine, PartnerLine, TokenLine,
-};
+use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 
 /// GET partners.
 ///
@@ -46,6 +43,22 @@ pub async fn add_partner(
         partner_id: id.to_string(),
         access_token: token.reveal(),
     })
+}
+
+/// PUT a partner: its tokens are refused from the next request on, or taken again.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`.
+pub async fn change_partner(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: ChangePartnerRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::partner(app, &request.partner)?;
+    let partners = app.partners.clone();
+    cold(app, move || partners.set_disabled(id, request.disabled)).await?;
+    Ok(Reply::empty_object())
 }
 
 /// DELETE a partner with its users. It is disabled first and goes last: what is broken off can be
@@ -104,9 +117,9 @@ pub async fn add_token(
 ) -> Result<Reply, ApiError> {
     let id = resolve::partner(app, &request.partner)?;
     let (partners, now) = (app.partners.clone(), cx.now);
-    let (handle, token) = cold(app, move || partners.add_token(id, now)).await?;
+    let (info, token) = cold(app, move || partners.add_token(id, now)).await?;
     Reply::json(&AddedToken {
-        token_id: handle.id,
+        token_id: info.handle,
         access_token: token.reveal(),
     })
 }
@@ -124,55 +137,5 @@ pub async fn revoke_token(
     let id = resolve::partner(app, &request.partner)?;
     let partners = app.partners.clone();
     cold(app, move || partners.revoke_token(id, &request.token)).await?;
-    Ok(Reply::no_content())
-}
-
-/// GET operators.
-///
-/// # Errors
-/// That the answer cannot be made.
-pub async fn operators(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    let operators = app.operators.list();
-    let lines: Vec<_> = operators.iter().map(OperatorLine::from).collect();
-    Reply::json(&lines)
-}
-
-/// POST operators.
-///
-/// # Errors
-/// `NAME_IN_USE`.
-pub async fn add_operator(
-    app: &App,
-    cx: &Context,
-    _auth: OperatorAuth,
-    request: AddOperatorRequest,
-) -> Result<Reply, ApiError> {
-    let (operators, now) = (app.operators.clone(), cx.now);
-    let AddOperatorRequest { name, role } = request;
-    let (id, token) = cold(app, move || operators.add(&name, role, now)).await?;
-    Reply::json(&AddedOperator {
-        operator_id: id.to_string(),
-        token: token.reveal(),
-    })
-}
-
-/// DELETE an operator.
-///
-/// # Errors
-/// `OPERATOR_NOT_FOUND`.
-pub async fn revoke_operator(
-    app: &App,
-    _cx: &Context,
-    _auth: OperatorAuth,
-    request: OperatorRequest,
-) -> Result<Reply, ApiError> {
-    let found = match request.operator {
-        OperatorRef::Id(id) => Some(id),
-        OperatorRef::Name(name) => app.operators.resolve(&name),
-    };
-    let id = found
-        .ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))?;
-    let operators = app.operators.clone();
-    cold(app, move || operators.revoke(id)).await?;
     Ok(Reply::no_content())
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::accounts::User;
-use crate::http::endpoint::admin::system::PartnerRef;
+use crate::http::endpoint::admin::system::{OperatorRef, PartnerRef};
 use crate::http::endpoint::admin::users::UserRef;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::run::cold;
-use crate::types::PartnerId;
+use crate::types::{OperatorId, PartnerId};
 
 /// The partner that is named.
 ///
@@ -41,6 +41,18 @@ pub fn partner_or_only(app: &App, named: Option<&PartnerRef>) -> Result<PartnerI
             "is needed: there is more than one",
         )),
     }
+}
+
+/// The operator who is named.
+///
+/// # Errors
+/// `OPERATOR_NOT_FOUND`.
+pub fn operator(app: &App, named: &OperatorRef) -> Result<OperatorId, ApiError> {
+    let found = match named {
+        OperatorRef::Id(id) => app.operators.resolve(&id.to_string()),
+        OperatorRef::Name(name) => app.operators.resolve(name),
+    };
+    found.ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))
 }
 
 /// The user who is named.

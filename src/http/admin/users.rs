@@ -60,7 +60,7 @@ pub async fn add_user(
     };
     let password = request.password;
     let user = hashing(app, move |accounts, memory| {
-        accounts.add(partner, new, password.as_ref(), now, memory)
+        accounts.add(partner, new, password, now, memory)
     })
     .await?;
     Reply::json(&AddedUser {

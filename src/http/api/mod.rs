@@ -3,6 +3,7 @@
 
 pub mod catalog;
 pub mod devices;
+pub mod export;
 pub mod license;
 pub mod login;
 pub mod offers;

@@ -1,7 +1,10 @@
-//! Handlers of the schedule (interface part 4.1). All but the export answer from memory.
+//! Handlers of the schedule (interface part 4.1). All answer from memory.
+
+use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::schedule::{Answer, Missing};
+use crate::http::answers::{self, Packable};
 use crate::http::auth::PartnerAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::schedule::{
@@ -9,7 +12,7 @@ use crate::http::endpoint::schedule::{
 };
 use crate::http::error::ApiError;
 use crate::http::reply::{Kept, Prepared, Reply, media};
-use crate::http::wire::{m3u, xmltv};
+use crate::types::UnixSeconds;
 
 /// S6.
 ///
@@ -100,48 +103,39 @@ pub fn broadcasts(
     respond(app, cx, Ok(answer))
 }
 
-/// The schedule as XMLTV, for programs that know nothing else. It is made livestream by livestream
-/// as the client takes it, so that neither a large schedule nor a slow client costs memory.
-///
-/// # Errors
-/// None; a store that fails breaks the body off.
-pub fn xmltv(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
-    // Counted before anything is read: a change meanwhile makes the tag too old, never too new.
-    let generation = app.schedule.generation();
-    let livestreams = app.catalog.snapshot().livestreams().cloned().collect();
-    let body = xmltv::Export::new(app.schedule.clone(), livestreams);
-    let kept = Kept {
-        tag: app.front.era.wrapping_add(generation),
-        max_age: app.config.schedule.max_age,
-    };
-    Ok(Reply::kept_stream(kept, media::XML, Box::pin(body)))
-}
-
-/// The livestreams as M3U.
-///
-/// # Errors
-/// None.
-pub fn m3u(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
-    let list = m3u::list(app.catalog.snapshot().livestreams());
-    let kept = Kept {
-        tag: Kept::tag_of(list.as_bytes()),
-        max_age: app.config.schedule.max_age,
-    };
-    Ok(Reply::prepared(Prepared {
-        media: media::M3U,
-        identity: list.into(),
-        kept,
-    }))
-}
-
 fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<Reply, ApiError> {
     let answer = answer?;
-    Ok(Reply::prepared(Prepared {
+    let body = answer.body.joined();
+    Ok(prepared(
+        app,
+        cx,
+        Arc::new(body.into()),
+        answer.tag,
+        answer.valid_until,
+    ))
+}
+
+/// The reply of an answer that was kept.
+#[must_use]
+pub fn again(app: &App, cx: &Context, answer: answers::Answer) -> Reply {
+    let answers::Answer { body, tag, until } = answer;
+    prepared(app, cx, body, tag, until)
+}
+
+fn prepared(
+    app: &App,
+    cx: &Context,
+    body: Arc<Packable>,
+    tag: u64,
+    until: Option<UnixSeconds>,
+) -> Reply {
+    Reply::prepared(Prepared {
         media: media::JSON,
-        identity: answer.body.joined(),
+        body,
         kept: Kept {
-            tag: answer.tag,
-            max_age: Kept::age(cx.now, answer.valid_until, app.config.schedule.max_age),
+            tag,
+            max_age: Kept::age(cx.now, until, app.config.schedule.max_age),
         },
-    }))
+        until,
+    })
 }

@@ -2,10 +2,10 @@
 
 use super::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use super::{Input, Payload};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorCode};
 use crate::http::query::IdList;
 use crate::http::routes::PartnerRoute;
-use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay};
+use crate::types::{BroadcastId, LiveOffset, LivestreamId, Protocol, TvDay};
 
 /// S6: the live view of livestreams.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,52 @@ pub struct BroadcastsRequest {
     pub broadcasts: IdList<BroadcastId>,
 }
 
+/// The livestreams as a playlist.
+pub struct M3uRequest {
+    /// The partner token as it was sent: the addresses in the list carry it on.
+    pub access_token: String,
+}
+
+impl M3uRequest {
+    fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let sent = match input.heads.access_token.ascii() {
+            Some(token) => token.into(),
+            None => input.query.one("accessToken")?.unwrap_or_default(),
+        };
+        Ok(Self {
+            access_token: sent.into_owned(),
+        })
+    }
+}
+
+/// A livestream that is watched from the playlist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchRequest {
+    /// The livestream.
+    pub livestream: LivestreamId,
+    /// What the player wants, by the name of the manifest.
+    pub protocol: Protocol,
+}
+
+/// The names of the manifests in the playlist: players tell by them what they get.
+pub const MANIFESTS: [(Protocol, &str); 2] =
+    [(Protocol::Hls, "index.m3u8"), (Protocol::Dash, "index.mpd")];
+
+impl WatchRequest {
+    fn parse(livestream: LivestreamId, input: &Input<'_>) -> Result<Self, ApiError> {
+        let name = input.text("manifest")?;
+        let found = MANIFESTS.iter().find(|(_, manifest)| *manifest == name);
+        let (protocol, _) = found.ok_or_else(|| {
+            let why = "the manifests are index.m3u8 and index.mpd";
+            ApiError::new(ErrorCode::ProtocolNotAvailable, why)
+        })?;
+        Ok(Self {
+            livestream,
+            protocol: *protocol,
+        })
+    }
+}
+
 /// The endpoints that take the partner token alone.
 #[expect(missing_docs, reason = "each holds the request of its name")]
 pub enum PartnerEndpoint {
@@ -67,7 +113,8 @@ pub enum PartnerEndpoint {
     Day(DayRequest),
     Live(LiveRequest),
     Xmltv,
-    M3u,
+    M3u(M3uRequest),
+    Watch(WatchRequest),
     Livestreams,
     Assets,
     SignUp(Box<SignUpRequest>),
@@ -118,7 +165,8 @@ impl PartnerEndpoint {
                 offset: offset()?,
             }),
             PartnerRoute::Xmltv => Self::Xmltv,
-            PartnerRoute::M3u => Self::M3u,
+            PartnerRoute::M3u => Self::M3u(M3uRequest::parse(input)?),
+            PartnerRoute::Watch => Self::Watch(WatchRequest::parse(livestream()?, input)?),
             PartnerRoute::Livestreams => Self::Livestreams,
             PartnerRoute::Assets => Self::Assets,
             PartnerRoute::SignUp => Self::SignUp(Box::new(SignUpRequest::parse(payload)?)),
@@ -154,7 +202,7 @@ impl PartnerEndpoint {
 }
 
 /// Percent-encodes all but the unreserved characters of RFC 3986.
-fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     use std::fmt::Write;
 
     let mut out = String::with_capacity(text.len());

@@ -9,7 +9,7 @@ impl From<CatalogError> for ApiError {
         match error {
             CatalogError::Invalid(problems) => Self::new(
                 ErrorCode::ImportInvalid,
-                "the catalogue file has mistakes; nothing was imported",
+                "there are mistakes in what was sent; nothing was changed",
             )
             .with_details(Details::Problems {
                 problems: problems.into_iter().map(problem).collect(),
@@ -17,6 +17,10 @@ impl From<CatalogError> for ApiError {
             CatalogError::TooMany { .. } => {
                 Self::malformed(format!("{error}; nothing was imported"))
             }
+            CatalogError::NoLivestream => {
+                Self::new(ErrorCode::LivestreamNotFound, error.to_string())
+            }
+            CatalogError::NoRule => Self::new(ErrorCode::RuleNotFound, error.to_string()),
             CatalogError::Store(error) => error.into(),
         }
     }

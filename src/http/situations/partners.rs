@@ -28,6 +28,11 @@ impl From<OperatorsError> for ApiError {
             E::NameMalformed => Self::field("name", error.to_string()),
             E::NameInUse => Self::new(ErrorCode::NameInUse, "name: another operator has it"),
             E::NotFound => Self::new(ErrorCode::OperatorNotFound, "there is no such operator"),
+            E::TokenNotFound => Self::new(
+                ErrorCode::TokenNotFound,
+                "the operator has no such token; the list of their tokens tells its ids",
+            ),
+            E::TooManyTokens => Self::malformed(error.to_string()),
             E::Store(error) => error.into(),
         }
     }

@@ -12,6 +12,7 @@ pub mod mail;
 pub mod partners;
 pub mod playback;
 pub mod report;
+pub mod rights;
 pub mod telemetry;
 pub mod users;
 pub mod xmltv;

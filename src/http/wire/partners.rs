@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::domain::operators::Operator;
-use crate::domain::partners::{Partner, PartnerToken};
+use crate::domain::partners::Partner;
+use crate::types::TokenInfo;
 
 /// A line of the list of partners.
 #[derive(Serialize)]
@@ -48,7 +49,7 @@ pub struct AddedPartner<'a> {
     pub access_token: &'a str,
 }
 
-/// A line of the list of a partner's tokens.
+/// A line of the list of tokens of a partner or an operator.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenLine {
@@ -58,16 +59,16 @@ pub struct TokenLine {
     pub created_timestamp: i64,
 }
 
-impl From<&PartnerToken> for TokenLine {
-    fn from(token: &PartnerToken) -> Self {
+impl From<&TokenInfo> for TokenLine {
+    fn from(token: &TokenInfo) -> Self {
         Self {
-            token_id: token.id.clone(),
+            token_id: token.handle.clone(),
             created_timestamp: token.created.0,
         }
     }
 }
 
-/// The answer to adding a token: it is told this once.
+/// The answer to adding a partner's token: it is told this once.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddedToken<'a> {
@@ -108,6 +109,16 @@ impl From<&Operator> for OperatorLine {
 pub struct AddedOperator<'a> {
     /// The id.
     pub operator_id: String,
+    /// The token.
+    pub token: &'a str,
+}
+
+/// The answer to adding an operator's token: it is told this once.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddedOperatorToken<'a> {
+    /// The handle by which it is revoked.
+    pub token_id: String,
     /// The token.
     pub token: &'a str,
 }

@@ -79,7 +79,8 @@ impl Body for Export {
 
 fn channels(livestreams: &[Arc<Livestream>]) -> String {
     let mut out = String::from(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<tv generator-info-name=\"Playgate\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE tv SYSTEM \"xmltv.dtd\">\n\
+         <tv generator-info-name=\"Playgate\">\n",
     );
     for livestream in livestreams {
         attributes(&mut out, "  <channel", &[("id", livestream.id.as_str())]);
@@ -140,6 +141,15 @@ fn rating(out: &mut String, rating: Option<&str>, age: Option<u8>) {
 fn icons(out: &mut String, images: &[Image]) {
     for image in images {
         attributes(out, "    <icon", &[("src", &image.filename)]);
+        // The format tells a picture's kind by its sides alone, and a reader will tell it again so.
+        let (width, height) = match &*image.kind {
+            "three-four" => ("300", "400"),
+            "square" => ("400", "400"),
+            _ => ("", ""),
+        };
+        if !width.is_empty() {
+            attributes(out, "", &[("width", width), ("height", height)]);
+        }
         out.push_str("/>\n");
     }
 }
@@ -235,6 +245,7 @@ mod tests {
         assert_eq!(
             written,
             r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE tv SYSTEM "xmltv.dtd">
 <tv generator-info-name="Playgate">
   <channel id="a&amp;&quot;b">
     <display-name>&lt;One&gt;</display-name>
@@ -243,7 +254,7 @@ mod tests {
     <title>T &amp; t</title>
     <desc>d&#10;d</desc>
     <category>c</category>
-    <icon src="https://i.example/?a&amp;b"/>
+    <icon src="https://i.example/?a&amp;b" width="400" height="400"/>
     <rating system="FSK"><value>12</value></rating>
   </programme>
   <programme start="20260822000100 +0000" stop="20260822000200 +0000" channel="a&amp;&quot;b">

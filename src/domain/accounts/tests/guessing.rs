@@ -151,8 +151,7 @@ fn a_restart_forgets_no_guess() {
         f.store.clone(),
         Arc::new(SeededEntropy::new(2)),
         settings(),
-        f.mail.clone(),
-        Vec::new(),
+        beside(&f.store, &f.mail, Vec::new()),
     )
     .unwrap();
     let address = email("ann@example.com");

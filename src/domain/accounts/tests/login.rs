@@ -191,8 +191,7 @@ fn a_hash_of_another_cost_is_made_anew_at_login() {
         f.store.clone(),
         Arc::new(SeededEntropy::new(2)),
         dearer,
-        f.mail.clone(),
-        Vec::new(),
+        beside(&f.store, &f.mail, Vec::new()),
     )
     .unwrap();
     let stored = || {

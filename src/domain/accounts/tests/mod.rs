@@ -1,5 +1,6 @@
 //! The rules of accounts, on a store in memory.
 
+mod foreign;
 mod guessing;
 mod login;
 mod operators;
@@ -12,6 +13,7 @@ use std::thread;
 
 use super::*;
 use crate::domain::mail::{self, Mail};
+use crate::domain::partners::{self, Partners};
 use crate::ports::entropy::SeededEntropy;
 use crate::types::{Locale, Pin, Token, TokenHash, TokenKind};
 
@@ -28,6 +30,7 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 struct Fixture {
     store: Store,
     mail: Mail,
+    partners: Partners,
     accounts: Accounts,
 }
 
@@ -43,7 +46,7 @@ fn fixture() -> Fixture {
 }
 
 fn fixture_with(settings: Settings) -> Fixture {
-    let store = Store::in_memory(mail::schema(schema(Schema::default())));
+    let store = Store::in_memory(partners::schema(mail::schema(schema(Schema::default()))));
     let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::new(1));
     let mail = Mail::open(
         store.clone(),
@@ -53,12 +56,23 @@ fn fixture_with(settings: Settings) -> Fixture {
         None,
     )
     .unwrap();
-    let accounts =
-        Accounts::open(store.clone(), entropy, settings, mail.clone(), Vec::new()).unwrap();
+    let beside = beside(&store, &mail, Vec::new());
+    let partners = beside.partners.clone();
+    let accounts = Accounts::open(store.clone(), entropy, settings, beside).unwrap();
     Fixture {
         store,
         mail,
+        partners,
         accounts,
+    }
+}
+
+fn beside(store: &Store, mail: &Mail, erasers: Vec<Eraser>) -> Beside {
+    Beside {
+        mail: mail.clone(),
+        partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(3))).unwrap(),
+        erasers,
+        key: [7; 32],
     }
 }
 

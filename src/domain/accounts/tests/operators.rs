@@ -6,9 +6,9 @@ use crate::types::Country;
 
 impl Fixture {
     fn add(&self, n: u8, address: &str) -> Result<User, AccountsError> {
-        let (new, password) = (new_user(address), password(PASSWORD));
+        let password = FirstPassword::Plain(password(PASSWORD));
         self.accounts
-            .add(partner(n), new, Some(&password), NOW, &mut memory())
+            .add(partner(n), new_user(address), password, NOW, &mut memory())
     }
 }
 
@@ -36,7 +36,8 @@ fn operators_add_and_list_users() {
 fn a_user_without_a_password_gets_in_by_a_reset() {
     let f = fixture();
     let new = new_user("ann@example.com");
-    let added = f.accounts.add(partner(1), new, None, NOW, &mut memory());
+    let none = FirstPassword::None;
+    let added = f.accounts.add(partner(1), new, none, NOW, &mut memory());
     assert!(added.is_ok());
     let invalid = Err(AccountsError::InvalidCredentials);
     assert_eq!(f.log_in("ann@example.com", "", NOW), invalid);
@@ -122,8 +123,7 @@ fn an_erased_account_leaves_nothing() {
         f.store.clone(),
         Arc::new(SeededEntropy::new(2)),
         settings(),
-        f.mail.clone(),
-        vec![count_erased],
+        beside(&f.store, &f.mail, vec![count_erased]),
     )
     .unwrap();
     let opened = f.sign_up("ann@example.com");

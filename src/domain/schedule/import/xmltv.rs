@@ -307,10 +307,12 @@ fn add_rating(facts: &mut Facts, ratings: &Ratings, system: &str, value: &str) {
             _ => format!("{system}:{value}").into(),
         })
     };
+    // An age in no system is the age itself.
+    let bare = system.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     match ratings.age(system, value) {
         Some(age) if facts.pg_age.is_none_or(|known| age > known) => {
             facts.pg_age = Some(age);
-            facts.rating = source();
+            facts.rating = if bare { None } else { source() };
         }
         None if facts.rating.is_none() => facts.rating = source(),
         _ => {}

@@ -2,6 +2,7 @@
 
 pub mod backups;
 pub mod content;
+pub mod rights;
 pub mod system;
 pub mod telemetry;
 pub mod users;
@@ -11,10 +12,13 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
 use backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
 use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
+use rights::{
+    AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
+};
 use system::{
-    AddOperatorRequest, AddPartnerRequest, EndPlaybackSessionRequest, MailRequest,
-    MoveClockRequest, OperatorRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest,
-    TestMailRequest,
+    AddOperatorRequest, AddPartnerRequest, ChangePartnerRequest, EndPlaybackSessionRequest,
+    MailRequest, MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest,
+    PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
 };
 use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
@@ -30,6 +34,7 @@ pub enum OperatorEndpoint {
     ResetClock,
     Partners,
     AddPartner(AddPartnerRequest),
+    ChangePartner(ChangePartnerRequest),
     RemovePartner(PartnerRequest),
     PartnerTokens(PartnerRequest),
     AddPartnerToken(PartnerRequest),
@@ -37,9 +42,19 @@ pub enum OperatorEndpoint {
     Operators,
     AddOperator(AddOperatorRequest),
     RevokeOperator(OperatorRequest),
+    OperatorTokens(OperatorRequest),
+    AddOperatorToken(OperatorRequest),
+    RevokeOperatorToken(OperatorTokenRequest),
     ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
+    WhyRights(BroadcastRightsRequest),
+    SetRights(SetRightsRequest),
+    ClearRights(BroadcastRightsRequest),
+    SetDefaults(SetDefaultsRequest),
+    Rules,
+    AddRule(AddRuleRequest),
+    RemoveRule(RemoveRuleRequest),
     Users(UsersRequest),
     AddUser(Box<AddUserRequest>),
     ShowUser(UserRequest),
@@ -85,22 +100,36 @@ impl OperatorEndpoint {
         use OperatorRoute as R;
         let user = || UserRequest::parse(input);
         let partner = || PartnerRequest::parse(input);
+        let operator = || OperatorRequest::parse(input);
         Ok(match route {
             R::ReadClock => Self::ReadClock,
             R::MoveClock => Self::MoveClock(MoveClockRequest::parse(payload)?),
             R::ResetClock => Self::ResetClock,
             R::Partners => Self::Partners,
             R::AddPartner => Self::AddPartner(AddPartnerRequest::parse(payload)?),
+            R::ChangePartner => Self::ChangePartner(ChangePartnerRequest::parse(input, payload)?),
             R::RemovePartner => Self::RemovePartner(partner()?),
             R::PartnerTokens => Self::PartnerTokens(partner()?),
             R::AddPartnerToken => Self::AddPartnerToken(partner()?),
             R::RevokePartnerToken => Self::RevokePartnerToken(PartnerTokenRequest::parse(input)?),
             R::Operators => Self::Operators,
             R::AddOperator => Self::AddOperator(AddOperatorRequest::parse(payload)?),
-            R::RevokeOperator => Self::RevokeOperator(OperatorRequest::parse(input)?),
+            R::RevokeOperator => Self::RevokeOperator(operator()?),
+            R::OperatorTokens => Self::OperatorTokens(operator()?),
+            R::AddOperatorToken => Self::AddOperatorToken(operator()?),
+            R::RevokeOperatorToken => {
+                Self::RevokeOperatorToken(OperatorTokenRequest::parse(input)?)
+            }
             R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
+            R::WhyRights => Self::WhyRights(BroadcastRightsRequest::parse(input)?),
+            R::SetRights => Self::SetRights(SetRightsRequest::parse(input, payload)?),
+            R::ClearRights => Self::ClearRights(BroadcastRightsRequest::parse(input)?),
+            R::SetDefaults => Self::SetDefaults(SetDefaultsRequest::parse(input, payload)?),
+            R::Rules => Self::Rules,
+            R::AddRule => Self::AddRule(AddRuleRequest::parse(payload)?),
+            R::RemoveRule => Self::RemoveRule(RemoveRuleRequest::parse(input)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
             R::AddUser => Self::AddUser(Box::new(AddUserRequest::parse(input, payload)?)),
             R::ShowUser => Self::ShowUser(user()?),

@@ -98,6 +98,26 @@ impl PartnerRequest {
     }
 }
 
+/// PUT on a partner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangePartnerRequest {
+    /// The partner.
+    pub partner: PartnerRef,
+    /// Whether its tokens are refused.
+    pub disabled: bool,
+}
+
+impl ChangePartnerRequest {
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let disabled = body.boolean("disabled")?;
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+            disabled: disabled.ok_or_else(|| body.refuse("disabled", "is missing"))?,
+        })
+    }
+}
+
 /// One access token of a partner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartnerTokenRequest {
@@ -146,6 +166,13 @@ pub enum OperatorRef {
     Name(String),
 }
 
+impl OperatorRef {
+    /// What has the form of an id is one.
+    fn read(text: &str) -> Self {
+        OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
 /// One operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorRequest {
@@ -155,10 +182,27 @@ pub struct OperatorRequest {
 
 impl OperatorRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let text = input.text("operator")?;
-        let operator = OperatorId::parse(&text)
-            .map_or_else(|_| OperatorRef::Name(text.into_owned()), OperatorRef::Id);
-        Ok(Self { operator })
+        Ok(Self {
+            operator: OperatorRef::read(&input.text("operator")?),
+        })
+    }
+}
+
+/// One token of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorTokenRequest {
+    /// The operator.
+    pub operator: OperatorRef,
+    /// The name that the list of tokens gives it; never the token itself.
+    pub token: String,
+}
+
+impl OperatorTokenRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            operator: OperatorRef::read(&input.text("operator")?),
+            token: input.text("token")?.into_owned(),
+        })
     }
 }
 

@@ -5,10 +5,12 @@ use super::super::users::ParentalControlChange;
 use super::super::{Input, Payload};
 use super::known;
 use super::system::PartnerRef;
+use crate::domain::accounts::{FirstPassword, ForeignHash};
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::json::Object;
 use crate::types::{
-    AssetId, BirthDate, Country, Email, LiveOffset, Locale, Malformed, OfferId, Password,
-    PersonName, Pin, UnixSeconds, UserId,
+    AssetId, BirthDate, Country, Email, LiveOffset, Locale, Malformed, OfferId, PersonName, Pin,
+    UnixSeconds, UserId,
 };
 
 /// A user by id, or by e-mail with the partner, which may be left out where there is only one.
@@ -74,8 +76,8 @@ pub struct AddUserRequest {
     pub partner: Option<PartnerRef>,
     /// The e-mail address.
     pub email: Email,
-    /// The password; without one the user gets in by a reset.
-    pub password: Option<Password>,
+    /// The password, or what another service stored of it.
+    pub password: FirstPassword,
     /// The name.
     pub name: Option<PersonName>,
     /// The language.
@@ -89,19 +91,26 @@ pub struct AddUserRequest {
 impl AddUserRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        let has_password = body.text("password")?.is_some();
         let named = body.text("partner")?.map(PartnerRef::read);
         Ok(Self {
             partner: named.map_or_else(|| partner(input), |named| Ok(Some(named)))?,
             email: body.required("email", Email::parse)?,
-            password: has_password
-                .then(|| password(&body, "password"))
-                .transpose()?,
+            password: first_password(&body)?,
             name: body.parsed("name", PersonName::parse)?,
             locale: body.parsed("locale", Locale::parse)?,
             country: body.parsed("country", Country::parse)?,
             birth_date: body.parsed("birthDate", BirthDate::parse)?,
         })
+    }
+}
+
+fn first_password(body: &Object) -> Result<FirstPassword, ApiError> {
+    let hash = body.parsed("passwordHash", ForeignHash::parse)?;
+    match (body.text("password")?, hash) {
+        (None, None) => Ok(FirstPassword::None),
+        (Some(_), None) => password(body, "password").map(FirstPassword::Plain),
+        (None, Some(hash)) => Ok(FirstPassword::Hashed(hash)),
+        (Some(_), Some(_)) => Err(body.refuse("passwordHash", "excludes password")),
     }
 }
 

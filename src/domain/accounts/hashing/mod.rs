@@ -1,19 +1,26 @@
-//! argon2id over passwords and PINs, in memory that is used again and again.
+//! argon2id over passwords and PINs, in memory that is used again and again; hashes that users bring
+//! from elsewhere are verified too.
 //!
 //! A hash takes some 16 ms and 19 MiB: it runs in a bounded lane, never on a thread of the runtime
 //! or of the store.
 
+mod stored;
+
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use data_encoding::BASE64_NOPAD;
 
 use crate::ports::Entropy;
+use crate::types::Malformed;
+use stored::Stored;
 
 const SALT: usize = 16;
 const OUTPUT: usize = 32;
-/// Bounds on the parameters of a stored hash, which an import may have brought: 1 GiB, and what
-/// takes seconds at most.
+/// Bounds on the parameters of a configuration and of a stored hash: 1 GiB, and what takes seconds
+/// at most. Those of an imported hash are closer.
 const MEMORY_KIB_MAX: u32 = 1024 * 1024;
 const ITERATIONS_MAX: u32 = 64;
 const PARALLELISM_MAX: u32 = 64;
@@ -46,31 +53,98 @@ impl Cost {
         self.memory_kib <= MEMORY_KIB_MAX
             && self.iterations <= ITERATIONS_MAX
             && self.parallelism <= PARALLELISM_MAX
-            && self.params().is_some()
+            && self.params(OUTPUT).is_some()
     }
 
-    fn params(&self) -> Option<Params> {
+    /// The parameters of argon2 for an output of so many bytes.
+    fn params(&self, output: usize) -> Option<Params> {
         Params::new(
             self.memory_kib,
             self.iterations,
             self.parallelism,
-            Some(OUTPUT),
+            Some(output),
         )
         .ok()
+    }
+}
+
+/// How often a secret was hashed since the start.
+#[derive(Debug, Default)]
+pub struct HashCounts {
+    argon2: AtomicU64,
+    foreign: AtomicU64,
+}
+
+impl HashCounts {
+    /// By argon2, ours or brought along.
+    #[must_use]
+    pub fn argon2(&self) -> u64 {
+        self.argon2.load(Relaxed)
+    }
+
+    /// By another function, of passwords that were brought along.
+    #[must_use]
+    pub fn foreign(&self) -> u64 {
+        self.foreign.load(Relaxed)
     }
 }
 
 /// The blocks that hashes of one thread are made in, kept from one to the next: fresh pages would
 /// cost a quarter of the time again.
 #[derive(Default)]
-pub struct HashMemory(Vec<Block>);
+pub struct HashMemory {
+    blocks: Vec<Block>,
+    counts: Arc<HashCounts>,
+}
 
-/// A salted hash with its parameters, as it is stored: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
-#[derive(Clone, PartialEq, Eq)]
-struct Parts {
-    cost: Cost,
-    salt: Vec<u8>,
-    output: [u8; OUTPUT],
+impl HashMemory {
+    /// Memory of a thread whose hashes are counted with those of others.
+    #[must_use]
+    pub const fn counted(counts: Arc<HashCounts>) -> Self {
+        Self {
+            blocks: Vec::new(),
+            counts,
+        }
+    }
+
+    /// Gives back what a dearer hash than today's has taken.
+    fn trim(&mut self, today: Cost) {
+        let kept = today
+            .params(OUTPUT)
+            .map_or(0, |params| params.block_count());
+        if self.blocks.len() > kept {
+            self.blocks.truncate(kept);
+            self.blocks.shrink_to_fit();
+        }
+    }
+}
+
+/// A password hash of another service, checked: of a kind that is known, at a cost that this service
+/// pays. It is replaced by ours at the first login.
+pub struct ForeignHash(String);
+
+impl ForeignHash {
+    /// Takes argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in the PHC form,
+    /// and PBKDF2 as Django writes it.
+    ///
+    /// # Errors
+    /// [`Malformed`] for another form, or if one login with it would cost too much.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let stored = Stored::parse(text).ok_or(Malformed(
+            "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",
+        ))?;
+        if stored.is_affordable() {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Malformed(
+                "costs too much: at most 128 MiB, and about a second of one core",
+            ))
+        }
+    }
+
+    pub(super) fn into_stored(self) -> String {
+        self.0
+    }
 }
 
 /// Hashes `secret` with a fresh salt; the stored form.
@@ -81,21 +155,28 @@ pub(super) fn hash(
     memory: &mut HashMemory,
 ) -> Result<String, HashingFailed> {
     let salt: [u8; SALT] = entropy.array();
-    let output = compute(secret, &salt, cost, memory)?;
-    let mut text = String::with_capacity(100);
+    let mut output = [0; OUTPUT];
+    let ours = (Algorithm::Argon2id, Version::V0x13);
+    compute(ours, secret, &salt, cost, &mut output, memory)?;
+    Ok(write_out(cost, &salt, &output))
+}
+
+/// The stored form: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
+fn write_out(cost: Cost, salt: &[u8], output: &[u8]) -> String {
     let Cost {
         memory_kib: m,
         iterations: t,
         parallelism: p,
     } = cost;
+    let mut text = String::with_capacity(100);
     // Writing to a string does not fail.
     let _ = write!(
         text,
         "$argon2id$v=19$m={m},t={t},p={p}${}${}",
-        BASE64_NOPAD.encode(&salt),
-        BASE64_NOPAD.encode(&output)
+        BASE64_NOPAD.encode(salt),
+        BASE64_NOPAD.encode(output)
     );
-    Ok(text)
+    text
 }
 
 /// What a stored hash says of a secret.
@@ -114,73 +195,42 @@ pub(super) fn verify(
     today: Cost,
     memory: &mut HashMemory,
 ) -> Result<Verdict, HashingFailed> {
-    let parts = parse(stored).ok_or(HashingFailed)?;
-    let output = compute(secret, &parts.salt, parts.cost, memory)?;
+    let stored = Stored::parse(stored).ok_or(HashingFailed)?;
+    let matches = stored.is_of(secret, memory)?;
+    memory.trim(today);
     Ok(Verdict {
-        matches: same(&output, &parts.output),
-        outdated: parts.cost != today,
+        matches,
+        outdated: !stored.is_made_at(today),
     })
 }
 
-/// Spends what [`verify`] would on a hash of today's cost, for a user who does not exist: the two
-/// cannot be told apart by time.
-pub(super) fn spend(
-    secret: &str,
-    cost: Cost,
-    memory: &mut HashMemory,
-) -> Result<(), HashingFailed> {
-    compute(secret, &[0; SALT], cost, memory).map(|_| ())
+/// A stored form of today's cost that is the hash of nothing that anybody could know.
+pub(super) fn of_nobody(cost: Cost) -> String {
+    write_out(cost, &[0; SALT], &[0; OUTPUT])
 }
 
-/// The stored hash or the parameters are none that argon2 takes.
+/// The stored hash or the parameters are none that this service takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HashingFailed;
 
 fn compute(
+    (algorithm, version): (Algorithm, Version),
     secret: &str,
     salt: &[u8],
     cost: Cost,
+    output: &mut [u8],
     memory: &mut HashMemory,
-) -> Result<[u8; OUTPUT], HashingFailed> {
-    let params = cost.params().ok_or(HashingFailed)?;
+) -> Result<(), HashingFailed> {
+    let params = cost.params(output.len()).ok_or(HashingFailed)?;
     let count = params.block_count();
-    if memory.0.len() < count {
-        memory.0.resize(count, Block::new());
+    if memory.blocks.len() < count {
+        memory.blocks.resize(count, Block::new());
     }
-    let blocks = memory.0.get_mut(..count).ok_or(HashingFailed)?;
-    let mut output = [0; OUTPUT];
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-        .hash_password_into_with_memory(secret.as_bytes(), salt, &mut output, blocks)
-        .map_err(|_| HashingFailed)?;
-    Ok(output)
-}
-
-/// Looks at every byte, whatever the first says.
-fn same(a: &[u8; OUTPUT], b: &[u8; OUTPUT]) -> bool {
-    a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-}
-
-fn parse(stored: &str) -> Option<Parts> {
-    let mut fields = stored.strip_prefix("$argon2id$v=19$")?.split('$');
-    let (costs, salt, output) = (fields.next()?, fields.next()?, fields.next()?);
-    let mut numbers = costs.split(',');
-    let mut number =
-        |name: &str| -> Option<u32> { numbers.next()?.strip_prefix(name)?.parse().ok() };
-    let cost = Cost {
-        memory_kib: number("m=")?,
-        iterations: number("t=")?,
-        parallelism: number("p=")?,
-    };
-    let whole = fields.next().is_none() && numbers.next().is_none() && cost.is_sound();
-    whole.then_some(Parts {
-        cost,
-        salt: BASE64_NOPAD.decode(salt.as_bytes()).ok()?,
-        output: BASE64_NOPAD
-            .decode(output.as_bytes())
-            .ok()?
-            .try_into()
-            .ok()?,
-    })
+    let blocks = memory.blocks.get_mut(..count).ok_or(HashingFailed)?;
+    memory.counts.argon2.fetch_add(1, Relaxed);
+    Argon2::new(algorithm, version, params)
+        .hash_password_into_with_memory(secret.as_bytes(), salt, output, blocks)
+        .map_err(|_| HashingFailed)
 }
 
 #[cfg(test)]
@@ -236,12 +286,34 @@ mod tests {
     }
 
     #[test]
+    fn a_dear_hash_keeps_no_memory() {
+        let memory = &mut HashMemory::default();
+        let large = Cost {
+            memory_kib: 1_024,
+            ..SMALL
+        };
+        let stored = hash("a", large, &SeededEntropy::new(1), memory).unwrap();
+        assert!(verify("a", &stored, SMALL, memory).unwrap().matches);
+        assert_eq!(memory.blocks.len(), 8);
+        assert_eq!(memory.counts.argon2(), 2);
+    }
+
+    #[test]
+    fn nobody_has_no_password() {
+        let memory = &mut HashMemory::default();
+        for secret in ["", "a", "troll under the bridge"] {
+            let verdict = verify(secret, &of_nobody(SMALL), SMALL, memory).unwrap();
+            assert!(!verdict.matches && !verdict.outdated);
+        }
+    }
+
+    #[test]
     fn what_is_no_sound_hash_is_refused() {
         let memory = &mut HashMemory::default();
         let good = hash("a", SMALL, &SeededEntropy::new(1), memory).unwrap();
         for bad in [
             String::new(),
-            good.replace("argon2id", "argon2i"),
+            good.replace("argon2id", "argon2x"),
             good.replace("m=8", "m=4294967295"),
             good.replace("t=1", "t=4294967295"),
             good.replace("p=1", "p=0"),

@@ -1,0 +1,261 @@
+//! The row "login": logins against the rate at which this core hashes with argon2 by itself, and
+//! heartbeats while the lane for hashing is full.
+//!
+//! `cargo bench --bench login`; with `-- timing`: whether the time of a refusal tells of an address
+//! whether it has an account, over 2,000 pairs of login and of reset (some five minutes).
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing
+)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::disallowed_methods
+)]
+
+#[path = "../yardstick/scene.rs"]
+mod scene;
+mod timing;
+#[path = "../yardstick/mod.rs"]
+#[allow(
+    dead_code,
+    reason = "the yardstick of this benchmark is a core that hashes"
+)]
+mod yardstick;
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use yardstick::client::{self, member, request, send};
+use yardstick::server::Server;
+use yardstick::{Contestant, load, median, sorted};
+
+/// Rounds that are counted, and the length of a turn in them.
+const ROUNDS: usize = 8;
+const TURN: Duration = Duration::from_secs(3);
+/// Users who log in, each again and again.
+const USERS: usize = 64;
+/// Sessions that beat meanwhile, and the pause between two beats of one.
+const SESSIONS: usize = 16;
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some("--argon2") {
+        println!("{}", hashes(TURN));
+        return;
+    }
+    yardstick::enter();
+    let playgate = Server::start(
+        env!("CARGO_BIN_EXE_playgate"),
+        &["demo", "--json", "--listen", "127.0.0.1:0"],
+        &[
+            ("PLAYGATE_LOG_LEVEL", "warn"),
+            // Nothing is refused here but by the lane and by the password.
+            ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000"),
+            ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ACCOUNT", "1000"),
+            ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ADDRESS", "1000000"),
+            ("PLAYGATE_LIMITS_RESET_MAILS_PER_ACCOUNT", "1000"),
+            ("PLAYGATE_LIMITS_RESET_MAILS_PER_ADDRESS", "1000000"),
+            ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
+            ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000"),
+        ],
+    );
+    let partner = member(&playgate.greeting, "partnerToken").expect("the demo prints it");
+    if std::env::args().any(|argument| argument == "timing") {
+        timing::compare(&playgate, &partner);
+        return;
+    }
+    let logins = Contestant {
+        name: "login".to_owned(),
+        server: &playgate,
+        requests: (0..USERS).map(|n| login(&playgate, &partner, n)).collect(),
+        status: 200,
+        goal: None,
+    };
+    rate(&logins);
+    meanwhile(&logins, &partner);
+}
+
+/// Signs a user up; their login.
+fn login(server: &Server, partner: &str, number: usize) -> Vec<u8> {
+    let body = format!(
+        r#"{{"identity":"login{number}@bench.example","accessKey":"a long enough secret {number}"}}"#
+    );
+    let headers = [("service-accesstoken", partner)];
+    let path = "/api/login/v2/auth/email";
+    assert_eq!(
+        send(server, &request("PUT", path, &headers, &body)).status,
+        200
+    );
+    request("POST", path, &headers, &body)
+}
+
+/// Hashes at the default cost, one after the other in the same memory, for so long; how many.
+fn hashes(time: Duration) -> u64 {
+    let params = Params::new(19 * 1024, 2, 1, Some(32)).expect("the default cost");
+    let mut memory = vec![Block::new(); params.block_count()];
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let (began, mut done) = (Instant::now(), 0);
+    while began.elapsed() < time {
+        let mut output = [0; 32];
+        argon2
+            .hash_password_into_with_memory(
+                b"a long enough secret",
+                &[7; 16],
+                &mut output,
+                &mut memory,
+            )
+            .expect("the default cost");
+        std::hint::black_box(output);
+        done += 1;
+    }
+    done
+}
+
+/// The same in a process of its own on the server's core.
+fn hashes_on_core() -> f64 {
+    let own = std::env::current_exe().expect("a program knows its file");
+    let output = Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(own)
+        .arg("--argon2")
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("taskset of util-linux is installed");
+    let text = String::from_utf8(output.stdout).expect("a number");
+    text.trim().parse().expect("a number")
+}
+
+/// Logins and bare hashes take turns on the same core.
+fn rate(logins: &Contestant<'_>) {
+    let (mut ratios, mut per_second, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let hashes = hashes_on_core() / TURN.as_secs_f64();
+        let began = Instant::now();
+        let done = load::run(logins, TURN) as f64 / began.elapsed().as_secs_f64();
+        // The first round warms up.
+        if round > 0 {
+            ratios.push(done / hashes);
+            per_second.push(done);
+            bare.push(hashes);
+        }
+    }
+    let ratios = sorted(ratios.into_iter());
+    println!("| | per second on one core |");
+    println!("|---|---|");
+    println!(
+        "| argon2id, 19 MiB, t = 2, memory reused | {:.1} |",
+        median(&sorted(bare.into_iter()))
+    );
+    println!(
+        "| logins | {:.1} |",
+        median(&sorted(per_second.into_iter()))
+    );
+    println!(
+        "logins / hashes: {:.3} [{:.3}..{:.3}], goal >= 0.95",
+        median(&ratios),
+        ratios[0],
+        ratios[ratios.len() - 1]
+    );
+}
+
+/// Heartbeats at a steady pace, alone and while more logins wait than the lane works off.
+fn meanwhile(logins: &Contestant<'_>, partner: &str) {
+    let server = logins.server;
+    let greeting: serde_json::Value = serde_json::from_str(&server.greeting).expect("JSON");
+    let livestream = greeting["livestreams"]["open"].as_str().expect("one");
+    let beats: Vec<Vec<u8>> = (0..SESSIONS)
+        .map(|number| scene::beat(server, partner, livestream, number))
+        .collect();
+    let beats: Arc<[Vec<u8>]> = beats.into();
+    let (mut quiet, mut busy, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let alone = p99(server, &beats);
+        let beside = thread::scope(|scope| {
+            let flood = scope.spawn(|| load::run(logins, TURN + Duration::from_secs(1)));
+            // Until the lane is full.
+            thread::park_timeout(Duration::from_millis(500));
+            let beside = p99(server, &beats);
+            flood.join().expect("the flood ends");
+            beside
+        });
+        if round > 0 {
+            ratios.push(beside / alone);
+            quiet.push(alone);
+            busy.push(beside);
+        }
+    }
+    let ratios = sorted(ratios.into_iter());
+    println!("| heartbeats, {SESSIONS} sessions | p99, us |");
+    println!("|---|---|");
+    println!("| quiet | {:.0} |", median(&sorted(quiet.into_iter())));
+    println!(
+        "| while users log in | {:.0} |",
+        median(&sorted(busy.into_iter()))
+    );
+    println!(
+        "busy / quiet: {:.2} [{:.2}..{:.2}], goal <= 2",
+        median(&ratios),
+        ratios[0],
+        ratios[ratios.len() - 1]
+    );
+}
+
+/// The 99th percentile of how long a heartbeat takes, in microseconds.
+fn p99(server: &Server, beats: &Arc<[Vec<u8>]>) -> f64 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let times = runtime.block_on(async {
+        let mut sessions = JoinSet::new();
+        for number in 0..SESSIONS {
+            let beats = Arc::clone(beats);
+            sessions.spawn(session(client::address_of(server), beats, number));
+        }
+        sessions.join_all().await.concat()
+    });
+    let times = sorted(times.into_iter());
+    times[times.len() * 99 / 100]
+}
+
+async fn session(address: String, beats: Arc<[Vec<u8>]>, number: usize) -> Vec<f64> {
+    let mut socket = TcpStream::connect(&address)
+        .await
+        .expect("the server accepts");
+    socket.set_nodelay(true).expect("an open socket");
+    let (mut times, mut buffer) = (Vec::new(), Vec::with_capacity(4_096));
+    let until = Instant::now() + TURN;
+    while Instant::now() < until {
+        tokio::time::sleep(PAUSE).await;
+        let began = Instant::now();
+        socket
+            .write_all(&beats[number])
+            .await
+            .expect("the server reads");
+        buffer.clear();
+        let answer = loop {
+            let read = socket
+                .read_buf(&mut buffer)
+                .await
+                .expect("the server answers");
+            assert!(read > 0, "the server closed a connection");
+            if let Some(answer) = client::parse(&buffer) {
+                break answer;
+            }
+        };
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        times.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    times
+}

@@ -1,0 +1,53 @@
+//! A viewer who plays, for the benchmarks of what happens meanwhile.
+
+use crate::yardstick::client::{Answer, member, request, send};
+use crate::yardstick::server::Server;
+
+/// Signs a user up, prepares playback, and returns the heartbeat of the session.
+pub fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> Vec<u8> {
+    let sign_up = format!(
+        r#"{{"identity":"viewer{number}@bench.example","accessKey":"a long enough secret {number}"}}"#
+    );
+    let partner_only = [("service-accesstoken", partner)];
+    let user = send(
+        server,
+        &request("PUT", "/api/login/v2/auth/email", &partner_only, &sign_up),
+    );
+    let bearer = format!("Bearer {}", wanted(&user, "token"));
+    let both = [
+        ("service-accesstoken", partner),
+        ("authorization", bearer.as_str()),
+    ];
+    let path = format!("/api/entitlement/v2/asset/{livestream}");
+    let entitlement = wanted(&send(server, &request("POST", &path, &both, "")), "token");
+    let device = format!("bench-device-{number}");
+    let mut headers = vec![
+        ("Service-AccessToken", partner),
+        ("Authorization", bearer.as_str()),
+        ("Service-Play-DRM", "clearkey"),
+        ("Service-Play-Protocol", "dash"),
+        ("Service-Play-EntitlementId", entitlement.as_str()),
+        ("Service-Play-DevicePlatform", "linux"),
+        ("Service-Play-DeviceType", "desktop"),
+        ("Service-Play-DeviceModel", "bench"),
+        ("Service-Play-DeviceId", device.as_str()),
+    ];
+    let path = format!("/api/playback/v2/preflight/asset/{livestream}");
+    let session = wanted(
+        &send(server, &request("POST", &path, &headers, "")),
+        "Service-Play-Session",
+    );
+    headers.extend([
+        ("Service-Play-Session", session.as_str()),
+        ("Service-Play-Timestamp", "0"),
+        ("Service-Play-Bitrate", "2500000"),
+        ("Service-Play-ResolutionWidth", "1280"),
+        ("Service-Play-ResolutionHeight", "720"),
+    ]);
+    request("POST", "/api/playback/v1/heartbeat", &headers, "")
+}
+
+fn wanted(answer: &Answer, name: &str) -> String {
+    let body = answer.text();
+    member(&body, name).unwrap_or_else(|| panic!("{name} expected in {} {body}", answer.status))
+}

@@ -1,0 +1,51 @@
+//! The lanes of the service: how many threads, how many jobs may wait.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
+
+use super::AppError;
+use crate::domain::accounts::{HashCounts, HashMemory};
+use crate::http::lanes::Lane;
+
+/// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
+const HASHES_WAITING: usize = 128;
+/// How long a job may wait for a hash where hashes are dear, by setting or brought along.
+const HASHES_PATIENCE: Duration = Duration::from_secs(3);
+/// The niceness of threads that hash: while every core is at it, a heartbeat must not wait for a
+/// slice of 16 ms to end.
+const HASHES_NICE: i32 = 10;
+/// Cold reads at a time. They wait for the disk, not for a core.
+const COLD_THREADS: usize = 4;
+/// Cold reads that may wait.
+const COLD_WAITING: usize = 1_024;
+/// Imports and verifications that may wait: they run one after the other.
+const BULK_WAITING: usize = 4;
+
+/// Where passwords and PINs are hashed: on as many threads as there are cores, in memory of their
+/// own.
+pub fn hashing(counts: Arc<HashCounts>) -> Result<Lane<HashMemory>, AppError> {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let lane = Lane::new("hashing", cores, HASHES_WAITING, move || {
+        // On the thread itself. A sandbox that forbids it costs others some speed.
+        if let Err(error) = setpriority_process(Some(gettid()), HASHES_NICE) {
+            tracing::debug!(%error, "the threads that hash keep their priority");
+        }
+        HashMemory::counted(Arc::clone(&counts))
+    });
+    let lane = lane.map_err(AppError::Threads)?;
+    Ok(lane.with_patience(HASHES_PATIENCE))
+}
+
+/// Where cold reads run, and short work that waits for a commit.
+pub fn cold() -> Result<Lane<()>, AppError> {
+    Lane::new("cold", COLD_THREADS, COLD_WAITING, || ()).map_err(AppError::Threads)
+}
+
+/// Where imports and verifications run, one at a time.
+pub fn bulk() -> Result<Lane<()>, AppError> {
+    Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)
+}

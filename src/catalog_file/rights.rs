@@ -1,0 +1,142 @@
+//! What a catalogue file says of rights: defaults, rules, single broadcasts.
+
+use super::items::mention;
+use super::reader::{Reader, Table};
+use super::tree::{Member, Value};
+use crate::domain::catalog::{
+    CATCHUP_DAYS_MAX, CatalogImport, Condition, Effects, Glob, Hours, PG_AGE_MAX, Placed,
+    RULE_IDS_MAX, Rule, When,
+};
+use crate::types::{BroadcastId, LivestreamId, Malformed};
+
+/// Reads a document that is one rule.
+pub(super) fn one_rule(reader: &Reader<'_>, root: &[Member]) -> CatalogImport {
+    let mut import = CatalogImport::default();
+    rule(&mut import, Table::of_root(reader, "rule", root));
+    import
+}
+
+/// Reads a document that says something about rights.
+pub(super) fn read(reader: &Reader<'_>, root: &[Member]) -> Effects {
+    let table = Table::of_root(reader, "rights", root);
+    let effects = effects(&table);
+    table.finish();
+    effects
+}
+
+pub(super) fn rule(import: &mut CatalogImport, table: Table<'_>) {
+    let mut livestreams = Vec::new();
+    if let Some(node) = table.node("livestream") {
+        let nodes = match &node.value {
+            Value::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        for node in nodes {
+            if let Some(id) = table.parse("livestream", node, LivestreamId::parse) {
+                mention(import, &table, node, true);
+                livestreams.push(id);
+            }
+        }
+        // An empty list is not "any": a rule for nothing would become one for everything.
+        if nodes.is_empty() {
+            table.wrong("livestream", node, "must name a livestream");
+        }
+        let bytes: usize = livestreams.iter().map(|id| id.as_str().len()).sum();
+        if bytes > RULE_IDS_MAX {
+            table.wrong("livestream", node, "names too many; make it two rules");
+        }
+    }
+    livestreams.sort_unstable();
+    livestreams.dedup();
+    let condition = Condition {
+        livestreams,
+        when: when(&table),
+        title: table.parsed("title", Glob::parse),
+        category: table.parsed("category", Glob::parse),
+        rating: rating(&table),
+    };
+    let line = table.line("");
+    let effects = effects(&table);
+    table.finish();
+    let item = Rule { condition, effects };
+    import.rules.push(Placed { line, item });
+}
+
+/// The window of a rule: two dates with times, or two times of day.
+fn when(table: &Table<'_>) -> Option<When> {
+    let node = table.node("window")?;
+    let window = table.as_table("window", node)?;
+    let of_day = |name: &str| {
+        let member = window.members().iter().find(|member| member.name == name);
+        matches!(member.map(|member| &member.node.value), Some(Value::Text(text)) if text.len() == 5)
+    };
+    if !(of_day("from") && of_day("to")) {
+        return Some(When::Window(window.into_window()));
+    }
+    let (from, to) = (window.text("from")?, window.text("to")?);
+    window.finish();
+    Hours::parse(from, to)
+        .map_err(|Malformed(why)| table.wrong("window", node, why))
+        .map(When::Hours)
+        .ok()
+}
+
+fn rating(table: &Table<'_>) -> Option<(u8, u8)> {
+    let rating = table.table("rating")?;
+    let bounds = 0..=i64::from(PG_AGE_MAX);
+    let least = rating.number("from", bounds.clone()).unwrap_or(0);
+    let most = rating.number("to", bounds).unwrap_or(PG_AGE_MAX);
+    if most < least {
+        rating.report("`to` must not be under `from`");
+    }
+    rating.finish();
+    Some((least, most))
+}
+
+pub(super) fn broadcast(import: &mut CatalogImport, table: Table<'_>) {
+    let line = table.line("id");
+    let id = table.needed_parsed("id", BroadcastId::parse);
+    let effects = effects(&table);
+    table.finish();
+    if let Some(id) = id {
+        let item = (id, effects);
+        import.broadcasts.push(Placed { line, item });
+    }
+}
+
+/// The members that say something about rights.
+const EFFECTS: [&str; 5] = [
+    "live",
+    "catchup",
+    "catchup_days",
+    "start_over",
+    "extended_rights",
+];
+
+fn effects(table: &Table<'_>) -> Effects {
+    let mut effects = Effects {
+        live: table.boolean("live"),
+        catchup: table.boolean("catchup"),
+        catchup_days: catchup_days(table),
+        start_over: table.boolean("start_over"),
+        ..Effects::default()
+    };
+    extended_rights(table, &mut effects);
+    if !table.has_any(&EFFECTS) {
+        table.report("says nothing about rights");
+    }
+    effects
+}
+
+pub(super) fn catchup_days(table: &Table<'_>) -> Option<u16> {
+    table.number("catchup_days", 0..=i64::from(CATCHUP_DAYS_MAX))
+}
+
+pub(super) fn extended_rights(table: &Table<'_>, effects: &mut Effects) {
+    if let Some(rights) = table.table("extended_rights") {
+        effects.pause = rights.boolean("pause");
+        effects.rewind = rights.boolean("rewind");
+        effects.fast_forward = rights.boolean("fastForward");
+        rights.finish();
+    }
+}

@@ -1,0 +1,186 @@
+//! Users with hashes of other services, and what a login costs.
+
+use super::*;
+
+/// bcrypt of [`BROUGHT`], by libxcrypt.
+const BCRYPT: &str = "$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e";
+const BROUGHT: &str = "correct horse";
+
+/// A thread's memory, and the counts that it shows.
+fn counted() -> (HashMemory, Arc<HashCounts>) {
+    let counts = Arc::<HashCounts>::default();
+    (HashMemory::counted(Arc::clone(&counts)), counts)
+}
+
+impl Fixture {
+    fn bring(&self, n: u8, address: &str, hash: &str) -> Result<UserId, AccountsError> {
+        let hash = ForeignHash::parse(hash).unwrap_or_else(|why| panic!("{why}"));
+        let password = FirstPassword::Hashed(hash);
+        self.accounts
+            .add(partner(n), new_user(address), password, NOW, &mut memory())
+            .map(|user| user.id)
+    }
+
+    fn stored(&self, user: &UserId) -> String {
+        let credentials = self.store.read(|txn| txn.get::<Credentials>(user));
+        credentials.unwrap().unwrap().password
+    }
+
+    /// The result of a login, and how many hashes it took: argon2 and others.
+    fn cost_of(&self, n: u8, address: &str, text: &str) -> (bool, (u64, u64)) {
+        let (mut memory, counts) = counted();
+        let (address, text) = (email(address), password(text));
+        let result = self
+            .accounts
+            .log_in(partner(n), &address, &text, HERE, NOW, &mut memory);
+        (result.is_ok(), (counts.argon2(), counts.foreign()))
+    }
+}
+
+#[test]
+fn a_user_who_was_brought_along_logs_in_and_has_our_hash_from_then_on() {
+    let f = fixture();
+    let user = f.bring(1, "ann@example.com", BCRYPT).unwrap();
+    assert_eq!(f.stored(&user), BCRYPT);
+    assert_eq!(
+        f.log_in("ann@example.com", "correct horsf", NOW),
+        Err(AccountsError::InvalidCredentials)
+    );
+    assert_eq!(f.stored(&user), BCRYPT);
+    // Once by the function of the other service, and once to make ours.
+    assert_eq!(f.cost_of(1, "ann@example.com", BROUGHT), (true, (1, 1)));
+    assert!(f.stored(&user).starts_with("$argon2id$v=19$m=8,t=1,p=1$"));
+    assert_eq!(f.cost_of(1, "ann@example.com", BROUGHT), (true, (1, 0)));
+    assert_eq!(
+        f.bring(1, "ann@example.com", BCRYPT),
+        Err(AccountsError::EmailInUse)
+    );
+    f.assert_sound();
+}
+
+#[test]
+fn a_hash_of_ours_is_taken_as_it_is() {
+    let f = fixture();
+    let made = hashing::hash(BROUGHT, CHEAP, &SeededEntropy::new(9), &mut memory());
+    let made = made.unwrap_or_else(|_| panic!("a sound cost"));
+    let user = f.bring(1, "ann@example.com", &made).unwrap();
+    assert_eq!(f.cost_of(1, "ann@example.com", BROUGHT), (true, (1, 0)));
+    assert_eq!(f.stored(&user), made);
+}
+
+#[test]
+fn every_refusal_costs_one_hash() {
+    let f = fixture();
+    f.sign_up("ann@example.com");
+    let shut = f.sign_up("bob@example.com").user.id;
+    let change = OperatorChange {
+        disabled: Some(true),
+        ..OperatorChange::default()
+    };
+    let changed = f
+        .accounts
+        .change_by_operator(&shut, change, NOW, &mut memory());
+    assert!(changed.is_ok());
+    let none = FirstPassword::None;
+    let added = f.accounts.add(
+        partner(1),
+        new_user("carl@example.com"),
+        none,
+        NOW,
+        &mut memory(),
+    );
+    assert!(added.is_ok());
+    for (address, text) in [
+        ("nobody@example.com", PASSWORD),
+        ("nobody@example.com", ""),
+        ("ann@example.com", "wrong wrong"),
+        ("ann@example.com", ""),
+        ("bob@example.com", PASSWORD),
+        ("bob@example.com", "wrong wrong"),
+        ("carl@example.com", ""),
+    ] {
+        assert_eq!(f.cost_of(1, address, text), (false, (1, 0)), "{address}");
+    }
+    assert_eq!(f.cost_of(1, "ann@example.com", PASSWORD), (true, (1, 0)));
+    // Who is locked out costs none, with an account or without.
+    for address in ["ann@example.com", "nobody@example.com"] {
+        while f.log_in(address, "wrong wrong", NOW) == Err(AccountsError::InvalidCredentials) {}
+        assert_eq!(f.cost_of(1, address, PASSWORD), (false, (0, 0)));
+    }
+}
+
+#[test]
+fn an_unknown_address_is_tried_against_somebody_of_the_same_partner() {
+    let f = fixture();
+    // All users of one partner were brought along, and none of the other.
+    for n in 0..20 {
+        f.bring(1, &format!("user{n}@example.com"), BCRYPT).unwrap();
+    }
+    let mut ours = new_user("ann@example.com");
+    ours.locale = None;
+    let word = password(PASSWORD);
+    let signed_up = f
+        .accounts
+        .sign_up(partner(2), ours, &word, HERE, NOW, &mut memory());
+    assert!(signed_up.is_ok());
+    for n in 0..15 {
+        let address = format!("nobody{n}@example.com");
+        assert_eq!(f.cost_of(1, &address, BROUGHT), (false, (0, 1)));
+        assert_eq!(f.cost_of(2, &address, PASSWORD), (false, (1, 0)));
+        assert_eq!(f.cost_of(3, &address, PASSWORD), (false, (1, 0)));
+    }
+}
+
+#[test]
+fn the_stand_in_of_an_address_stays_the_same() {
+    let f = fixture();
+    for n in 0..20 {
+        f.bring(1, &format!("user{n}@example.com"), BCRYPT).unwrap();
+        f.sign_up(&format!("own{n}@example.com"));
+    }
+    let stand_in = |accounts: &Accounts, n: usize| {
+        let address = email(&format!("nobody{n}@example.com"));
+        accounts
+            .0
+            .store
+            .read(|txn| accounts.stand_in(txn, partner(1), &address))
+            .unwrap()
+    };
+    let again = Accounts::open(
+        f.store.clone(),
+        Arc::new(SeededEntropy::new(2)),
+        settings(),
+        beside(&f.store, &f.mail, Vec::new()),
+    )
+    .unwrap();
+    let chosen: Vec<_> = (0..20).map(|n| stand_in(&f.accounts, n)).collect();
+    assert!((0..20).all(|n| stand_in(&again, n) == chosen[n]));
+    // Of both kinds, as the users are.
+    let brought = chosen.iter().filter(|hash| *hash == BCRYPT).count();
+    assert!((1..20).contains(&brought), "{brought}");
+}
+
+#[test]
+fn the_names_of_the_partner_and_the_service_are_no_passwords() {
+    let f = fixture_with(Settings {
+        password_words: vec!["Springfield".to_owned()],
+        ..settings()
+    });
+    let (acme, _) = f.partners.add("Acme Television", NOW).unwrap();
+    let sign_up = |text: &str| {
+        let new = new_user("ann@example.com");
+        f.accounts
+            .sign_up(acme, new, &password(text), HERE, NOW, &mut memory())
+            .map(|_| ())
+    };
+    let common = Err(AccountsError::PasswordTooCommon);
+    for text in [
+        "acme television",
+        "Television1!",
+        "springfield",
+        "ann@example.com",
+    ] {
+        assert_eq!(sign_up(text), common, "{text}");
+    }
+    assert_eq!(sign_up("acme sends television"), Ok(()));
+}

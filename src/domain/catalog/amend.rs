@@ -1,0 +1,79 @@
+//! Single changes to rights, for an operator who does not want to import a file for them.
+
+use std::sync::Arc;
+
+use super::model::Livestream;
+use super::rules::Effects;
+use super::snapshot::Contents;
+use super::{Catalog, CatalogError, Difference};
+use crate::types::{BroadcastId, LivestreamId};
+
+/// A single change. A rule is added by importing it with [`Mode::Merge`](super::Mode::Merge).
+pub enum Amendment {
+    /// Changes the defaults of a livestream as far as something is said of them.
+    Defaults(LivestreamId, Effects),
+    /// Says something of one broadcast, in place of what was said of it.
+    Override(BroadcastId, Effects),
+    /// Says nothing more of one broadcast.
+    Forget(BroadcastId),
+    /// Drops the rule of this number; the first is 1.
+    DropRule(usize),
+}
+
+impl Catalog {
+    /// Makes a single change in one durable commit, and tells what it changes. Blocks; to be called
+    /// in a lane.
+    ///
+    /// # Errors
+    /// [`CatalogError::NoLivestream`], [`CatalogError::NoRule`]; the store's.
+    pub fn amend(&self, amendment: Amendment) -> Result<Difference, CatalogError> {
+        self.change(false, |current| {
+            let mut next = current.clone();
+            amendment.apply(&mut next)?;
+            Ok(next)
+        })
+    }
+}
+
+impl Amendment {
+    fn apply(self, to: &mut Contents) -> Result<(), CatalogError> {
+        match self {
+            Self::Defaults(id, effects) => {
+                let livestream = to.livestreams.get_mut(&id);
+                let livestream = livestream.ok_or(CatalogError::NoLivestream)?;
+                set_defaults(Arc::make_mut(livestream), &effects);
+            }
+            Self::Override(id, effects) => {
+                to.broadcasts.insert(id, effects);
+            }
+            Self::Forget(id) => {
+                to.broadcasts.remove(&id);
+            }
+            Self::DropRule(number) => {
+                let at = number.checked_sub(1).filter(|at| *at < to.rules.len());
+                to.rules.remove(at.ok_or(CatalogError::NoRule)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `catchup` is not among a livestream's defaults: its days say it all.
+fn set_defaults(livestream: &mut Livestream, effects: &Effects) {
+    let Effects {
+        live,
+        catchup: _,
+        catchup_days,
+        start_over,
+        pause,
+        rewind,
+        fast_forward,
+    } = *effects;
+    let set = |slot: &mut bool, value: Option<bool>| *slot = value.unwrap_or(*slot);
+    set(&mut livestream.live_rights, live);
+    set(&mut livestream.start_over, start_over);
+    set(&mut livestream.extended.pause, pause);
+    set(&mut livestream.extended.rewind, rewind);
+    set(&mut livestream.extended.fast_forward, fast_forward);
+    livestream.catchup_days = catchup_days.unwrap_or(livestream.catchup_days);
+}

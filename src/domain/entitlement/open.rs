@@ -1,0 +1,73 @@
+//! What anybody may watch without an account: for players that take an address and nothing else.
+
+use std::sync::Arc;
+
+use super::model::Denied;
+use super::rights::{Held, Rights, held, later};
+use crate::domain::catalog::{Livestream, Offer, OfferKind};
+use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};
+
+/// A livestream that anybody may watch now.
+pub struct Open {
+    /// The livestream.
+    pub livestream: Arc<Livestream>,
+    /// When that ends: with the offer, or with the first broadcast that may not be seen live.
+    pub until: UnixSeconds,
+}
+
+impl Rights {
+    /// Whether a livestream may be watched now by whoever asks, from `address` as far as that is
+    /// known, and for how long, `most` seconds at the most.
+    ///
+    /// Decision: what a user could watch who has signed up a moment ago. Such a user has the default
+    /// offers and no parental control, and whoever holds a partner token can make one; so nothing is
+    /// opened that is not open already. It has to be in the clear: without a session there is no
+    /// license either.
+    ///
+    /// # Errors
+    /// The first reason against it in the order of [`Denied`].
+    pub fn open_to_all(
+        &self,
+        livestream: &LivestreamId,
+        address: Option<Country>,
+        now: UnixSeconds,
+        most: i64,
+    ) -> Result<Open, Denied> {
+        let snapshot = self.catalog().snapshot();
+        let livestream = snapshot
+            .livestream(livestream)
+            .ok_or(Denied::AssetNotFound)?;
+        let id = AssetId::from(&livestream.id);
+        let everybodys = |offer: &&Arc<Offer>| offer.kind == OfferKind::Default;
+        let mut ends = None;
+        let mut elsewhere = false;
+        for offer in snapshot.offers_of(&id).filter(everybodys) {
+            let here = offer.countries.is_empty()
+                || address.is_some_and(|country| offer.countries.contains(&country));
+            match held(offer, &[], now) {
+                Held::Yes(end) if here => ends = Some(ends.map_or(end, |known| later(known, end))),
+                Held::Yes(_) => elsewhere = true,
+                Held::NotOnSale | Held::Expired(_) | Held::Revoked(_) | Held::No => {}
+            }
+        }
+        let end = ends.ok_or(match elsewhere {
+            true => Denied::GeoBlocked,
+            false => Denied::NotEntitled,
+        })?;
+        if livestream.encrypted {
+            return Err(Denied::NotAvailable);
+        }
+        let most = now + most;
+        let most = end.map_or(most, |end| end.min(most));
+        let schedule = self.schedule().snapshot();
+        // Decision: in a gap of the guide nothing is withheld that the channel allows.
+        let on = schedule.program_at(&livestream.id, now);
+        if !on.map_or(livestream.live_rights, |program| program.live()) {
+            return Err(Denied::NoLiveRights);
+        }
+        Ok(Open {
+            livestream: Arc::clone(livestream),
+            until: schedule.next_withheld(&livestream.id, now, most),
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Handlers of operators.
+
+use super::resolve;
+use crate::app::App;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::system::{
+    AddOperatorRequest, OperatorRequest, OperatorTokenRequest,
+};
+use crate::http::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::run::cold;
+use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
+
+/// GET operators.
+///
+/// # Errors
+/// That the answer cannot be made.
+pub async fn operators(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let operators = app.operators.list();
+    let lines: Vec<_> = operators.iter().map(OperatorLine::from).collect();
+    Reply::json(&lines)
+}
+
+/// POST operators.
+///
+/// # Errors
+/// `NAME_IN_USE`.
+pub async fn add_operator(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: AddOperatorRequest,
+) -> Result<Reply, ApiError> {
+    let (operators, now) = (app.operators.clone(), cx.now);
+    let AddOperatorRequest { name, role } = request;
+    let (id, token) = cold(app, move || operators.add(&name, role, now)).await?;
+    Reply::json(&AddedOperator {
+        operator_id: id.to_string(),
+        token: token.reveal(),
+    })
+}
+
+/// DELETE an operator.
+///
+/// # Errors
+/// `OPERATOR_NOT_FOUND`.
+pub async fn revoke_operator(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: OperatorRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::operator(app, &request.operator)?;
+    let operators = app.operators.clone();
+    cold(app, move || operators.revoke(id)).await?;
+    Ok(Reply::no_content())
+}
+
+/// GET the tokens of an operator.
+///
+/// # Errors
+/// `OPERATOR_NOT_FOUND`.
+pub async fn tokens(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: OperatorRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::operator(app, &request.operator)?;
+    let tokens = app.operators.tokens(id);
+    Reply::json(&tokens.iter().map(TokenLine::from).collect::<Vec<_>>())
+}
+
+/// POST a token of an operator.
+///
+/// # Errors
+/// `OPERATOR_NOT_FOUND`.
+pub async fn add_token(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: OperatorRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::operator(app, &request.operator)?;
+    let (operators, now) = (app.operators.clone(), cx.now);
+    let (info, token) = cold(app, move || operators.add_token(id, now)).await?;
+    Reply::json(&AddedOperatorToken {
+        token_id: info.handle,
+        token: token.reveal(),
+    })
+}
+
+/// DELETE a token of an operator.
+///
+/// # Errors
+/// `OPERATOR_NOT_FOUND`, `TOKEN_NOT_FOUND`.
+pub async fn revoke_token(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: OperatorTokenRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::operator(app, &request.operator)?;
+    let operators = app.operators.clone();
+    cold(app, move || operators.revoke_token(id, &request.token)).await?;
+    Ok(Reply::no_content())
+}

@@ -1,0 +1,178 @@
+//! Handlers of the rights of broadcasts: explained, and changed one at a time.
+
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::domain::catalog::{Amendment, Catalog, CatalogError, Difference, Mode};
+use crate::domain::schedule::Schedule;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::rights::{
+    AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
+};
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::reply::Reply;
+use crate::http::run::{bulk, cold};
+use crate::http::wire::catalog::ImportReply;
+use crate::http::wire::rights::{RuleLine, WhyRightsReply};
+use crate::types::{BroadcastId, LivestreamId};
+
+/// GET why a broadcast has the rights that it has.
+///
+/// # Errors
+/// `BROADCAST_NOT_FOUND`.
+pub async fn why(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: BroadcastRightsRequest,
+) -> Result<Reply, ApiError> {
+    let (schedule, catalog) = (Arc::clone(&app.schedule), app.catalog.clone());
+    let reply = cold(app, move || -> Result<_, ApiError> {
+        let found = schedule.broadcast(&request.broadcast)?;
+        let (livestream, broadcast) = found.ok_or_else(no_broadcast)?;
+        let explained = catalog.snapshot().explain(&livestream, &broadcast);
+        let explained = explained.ok_or_else(no_broadcast)?;
+        WhyRightsReply::new(&broadcast, &explained).map_err(ApiError::internal)
+    })
+    .await?;
+    Reply::json(&reply)
+}
+
+/// PUT what is said of one broadcast, in place of what was.
+///
+/// # Errors
+/// `BROADCAST_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
+pub async fn set(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: SetRightsRequest,
+) -> Result<Reply, ApiError> {
+    let livestream = livestream_of(app, &request.broadcast).ok_or_else(no_broadcast)?;
+    let amendment = Amendment::Override(request.broadcast, request.says);
+    amend(app, amendment, Touched::Some(vec![livestream])).await
+}
+
+/// DELETE what is said of one broadcast; of one that has left the schedule too.
+///
+/// # Errors
+/// `OVERLOADED`.
+pub async fn clear(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: BroadcastRightsRequest,
+) -> Result<Reply, ApiError> {
+    let livestream = livestream_of(app, &request.broadcast);
+    let touched = Touched::Some(livestream.into_iter().collect());
+    amend(app, Amendment::Forget(request.broadcast), touched).await
+}
+
+/// PUT the defaults of a livestream.
+///
+/// # Errors
+/// `LIVESTREAM_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
+pub async fn set_defaults(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: SetDefaultsRequest,
+) -> Result<Reply, ApiError> {
+    let touched = Touched::Some(vec![request.livestream.clone()]);
+    let amendment = Amendment::Defaults(request.livestream, request.says);
+    amend(app, amendment, touched).await
+}
+
+/// GET the rules in their order.
+///
+/// # Errors
+/// None.
+pub fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let snapshot = app.catalog.snapshot();
+    let lines = snapshot.rules().zip(1..);
+    let lines: Result<Vec<_>, _> = lines.map(|(rule, at)| RuleLine::new(at, rule)).collect();
+    Reply::json(&lines.map_err(ApiError::internal)?)
+}
+
+/// POST a rule. One that is there already is not taken twice, and keeps its place.
+///
+/// # Errors
+/// `IMPORT_INVALID` with every mistake in the body.
+pub async fn add_rule(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: AddRuleRequest,
+) -> Result<Reply, ApiError> {
+    let named = request.rule.rules.iter();
+    let named: Vec<_> = named
+        .flat_map(|rule| rule.item.condition.livestreams.clone())
+        .collect();
+    let touched = match named.is_empty() {
+        true => Touched::All,
+        false => Touched::Some(named),
+    };
+    change(app, touched, move |catalog| {
+        catalog.import(request.rule, Mode::Merge, false, &|_| false)
+    })
+    .await
+}
+
+/// DELETE a rule.
+///
+/// # Errors
+/// `RULE_NOT_FOUND`.
+pub async fn remove_rule(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: RemoveRuleRequest,
+) -> Result<Reply, ApiError> {
+    amend(app, Amendment::DropRule(request.rule), Touched::All).await
+}
+
+/// Whose answers have to be prepared anew.
+enum Touched {
+    All,
+    Some(Vec<LivestreamId>),
+}
+
+async fn amend(app: &App, amendment: Amendment, touched: Touched) -> Result<Reply, ApiError> {
+    change(app, touched, move |catalog| catalog.amend(amendment)).await
+}
+
+async fn change(
+    app: &App,
+    touched: Touched,
+    change: impl FnOnce(&Catalog) -> Result<Difference, CatalogError> + Send + 'static,
+) -> Result<Reply, ApiError> {
+    let (schedule, catalog) = (Arc::clone(&app.schedule), app.catalog.clone());
+    let difference = bulk(app, move || -> Result<_, ApiError> {
+        let difference = change(&catalog)?;
+        if !difference.changes.is_empty() {
+            refresh(&schedule, &touched)?;
+        }
+        Ok(difference)
+    })
+    .await?;
+    Reply::json(&ImportReply::new(difference, false))
+}
+
+fn refresh(schedule: &Schedule, touched: &Touched) -> Result<(), ApiError> {
+    match touched {
+        Touched::All => schedule.refresh()?,
+        Touched::Some(livestreams) => schedule.refresh_some(livestreams)?,
+    }
+    Ok(())
+}
+
+fn livestream_of(app: &App, broadcast: &BroadcastId) -> Option<LivestreamId> {
+    let program = app.schedule.snapshot().program(broadcast)?;
+    Some(program.livestream().clone())
+}
+
+fn no_broadcast() -> ApiError {
+    let why = "the schedule has no such broadcast";
+    ApiError::new(ErrorCode::BroadcastNotFound, why)
+}

@@ -1,0 +1,88 @@
+//! After an account has been erased, nothing of its user is left: not in the store, not in the queue
+//! of mails, not in the telemetry.
+
+use std::path::Path;
+
+use playgate::store::{Options, Store};
+use serde_json::{Value, json};
+
+use super::appliance::files;
+use super::house::{House, PASSWORD};
+
+const EMAIL: &str = "forget.me@example.com";
+const NAME: &str = "Forgetta Mia";
+/// In an event, as a player might send something personal.
+const MARK: &str = "forget-this-living-room-tv";
+
+/// Files of a directory that hold anything of the user.
+fn telling(directory: &Path) -> Vec<String> {
+    let marks = [EMAIL, NAME, MARK];
+    files(directory)
+        .into_iter()
+        .filter(|(_, content)| marks.iter().any(|mark| content.contains(mark)))
+        .map(|(path, _)| path.display().to_string())
+        .collect()
+}
+
+#[test]
+fn nothing_of_an_erased_user_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_owned();
+    let on_disk = |_: &Path| {
+        let schema = playgate::domain::schema();
+        Store::open(&place, schema, Options::default()).unwrap()
+    };
+    let house = House::over(on_disk, &[]);
+    let body = json!({
+        "identity": EMAIL, "accessKey": PASSWORD, "name": NAME, "birthDate": "1990-02-03",
+    });
+    let sign_up = house.partner("PUT", "/api/login/v2/auth/email", &body);
+    let user = super::house::viewer(&sign_up);
+    let other = house.sign_up("stays@example.com");
+    let own = format!("/api/user/v1/users/{}", user.id);
+    house.user(
+        &user.token,
+        "POST",
+        &format!("{own}/pin/reset"),
+        &Value::Null,
+    );
+    let send = "/api/login/v2/password/send-reset-password";
+    house.partner("POST", send, &json!({"email": EMAIL}));
+    for viewer in [&user, &other] {
+        let event = json!([{
+            "timestamp": 1_767_268_800, "action": "start", "seqId": 1,
+            "context": {"device_id": if viewer.id == user.id { MARK } else { "tv" }},
+        }]);
+        let tracker = "/api/tracker/v1/telemetry-events";
+        let sent = house.user(&viewer.token, "POST", tracker, &event);
+        assert_eq!(sent.status, 202);
+    }
+    let data = house.app.config.server.data_dir.clone();
+    let telemetry = data.join("telemetry");
+    // The search finds what is there.
+    assert!(!telling(&telemetry).is_empty() && !telling(&place).is_empty());
+
+    let erased = house.user(&user.token, "DELETE", &own, &json!({"password": PASSWORD}));
+    assert_eq!(erased.status, 204);
+    // What the job does within ten seconds.
+    while house.app.telemetry.run_erasures().unwrap() > 0 {}
+    assert_eq!(telling(&telemetry), Vec::<String>::new());
+    let nowhere = ["users", "mail", "telemetry/events", "sessions"].map(|target| {
+        let answer = house.operator("GET", target, &Value::Null);
+        String::from_utf8(answer.body).unwrap()
+    });
+    for answer in &nowhere {
+        assert!(
+            ![EMAIL, NAME, MARK, &user.id]
+                .iter()
+                .any(|mark| answer.contains(*mark))
+        );
+    }
+    assert!(nowhere[0].contains("stays@example.com") && nowhere[2].contains(&other.id));
+    // What a backup copies and a start reads, once the base has been renewed and the log behind it
+    // has been retired. The engine's own file reuses the space that the user took as it needs it.
+    house.app.store.renew_base().unwrap();
+    let mut left = telling(&place);
+    left.retain(|path| !path.contains("/store/sled/"));
+    assert_eq!(left, Vec::<String>::new());
+}

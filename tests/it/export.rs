@@ -1,0 +1,437 @@
+//! The schedule's export: XMLTV and M3U, as programs take them that know nothing else of ours.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::guides;
+use super::lab::{Lab, NOON};
+use super::schedule::{CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked};
+use super::wire::{Answer, ask, request};
+
+const XMLTV: &str = "/api/schedule/v1/xmltv";
+const M3U: &str = "/api/schedule/v1/m3u";
+
+#[test]
+fn exports_are_kept_until_something_changes() {
+    let lab = stocked();
+    let xmltv = "/api/schedule/v1/xmltv";
+    let m3u = "/api/schedule/v1/m3u";
+    let tag = |target: &str| get(&lab, target).header("etag").unwrap().to_owned();
+    let held = |target: &str, tag: &str| {
+        let answer = ask_with(&lab, "GET", target, &[("If-None-Match", tag)]);
+        assert_eq!(
+            answer.header("cache-control"),
+            Some("private, max-age=10"),
+            "{target}"
+        );
+        answer.status == 304
+    };
+    let tags = [xmltv, m3u].map(tag);
+    assert!(tags[0].starts_with('"') && tags[0] != tags[1]);
+    assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
+    // Another guide is no other list of livestreams.
+    let mut changed = ROWS;
+    changed[0].2 = "Another";
+    let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
+    assert_eq!(imported.status, 200);
+    assert!(!held(xmltv, &tags[0]) && held(m3u, &tags[1]));
+    let tags = [xmltv, m3u].map(tag);
+    assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
+    // A name is in both.
+    let catalog = CATALOG.replace("News & Co", "Other");
+    let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
+    assert_eq!(imported.status, 200);
+    assert!(!held(xmltv, &tags[0]) && !held(m3u, &tags[1]));
+}
+
+#[test]
+fn the_export_can_be_imported_again() {
+    let lab = stocked();
+    let answer = get(&lab, "/api/schedule/v1/xmltv");
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, Some("application/xml; charset=utf-8"))
+    );
+    let text = String::from_utf8(answer.body.clone()).unwrap();
+    assert!(text.contains("<display-name>News &amp; Co</display-name>"));
+    assert!(text.contains("<title>B &lt;b&gt;</title>"));
+    assert!(text.contains("start=\"20260101113000 +0000\" stop=\"20260101123000 +0000\""));
+    let again = post(&lab, "/admin/v1/epg/import", &answer.body);
+    let report = again.json();
+    assert_eq!((again.status, &report["unchanged"]), (200, &json!(6)));
+    assert_eq!(
+        (&report["channels"], &report["changed"]),
+        (&json!(2), &json!(0))
+    );
+    // Programs that cannot send headers bring the token in the query.
+    let token = lab.gate.tokens.partner.reveal();
+    let target = format!("/api/schedule/v1/xmltv?accessToken={token}");
+    let bare = super::wire::ask(lab.public, request("GET", &target, &[], ""));
+    assert_eq!((bare.status, bare.body), (200, answer.body));
+}
+
+fn lines(answer: &Answer) -> Vec<String> {
+    assert_eq!(answer.status, 200);
+    let text = String::from_utf8(answer.body.clone()).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A livestream of a catalogue and the offer that it is in.
+fn catalogue(livestreams: &[(&str, &str, &str)]) -> String {
+    let mut text = String::new();
+    for (id, members, offer) in livestreams {
+        text += &format!(
+            "[[livestream]]\nid = \"{id}\"\n{members}\n\n[[offer]]\nid = \"of-{id}\"\n\
+             pack = {{ livestreams = [\"{id}\"] }}\n{offer}\n\n"
+        );
+    }
+    text
+}
+
+const OPEN: &str = "type = \"default\"";
+const CLEAR: &str = "encrypted = false\nplaylist = { hls = \"https://cdn.example/x.m3u8\" }";
+
+#[test]
+fn the_list_has_what_anybody_may_watch() {
+    let lab = Lab::start();
+    let text = catalogue(&[
+        ("cdn", CLEAR, OPEN),
+        (
+            "home",
+            "name = \"At \\\"home\\\"\"\nencrypted = false\n\
+             images = [{ filename = \"https://i.example/h.png\" }]\n\
+             playlist = { dash = \"origin:loop/home.mpd\" }",
+            OPEN,
+        ),
+        ("dark", &format!("live_rights = false\n{CLEAR}"), OPEN),
+        // What no player of the list could show.
+        ("sealed", &CLEAR.replace("false", "true"), OPEN),
+        ("sold", CLEAR, "type = \"subscription\""),
+        (
+            "later",
+            CLEAR,
+            "type = \"default\"\nsale = { from = 2026-02-01T00:00:00Z }",
+        ),
+        ("abroad", CLEAR, "type = \"default\"\ncountries = [\"SE\"]"),
+        ("nowhere", "encrypted = false", OPEN),
+        (
+            "personal",
+            "encrypted = false\nplaylist = { hls = \"https://cdn.example/{session}.m3u8\" }",
+            OPEN,
+        ),
+    ]);
+    let imported = post(&lab, "/admin/v1/catalog/import", text.as_bytes());
+    assert_eq!(imported.status, 200, "{}", imported.json());
+
+    let token = lab.gate.tokens.partner.reveal();
+    let base = format!("{}/api/schedule/v1", lab.app.http.public_url);
+    let address = |rest: &str| format!("{base}/{rest}?accessToken={token}");
+    let guide = address("xmltv");
+    let list = lines(&get(&lab, M3U));
+    let expected = [
+        format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\""),
+        "#EXTINF:-1 tvg-id=\"cdn\" tvg-name=\"cdn\",cdn".to_owned(),
+        address("m3u/cdn/index.m3u8"),
+        "#EXTINF:-1 tvg-id=\"dark\" tvg-name=\"dark\",dark".to_owned(),
+        address("m3u/dark/index.m3u8"),
+        "#EXTINF:-1 tvg-id=\"home\" tvg-name=\"At 'home'\" tvg-logo=\"https://i.example/h.png\",\
+         At \"home\""
+            .to_owned(),
+        address("m3u/home/index.mpd"),
+    ];
+    assert_eq!(list, expected);
+    // The token comes in the query too, and every address in the list works as it stands.
+    let bare = |target: &str| ask(lab.public, request("GET", target, &[], ""));
+    assert_eq!(
+        lines(&bare(&format!("{M3U}?accessToken={token}"))),
+        expected
+    );
+    let watch = |address: &str| bare(address.strip_prefix(&lab.app.http.public_url).unwrap());
+    assert_eq!(watch(&guide).status, 200);
+    let sent = watch(&list[2]);
+    assert_eq!(
+        (
+            sent.status,
+            sent.header("location"),
+            sent.header("cache-control")
+        ),
+        (302, Some("https://cdn.example/x.m3u8"), Some("no-store"))
+    );
+    for (of, manifest, status, code) in [
+        ("dark", "index.m3u8", 403, "NO_LIVE_RIGHTS"),
+        ("sealed", "index.m3u8", 403, "NOT_AVAILABLE"),
+        ("sold", "index.m3u8", 403, "NOT_ENTITLED"),
+        ("later", "index.m3u8", 403, "NOT_ENTITLED"),
+        ("abroad", "index.m3u8", 403, "GEO_BLOCKED"),
+        ("nowhere", "index.m3u8", 404, "PROTOCOL_NOT_AVAILABLE"),
+        ("personal", "index.m3u8", 404, "PROTOCOL_NOT_AVAILABLE"),
+        ("cdn", "index.mpd", 404, "PROTOCOL_NOT_AVAILABLE"),
+        ("cdn", "master.m3u8", 404, "PROTOCOL_NOT_AVAILABLE"),
+        ("unknown", "index.m3u8", 404, "ASSET_NOT_FOUND"),
+    ] {
+        let answer = get(&lab, &format!("{M3U}/{of}/{manifest}"));
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (status, code),
+            "{of}"
+        );
+    }
+    assert_eq!(
+        bare(&format!("{M3U}/cdn/index.m3u8")).code(),
+        "PARTNER_TOKEN_INVALID"
+    );
+}
+
+#[test]
+fn a_livestream_of_the_origin_plays_until_a_program_is_withheld() {
+    let lab = Lab::start();
+    let text = catalogue(&[(
+        "home",
+        "encrypted = false\nplaylist = { hls = \"origin:loop/home.m3u8\" }",
+        "type = \"default\"\nsale = { to = 2026-01-02T00:00:00Z }",
+    )]);
+    let rule = "[[rule]]\ntitle = \"Match*\"\nlive = false\n";
+    let imported = post(&lab, "/admin/v1/catalog/import", (text + rule).as_bytes());
+    assert_eq!(imported.status, 200, "{}", imported.json());
+    let rows = [
+        ("home", "a", "Studio", -60, 60),
+        ("home", "b", "Match", 60, 120),
+        ("home", "c", "Studio", 120, 180),
+    ];
+    assert_eq!(
+        post(&lab, "/admin/v1/epg/import", guide(&rows).as_bytes()).status,
+        200
+    );
+    let media = lab.app.config.origin.media_dir.join("loop");
+    std::fs::create_dir_all(&media).unwrap();
+    std::fs::write(media.join("home.m3u8"), "#EXTM3U\nhome.ts\n").unwrap();
+    std::fs::write(media.join("home.ts"), "moving").unwrap();
+
+    let tune = || get(&lab, &format!("{M3U}/home/index.m3u8"));
+    let fetch = |target: &str| ask(lab.public, request("GET", target, &[], ""));
+    let origin = |answer: &Answer| {
+        let address = answer.header("location").unwrap();
+        address
+            .strip_prefix(&lab.app.http.public_url)
+            .unwrap()
+            .to_owned()
+    };
+    let tuned = tune();
+    assert_eq!(tuned.status, 302);
+    let playlist = origin(&tuned);
+    assert!(playlist.starts_with("/origin/v1/"), "{playlist}");
+    assert_eq!(fetch(&playlist).body, b"#EXTM3U\nhome.ts\n");
+    // Players resolve what is in a playlist against where they were sent to.
+    let segment = playlist.replace("home.m3u8", "home.ts");
+    assert_eq!(fetch(&segment).body, b"moving");
+    set_clock(&lab, at(60) - 1);
+    assert_eq!(fetch(&segment).status, 200);
+    set_clock(&lab, at(60));
+    assert_eq!(fetch(&segment).code(), "PLAYLIST_TOKEN_INVALID");
+    assert_eq!(tune().code(), "NO_LIVE_RIGHTS");
+    set_clock(&lab, at(120));
+    let tuned = origin(&tune());
+    // The offer ends at midnight, twelve hours after noon.
+    set_clock(&lab, at(12 * 60) - 1);
+    assert_eq!(fetch(&tuned).status, 200);
+    set_clock(&lab, at(12 * 60));
+    assert_eq!(fetch(&tuned).code(), "PLAYLIST_TOKEN_INVALID");
+    assert_eq!(tune().code(), "NOT_ENTITLED");
+}
+
+pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let mut decoder = flate2::read::GzDecoder::new(bytes);
+    decoder.read_to_end(&mut plain).unwrap();
+    plain
+}
+
+#[test]
+fn xmltv_is_packed_for_those_who_take_it() {
+    let lab = stocked();
+    let gzip = ("Accept-Encoding", "gzip");
+    let plain = get(&lab, XMLTV);
+    let packed = ask_with(&lab, "GET", XMLTV, &[gzip]);
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert_eq!(unpacked(&packed.body), plain.body);
+    let tag = packed.header("etag").unwrap();
+    assert_ne!(plain.header("etag"), Some(tag));
+    let same = ask_with(&lab, "GET", XMLTV, &[gzip, ("If-None-Match", tag)]);
+    assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
+    let head = ask_with(&lab, "HEAD", XMLTV, &[gzip]);
+    assert_eq!((head.status, head.header("etag")), (200, Some(tag)));
+}
+
+/// A guide with everything that we keep of one: `channels` livestreams for `days` days.
+fn generated(channels: usize, days: i64) -> String {
+    let time = |at: i64| {
+        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
+        at.format("%Y%m%d%H%M%S +0000").to_string()
+    };
+    let mut xml = String::from("<?xml version=\"1.0\"?>\n<tv>\n");
+    for channel in 0..channels {
+        xml += &format!(
+            "<channel id=\"c{channel}.example\"><display-name>C &amp; {channel}</display-name>\
+             <icon src=\"https://i.example/{channel}.png\"/></channel>\n"
+        );
+    }
+    let sides = [
+        "",
+        "width=\"1920\" height=\"1080\"",
+        "width=\"2\" height=\"3\"",
+        "width=\"9\" height=\"9\"",
+    ];
+    let ratings = [
+        "",
+        "<rating system=\"FSK\"><value>12</value></rating>",
+        "<rating><value>16</value></rating>",
+        "<rating system=\"nobody\"><value>M</value></rating>",
+        "<rating system=\"MPAA\"><value>PG-13</value></rating>",
+        "<rating><value>strange</value></rating>",
+    ];
+    for channel in 0..channels {
+        let mut start = NOON.0;
+        let mut number = channel;
+        while start < NOON.0 + days * 86_400 {
+            let length = 600 + i64::try_from(number % 13).unwrap() * 300;
+            let pick = |list: &[&'static str]| list[number % list.len()];
+            xml += &format!(
+                "<programme start=\"{}\" stop=\"{}\" channel=\"c{channel}.example\">\
+                 <title>T &lt;{number}&gt; \"ä\" &#128250;</title>\n\
+                 <desc>First.&#10;Second &amp; {number}.</desc><category>News</category>\
+                 <category>K{}</category><icon src=\"https://i.example/?a=1&amp;n={number}\" {}/>\
+                 <icon src=\"https://i.example/two\"/>{}</programme>\n",
+                time(start),
+                time(start + length),
+                number % 7,
+                pick(&sides),
+                pick(&ratings),
+            );
+            // Now and then nothing is on.
+            start += length + i64::from(number % 11 == 0) * 900;
+            number += 1;
+        }
+    }
+    xml + "</tv>\n"
+}
+
+/// Imports a guide and its export, which must change nothing; gives the export.
+fn goes_round(guide: &[u8], now: i64) -> Vec<u8> {
+    let lab = Lab::start();
+    set_clock(&lab, now);
+    let import = |guide: &[u8]| {
+        let answer = post(&lab, "/admin/v1/epg/import?createLivestreams=true", guide);
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        answer.json()
+    };
+    let added = import(guide)["added"].clone();
+    assert!(added.as_u64().unwrap() > 1_000, "{added}");
+    let export = get(&lab, XMLTV).body;
+    let again = import(&export);
+    assert_eq!(again["unchanged"], added, "{again}");
+    for member in ["added", "changed", "removed"] {
+        assert_eq!(again[member], 0, "{member}: {again}");
+    }
+    assert_eq!(again["skipped"], json!({}));
+    assert_eq!(get(&lab, XMLTV).body, export);
+    export
+}
+
+/// Whether a program of xmltv-util is there; it must be where CI=true.
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    assert!(found || !must, "{program} of xmltv-util is absent");
+    if !found {
+        eprintln!("skipped: {program} of xmltv-util is absent");
+    }
+    found
+}
+
+/// The format's definition as xmltv-util installs it.
+const DEFINITION: &str = "/usr/share/xmltv/xmltv.dtd";
+
+/// What the judges say against an export.
+///
+/// Livestreams have the ids that their guide gave them. The checker wants a dot in each: that it
+/// misses in ids which are not ours is no complaint about what we write.
+fn complaints(export: &[u8]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("export.xml");
+    std::fs::write(&file, export).unwrap();
+    assert!(Path::new(DEFINITION).is_file(), "{DEFINITION} is absent");
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program)
+            .args(arguments)
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        let mut lines: Vec<_> = said.lines().map(str::to_owned).collect();
+        if !output.status.success() && lines.is_empty() {
+            lines.push(format!("{program}: {}", output.status));
+        }
+        lines
+    };
+    let mut said = run("tv_validate_file", &["--dtd-file", DEFINITION]);
+    said.retain(|line| {
+        let own = line.contains("Invalid channel-id") || line == "1 error found.";
+        !own && line != "Validated ok."
+    });
+    said.extend(run("tv_sort", &["--output", "/dev/null"]));
+    said
+}
+
+fn judged(export: &[u8]) {
+    if has("tv_validate_file") && has("tv_sort") {
+        assert_eq!(complaints(export), [""; 0]);
+    }
+}
+
+#[test]
+fn the_judges_find_what_is_wrong() {
+    if !(has("tv_validate_file") && has("tv_sort")) {
+        return;
+    }
+    let lab = stocked();
+    let export = String::from_utf8(get(&lab, XMLTV).body).unwrap();
+    assert_eq!(complaints(export.as_bytes()), [""; 0]);
+    for (what, from, to) in [
+        ("no such element", "</title>", "</title><colour/>"),
+        (
+            "another order",
+            "<title>A</title>",
+            "<desc>D</desc><title>A</title>",
+        ),
+        ("no title", "<title>A</title>", ""),
+        ("an unknown channel", "channel=\"film\"", "channel=\"flim\""),
+        (
+            "not well-formed",
+            "<title>A</title>",
+            "<title>A & B</title>",
+        ),
+    ] {
+        let broken = export.replacen(from, to, 1);
+        assert_ne!(broken, export, "{what}");
+        assert_ne!(complaints(broken.as_bytes()), [""; 0], "{what}");
+    }
+}
+
+#[test]
+fn a_generated_guide_goes_round() {
+    judged(&goes_round(generated(20, 7).as_bytes(), NOON.0));
+}
+
+#[test]
+fn real_guides_go_round() {
+    for (name, now) in [guides::NZ, guides::SINGTEL] {
+        if let Some(packed) = guides::packed(name) {
+            judged(&goes_round(&packed, now));
+        }
+    }
+}
