@@ -1,5 +1,5 @@
-//! The rows "EPG import", "start" and "memory", and what a query costs without HTTP: a guide of
-//! 228,000 programmes on 500 channels, 143 MB of XMLTV.
+//! The rows "EPG import", "start" and "memory", what a query costs without HTTP, and what readers and
+//! writers feel of an import: a guide of 228,000 programmes on 500 channels, 143 MB of XMLTV.
 //!
 //! `cargo bench --bench epg`
 
@@ -11,12 +11,19 @@
 )]
 #![allow(clippy::cast_precision_loss, clippy::disallowed_methods)]
 
+#[path = "../tests/it/guide_maker.rs"]
+mod guide_maker;
+
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use guide_maker::MadeGuide;
+use playgate::domain::schedule::claims::Standing;
 
 use playgate::domain::schedule::import::draft::{ChannelMap, Draft};
 use playgate::domain::schedule::import::reader::unpack;
@@ -26,14 +33,16 @@ use playgate::domain::schedule::{
     Broadcast, BroadcastRights, ChannelFacts, ImportOptions, ImportReport, Rights, Schedule, View,
     tables,
 };
-use playgate::store::{Options, Schema, Store};
+use playgate::store::{Durability, Options, Record, Schema, Store, Table};
 use playgate::types::time::DAY;
 use playgate::types::{LiveOffset, LivestreamId, UnixSeconds};
 
 const CHANNELS: usize = 500;
 const PROGRAMMES: usize = 456;
-/// 2026-08-22 00:00 UTC; with 40 to 50 minutes each the guide covers two weeks.
+/// 2026-08-22 00:00 UTC.
 const FIRST: i64 = 1_787_356_800;
+/// How often an import and its quiet times are measured.
+const ROUNDS: usize = 3;
 
 struct Catalogue(Vec<LivestreamId>);
 
@@ -62,46 +71,10 @@ impl Rights for Catalogue {
     }
 }
 
-/// Writes a guide; `shift` moves some programmes a little, as a day's new guide does.
-fn write_guide(path: &Path, shift: i64) {
-    let mut out = BufWriter::new(File::create(path).expect("the folder can be written"));
-    let stamp = |at: i64| {
-        let at = chrono::DateTime::from_timestamp(at, 0).expect("in range");
-        at.format("%Y%m%d%H%M%S +0000").to_string()
-    };
-    let text = "A sentence about what happens in this programme, and another one. ".repeat(3);
-    let mut write = |piece: String| out.write_all(piece.as_bytes()).expect("space");
-    write("<?xml version=\"1.0\"?>\n<!DOCTYPE tv SYSTEM \"xmltv.dtd\">\n<tv>\n".to_owned());
-    for channel in 0..CHANNELS {
-        write(format!(
-            "<channel id=\"channel-{channel}\"><display-name>Channel {channel}</display-name></channel>\n"
-        ));
-    }
-    let mut at = FIRST;
-    for row in 0..PROGRAMMES {
-        let length = 2_400 + i64::try_from(row % 7).unwrap_or(0) * 100;
-        for channel in 0..CHANNELS {
-            let moved = if row % 10 == 3 { shift } else { 0 };
-            write(format!(
-                "  <programme start=\"{}\" stop=\"{}\" channel=\"channel-{channel}\">\n    \
-                 <title lang=\"en\">Programme {row} of {channel}</title>\n    \
-                 <desc lang=\"en\">{text}{row}</desc>\n    <category>Series</category>\n    \
-                 <icon src=\"https://images.example.test/programme/{channel}/{row}/wide.jpg\" \
-                 width=\"1920\" height=\"1080\"/>\n    \
-                 <episode-num system=\"xmltv_ns\">{row}.{channel}.</episode-num>\n    \
-                 <rating system=\"FSK\"><value>12</value></rating>\n  </programme>\n",
-                stamp(at + moved),
-                stamp(at + length),
-            ));
-        }
-        at += length;
-    }
-    write("</tv>\n".to_owned());
-}
-
 fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     let options = XmltvOptions {
         zone: chrono_tz::Tz::UTC,
+        ignore_offsets: false,
         languages: vec!["en".to_owned()],
         ratings: Arc::new(Ratings::built_in()),
     };
@@ -111,6 +84,7 @@ fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     let draft = Draft::read(&mut source, &ChannelMap::new()).expect("well-formed");
     let read = began.elapsed();
     let options = ImportOptions {
+        standing: Standing::default(),
         dry_run: false,
         accept: true,
         now: UnixSeconds(FIRST),
@@ -138,6 +112,124 @@ fn memory() -> (f64, f64) {
     // Sets the high-water mark back; where that is not allowed the figures are upper bounds.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     found
+}
+
+/// A table of others, that is written while an import runs.
+struct Others;
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Other(Vec<u8>);
+
+impl Record for Other {}
+
+impl Table for Others {
+    const NAME: &'static str = "others";
+    type Key = u64;
+    type Record = Other;
+}
+
+/// What reads of the schedule and commits of others take at the 99th percentile.
+#[derive(Clone, Copy)]
+struct Felt {
+    read: Duration,
+    commit: Duration,
+}
+
+/// Reads and commits at a steady pace while something runs.
+fn felt(
+    schedule: &Schedule,
+    store: &Store,
+    livestreams: &[LivestreamId],
+    run: impl FnOnce(),
+) -> Felt {
+    let over = AtomicBool::new(false);
+    let p99 = |mut all: Vec<Duration>| {
+        all.sort_unstable();
+        all[all.len() * 99 / 100]
+    };
+    let now = UnixSeconds(FIRST + 5 * DAY);
+    thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            let mut took = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                for n in took.len()..took.len() + 20 {
+                    let at = (n * 7_919) % livestreams.len();
+                    let began = Instant::now();
+                    let snapshot = schedule.snapshot();
+                    black_box(
+                        snapshot
+                            .live(&livestreams[at..=at], LiveOffset::LIVE, now)
+                            .ok(),
+                    );
+                    took.push(began.elapsed());
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            p99(took)
+        });
+        let commits = scope.spawn(|| {
+            let mut took = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let key = took.len() as u64 % 1_000;
+                let began = Instant::now();
+                let done = store.write(Durability::Durable, move |txn| {
+                    txn.put::<Others>(&key, &Other(vec![7; 390]))
+                });
+                done.wait().expect("a store");
+                took.push(began.elapsed());
+                thread::sleep(Duration::from_millis(2));
+            }
+            p99(took)
+        });
+        run();
+        over.store(true, Ordering::Relaxed);
+        let (read, commit) = (reads.join(), commits.join());
+        Felt {
+            read: read.expect("it ran"),
+            commit: commit.expect("it ran"),
+        }
+    })
+}
+
+/// Ratios of what is felt during an import to what is felt before and after it.
+fn while_importing(
+    schedule: &Schedule,
+    store: &Store,
+    livestreams: &[LivestreamId],
+    guides: [&Path; 2],
+) {
+    let quiet = || {
+        felt(schedule, store, livestreams, || {
+            thread::sleep(Duration::from_secs(2))
+        })
+    };
+    let mut reads = Vec::new();
+    let mut commits = Vec::new();
+    let mut before = quiet();
+    for round in 0..ROUNDS {
+        let guide = guides[round % 2];
+        let busy = felt(schedule, store, livestreams, || {
+            import(schedule, guide);
+        });
+        let after = quiet();
+        let ratio = |busy: Duration, a: Duration, b: Duration| {
+            busy.as_secs_f64() / ((a + b).as_secs_f64() / 2.0)
+        };
+        reads.push(ratio(busy.read, before.read, after.read));
+        commits.push(ratio(busy.commit, before.commit, after.commit));
+        println!(
+            "  p99 of a read {:?} -> {:?} -> {:?}, of a durable commit {:?} -> {:?} -> {:?}",
+            before.read, busy.read, after.read, before.commit, busy.commit, after.commit
+        );
+        before = after;
+    }
+    for (name, ratios, goal) in [("reads", &mut reads, 2), ("commits", &mut commits, 5)] {
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "  {name}: p99 {:.2} x quiet (goal: {goal})",
+            ratios[ROUNDS / 2]
+        );
+    }
 }
 
 fn measure(name: &str, goal: u32, mut run: impl FnMut(usize)) {
@@ -196,9 +288,20 @@ fn queries(schedule: &Schedule, livestreams: &[LivestreamId]) {
 fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("guide.xml");
-    write_guide(&path, 0);
+    let guide = MadeGuide {
+        channels: CHANNELS,
+        programmes: PROGRAMMES,
+        shift: 0,
+        word: "Programme",
+        first: FIRST,
+    };
+    guide.write(&path);
     let moved = folder.path().join("moved.xml");
-    write_guide(&moved, 300);
+    MadeGuide {
+        shift: 300,
+        ..guide
+    }
+    .write(&moved);
     let bytes = std::fs::metadata(&path).map_or(0, |data| data.len());
     println!(
         "{} programmes, {} MB",
@@ -208,7 +311,7 @@ fn main() {
 
     let data = folder.path().join("data");
     let open = || {
-        let schema = tables::schema(Schema::default());
+        let schema = tables::schema(Schema::default()).with::<Others>();
         Store::open(&data, schema, Options::default()).expect("a new store")
     };
     let livestreams: Vec<_> = (0..CHANNELS)
@@ -219,7 +322,8 @@ fn main() {
         let catalogue = Arc::clone(&catalogue);
         Schedule::open(store, Box::new(move || catalogue.clone()), View::default())
     };
-    let schedule = serve(open()).expect("an empty store");
+    let store = open();
+    let schedule = serve(store.clone()).expect("an empty store");
     let (idle, _) = memory();
     for (name, path) in [("first", &path), ("same again", &path), ("moved", &moved)] {
         let (before, _) = memory();
@@ -236,8 +340,10 @@ fn main() {
     );
     println!("process: {idle:.0} MiB empty");
     queries(&schedule, &livestreams);
+    println!("while a guide is imported that changes every livestream:");
+    while_importing(&schedule, &store, &livestreams, [&path, &moved]);
 
-    drop(schedule);
+    drop((schedule, store));
     let began = Instant::now();
     let store = open();
     let opened = began.elapsed();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{Backups, Status};
+use crate::domain::feeds::{FeedState, Feeds, Standstill};
 use crate::domain::mail::{self, Mail};
 use crate::domain::telemetry::{Counts, Telemetry};
 use crate::domain::upkeep::Upkeep;
@@ -171,6 +172,48 @@ pub(super) fn hashes(metrics: &Registry, hashes: &Arc<HashCounts>) {
             &[("function", function)],
             move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
         );
+    }
+}
+
+/// Makes the figures of the sources of guides known, so that one that fell silent is noticed before
+/// viewers see where its last guide ends.
+pub(super) fn of_feeds(metrics: &Registry, feeds: &Feeds) {
+    let figures: [(&str, &str, fn(&FeedState) -> i64); 4] = [
+        (
+            "playgate_guide_last_success_timestamp_seconds",
+            "When the guide of a source was last taken, or known already; 0: never.",
+            |state| state.succeeded.map_or(0, |at| at.0),
+        ),
+        (
+            "playgate_guide_failures",
+            "Failures of a source since it last succeeded.",
+            |state| i64::from(state.failures),
+        ),
+        (
+            "playgate_guide_held",
+            "1 while the last guide of a source waits for somebody to accept it.",
+            |state| {
+                let held = state.last.as_ref().map(|last| last.standstill);
+                i64::from(held == Some(Standstill::Held))
+            },
+        ),
+        (
+            "playgate_guide_unmapped",
+            "Channels of the last guide of a source that no livestream carries.",
+            |state| {
+                let unmapped = state.last.as_ref().map_or(0, |last| last.unmapped);
+                i64::try_from(unmapped).unwrap_or(i64::MAX)
+            },
+        ),
+    ];
+    for view in feeds.list() {
+        let name = view.feed.name;
+        for (figure, meaning, read) in figures {
+            let (feeds, source) = (feeds.clone(), name.clone());
+            metrics.gauge_of(figure, meaning, &[("source", &name)], move || {
+                feeds.show(&source).map_or(0, |view| read(&view.state))
+            });
+        }
     }
 }
 

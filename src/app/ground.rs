@@ -4,15 +4,22 @@ use std::sync::Arc;
 
 use super::{AppError, keys, settings};
 use crate::config::Config;
+use crate::config::http::HttpSettings;
 use crate::domain::accounts::{Accounts, Beside, Eraser};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement;
+use crate::domain::feeds::Feeds;
 use crate::domain::mail::{Mail, MailError};
 use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, World};
 use crate::domain::schedule::{self, Schedule};
+use crate::domain::surroundings::Surroundings;
 use crate::domain::telemetry::{self, Telemetry};
+use crate::http::front::Front;
+use crate::http::wire::guide;
+use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
+use crate::ports::fetch::Fetch;
 use crate::store::Store;
 use crate::types::UnixSeconds;
 
@@ -24,6 +31,11 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
+    pub fn front(&self, http: &HttpSettings, metrics: &Registry) -> Result<Front, AppError> {
+        let messages = settings::messages(self.config)?;
+        Front::new(http, messages, &**self.entropy, metrics).map_err(AppError::setting)
+    }
+
     pub fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
         let data_dir = &self.config.server.data_dir;
         let key = keys::read_or_make(data_dir, keys::MAIL, &**self.entropy)?;
@@ -77,7 +89,26 @@ impl Ground<'_> {
             .map_err(AppError::setting)
     }
 
-    pub fn playback(&self, world: Arc<dyn World>) -> Result<Playback, AppError> {
+    pub fn feeds(
+        &self,
+        schedule: &Arc<Schedule>,
+        fetch: Box<dyn Fetch>,
+    ) -> Result<Feeds, AppError> {
+        let (store, entropy) = (self.store.clone(), Arc::clone(self.entropy));
+        let sources = settings::feeds(self.config)?;
+        let schedule = Arc::clone(schedule);
+        Ok(Feeds::open(
+            store,
+            schedule,
+            sources,
+            fetch,
+            entropy,
+            guide::source,
+        )?)
+    }
+
+    pub fn playback(&self, world: Surroundings) -> Result<Playback, AppError> {
+        let world: Arc<dyn World> = Arc::new(world);
         let data_dir = &self.config.server.data_dir;
         let signing = match &self.config.origin.signing_key {
             Some(secret) => settings::signing_key(secret),

@@ -20,6 +20,7 @@ use crate::domain::accounts::{Accounts, HashCounts, HashMemory};
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
+use crate::domain::feeds::Feeds;
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
@@ -33,6 +34,7 @@ use crate::http::front::Front;
 use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
+use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
@@ -78,6 +80,8 @@ pub struct App {
     pub catalog: Catalog,
     /// The broadcast schedule.
     pub schedule: Arc<Schedule>,
+    /// Sources of guides.
+    pub feeds: Feeds,
     /// The offers that users have.
     pub grants: Grants,
     /// Who may play what.
@@ -217,38 +221,34 @@ impl App {
             examine,
             restart,
         } = parts;
-        let Ports {
-            clock,
-            lab,
-            entropy,
-        } = ports;
+        let (clock, entropy) = (ports.clock, ports.entropy);
         let public_url = settings::public_url(&config, listener);
         let http = settings::http(&config, &public_url);
         let metrics = Arc::new(Registry::default());
-        let messages = settings::messages(&config)?;
-        let front = Front::new(&http, messages, &*entropy, &metrics).map_err(AppError::setting)?;
 
         let ground = Ground {
             config: &config,
             store: &store,
             entropy: &entropy,
         };
+        let front = ground.front(&http, &metrics)?;
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&public_url)?;
         let accounts = ground.accounts(&mail, &partners)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
+        let feeds = ground.feeds(&schedule, Box::<Fetcher>::default())?;
         let grants = Grants::open(store.clone(), catalog.clone())?;
         let pins = settings::entitlement(&config)?;
         let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
-        let playback = ground.playback(Arc::new(Surroundings {
+        let playback = ground.playback(Surroundings {
             accounts: accounts.clone(),
             catalog: catalog.clone(),
             schedule: Arc::clone(&schedule),
             rights: rights.clone(),
             pins,
-        }))?;
+        })?;
         let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
         // After the catalogue, which makes the key that backups tell.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
@@ -257,11 +257,11 @@ impl App {
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
         figures::hashes(&metrics, &hashes);
-
+        figures::of_feeds(&metrics, &feeds);
         let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
             clock,
-            lab,
+            lab: ports.lab,
             entropy,
             limits: config.limits.clone(),
             http,
@@ -275,6 +275,7 @@ impl App {
             mail,
             catalog,
             schedule,
+            feeds,
             grants,
             rights,
             playback,

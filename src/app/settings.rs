@@ -15,7 +15,10 @@ use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{
     self, Address, Config, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
 };
-use crate::domain::{accounts, backups, catalog, entitlement, mail, playback, schedule, telemetry};
+use crate::domain::schedule::ratings::Ratings;
+use crate::domain::{
+    accounts, backups, catalog, entitlement, feeds, mail, playback, schedule, telemetry,
+};
 use crate::http::messages::Messages;
 use crate::ports::mailer::Mailer;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
@@ -213,6 +216,37 @@ pub fn schedule(config: &Config) -> schedule::query::View {
     }
 }
 
+/// Where guides come from, and what their ratings mean.
+pub fn feeds(config: &Config) -> Result<feeds::Settings, AppError> {
+    let mut ratings = Ratings::built_in();
+    if let Some(path) = &config.epg.ratings {
+        let text = fs::read_to_string(path).map_err(|error| AppError::File {
+            path: path.clone(),
+            error,
+        })?;
+        let wrong = |why| AppError::Setting(format!("`epg.ratings`: {}: {why}", path.display()));
+        ratings.add(&text).map_err(wrong)?;
+    }
+    let sources = config.epg.sources.iter();
+    let feeds = sources.map(|source| feeds::Feed {
+        name: source.name.clone(),
+        place: source.url.clone(),
+        interval: i64::try_from(source.interval.as_secs()).unwrap_or(i64::MAX),
+        priority: source.priority,
+        reading: feeds::Reading {
+            zone: source.zone,
+            ignore_offsets: source.ignore_offsets,
+            languages: source.languages.clone(),
+            channels: source.channels.clone().into_iter().collect(),
+        },
+    });
+    Ok(feeds::Settings {
+        feeds: feeds.collect(),
+        ratings: Arc::new(ratings),
+        retention_days: config.schedule.retention_days,
+    })
+}
+
 /// Which programs ask for the PIN.
 pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
     let given = &config.parental;
@@ -339,6 +373,26 @@ mod tests {
         assert_eq!(at("0.0.0.0:81"), "http://127.0.0.1:81");
         assert_eq!(at("[::]:81"), "http://[::1]:81");
         assert_eq!(at("192.0.2.1:81"), "http://192.0.2.1:81");
+    }
+
+    #[test]
+    fn an_operator_adds_rating_systems() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ratings.toml");
+        let with = |table: &str| {
+            fs::write(&path, table).unwrap();
+            let flag = ("epg.ratings", "-", path.to_str().unwrap().to_owned());
+            feeds(&config(vec![flag]))
+        };
+        let own = "[[system]]\nnames = [\"House\"]\nvalues = { \"red\" = 18 }";
+        let ratings = with(own).unwrap().ratings;
+        assert_eq!(ratings.age("house", "Red"), Some(18));
+        assert_eq!(ratings.age("FSK", "12"), Some(12));
+        let why = with("[[system]]\nname = 1").unwrap_err().to_string();
+        assert!(
+            why.contains("epg.ratings") && why.contains("line 2"),
+            "{why}"
+        );
     }
 
     #[test]

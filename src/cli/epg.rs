@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::admin::upload::{self, Sent};
-use super::admin::{path, remote, with_query};
+use super::admin::{Refusal, path, remote, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, output, rights};
+use super::{Global, guide_report, output, rights};
 
 /// The electronic programme guide.
 #[derive(Subcommand)]
@@ -23,6 +23,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the sources of guides that are configured, or one of them, and what became of each
+    Sources(Sources),
+    /// Fetch a source now; exit code 4 if its guide is held for approval
+    Refresh(Refresh),
 }
 
 /// A guide that is to be imported.
@@ -48,22 +52,56 @@ pub struct Import {
     json: bool,
 }
 
+/// Which sources are shown.
+#[derive(Args)]
+pub struct Sources {
+    /// All that is known of this one
+    #[arg(value_name = "NAME")]
+    source: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A source that is fetched.
+#[derive(Args)]
+pub struct Refresh {
+    /// The source
+    #[arg(value_name = "NAME")]
+    source: String,
+    /// Report what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Take the guide even if it looks implausible
+    #[arg(long)]
+    accept: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     match command {
-        Command::Import(import) => run_import(import, global).await,
+        Command::Import(guide) => import(guide, global).await,
+        Command::Sources(which) => sources(which, global).await,
+        Command::Refresh(which) => refresh(which, global).await,
         Command::Why { broadcast, json } => rights::why(global, &broadcast, json).await,
     }
 }
 
-async fn run_import(import: Import, global: &Global) -> Outcome {
+/// A query parameter that is there or not.
+fn flag(set: bool) -> Option<&'static str> {
+    set.then_some("true")
+}
+
+async fn import(import: Import, global: &Global) -> Outcome {
     let sent = Sent::default();
     let body = if remote::is_address(&import.guide) {
         upload::counted(remote::get(&import.guide).await?, &sent)
     } else {
         upload::counted(upload::file(Path::new(&import.guide))?, &sent)
     };
-    let flag = |set: bool| set.then_some("true");
     let target = with_query(
         path(&["epg", "import"]),
         &[
@@ -77,12 +115,49 @@ async fn run_import(import: Import, global: &Global) -> Outcome {
     let answer = admin
         .upload(&target, "application/octet-stream", body, &sent)
         .await?;
+    reported(answer, import.dry_run, import.json)
+}
+
+async fn sources(which: Sources, global: &Global) -> Outcome {
+    let mut admin = global.admin().await?;
+    let Some(source) = which.source else {
+        let all = admin.get(&path(&["epg", "sources"])).await?;
+        return output::list(&all, &COLUMNS, which.json);
+    };
+    let one = admin.get(&path(&["epg", "sources", &source])).await?;
+    output::record(&one, which.json)
+}
+
+const COLUMNS: [output::Column; 7] = [
+    ("NAME", "name"),
+    ("STATE", "state"),
+    ("PRIORITY", "priority"),
+    ("PROGRAMMES", "lastImport/programmes"),
+    ("UNMAPPED", "lastImport/unmapped"),
+    ("URL", "url"),
+    ("ERROR", "error"),
+];
+
+async fn refresh(which: Refresh, global: &Global) -> Outcome {
+    let target = with_query(
+        path(&["epg", "sources", &which.source, "refresh"]),
+        &[
+            ("dryRun", flag(which.dry_run)),
+            ("accept", flag(which.accept)),
+        ],
+    );
+    let mut admin = global.admin().await?;
+    let answer = admin.work(&target).await?;
+    reported(answer, which.dry_run, which.json)
+}
+
+/// Shows the report of an import. A guide that is held comes with the same report.
+fn reported(answer: Result<Value, Refusal>, dry_run: bool, json: bool) -> Outcome {
     match answer {
-        Ok(report) => show(&report, !import.dry_run, import.json),
+        Ok(report) => guide_report::show(&report, !dry_run, json),
         Err(refusal) => {
-            // A guide that is held comes with the same report.
             if refusal.code == "IMPORT_HELD" {
-                show(&refusal.details, false, import.json)?;
+                guide_report::show(&refusal.details, false, json)?;
                 return Err(
                     Failure::from(refusal).hint("look at the guide; `--accept` takes it as it is")
                 );
@@ -90,48 +165,4 @@ async fn run_import(import: Import, global: &Global) -> Outcome {
             Err(refusal.into())
         }
     }
-}
-
-/// The figures in the order in which a person asks for them, then what was left out. Of a report
-/// that was not acted on nothing has been made.
-fn show(report: &Value, done: bool, json: bool) -> Outcome {
-    if json {
-        return output::json(report);
-    }
-    for member in [
-        "channels",
-        "programmes",
-        "added",
-        "changed",
-        "removed",
-        "unchanged",
-    ] {
-        if let Some(number) = report.get(member) {
-            output::line(&format!("{member:<11} {number}"))?;
-        }
-    }
-    let skipped = report.get("skipped").and_then(Value::as_object);
-    for (kind, number) in skipped.into_iter().flatten() {
-        let lines = report.pointer(&format!("/skippedLines/{kind}"));
-        let lines = lines.map_or_else(String::new, |lines| format!(", lines {lines}"));
-        output::note(&format!("skipped     {number} {kind}{lines}"));
-    }
-    let made = if done {
-        "made in the catalogue"
-    } else {
-        "to be made in the catalogue"
-    };
-    for (member, meaning) in [
-        ("unmapped", "not in the catalogue"),
-        ("created", made),
-        ("newChannels", "seen for the first time"),
-        ("doubts", "in doubt"),
-    ] {
-        let ids = report.get(member).and_then(Value::as_array);
-        if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
-            let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
-            output::note(&format!("{meaning}: {}", ids.join(", ")));
-        }
-    }
-    Ok(())
 }

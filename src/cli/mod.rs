@@ -11,6 +11,7 @@ mod demo;
 mod epg;
 mod examiner;
 mod exit;
+mod guide_report;
 mod mail;
 mod operator;
 mod output;

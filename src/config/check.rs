@@ -143,10 +143,6 @@ fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Origin>) -> Option<Or
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("tls.", "this version serves no TLS; put a proxy in front"),
     (
-        "epg.sources",
-        "this version fetches no guides; use `playgate epg import`",
-    ),
-    (
         "telemetry.forward.",
         "this version forwards no telemetry; use `playgate telemetry export`",
     ),

@@ -1,24 +1,27 @@
-//! The sources of guides: a list of tables, which the file alone can hold. It fetches nothing.
+//! The sources of guides: a list of tables, which the file alone can hold.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono_tz::Tz;
 
-use super::kinds::{Read, Setting, duration, language, list, number, text, url, zone};
+use super::kinds::{Read, Setting, duration, flag, language, list, number, text, url, zone};
 use super::raw::Raw;
+use crate::ports::web::without_query;
 
 /// A guide that is fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuideSource {
     /// Its name in reports.
     pub name: String,
-    /// Where it is.
+    /// Where it is: an http or https address, or the absolute path of a file.
     pub url: String,
     /// How often it is fetched.
     pub interval: Duration,
     /// The zone of times that name none.
     pub zone: Tz,
+    /// Whether all times are local in that zone, whatever offset they name.
+    pub ignore_offsets: bool,
     /// The languages that titles are taken in, the best first.
     pub languages: Vec<String>,
     /// Which source wins where two have the same livestream: the higher.
@@ -29,7 +32,7 @@ pub struct GuideSource {
 
 impl Setting for GuideSource {
     fn show(&self) -> Option<String> {
-        Some(format!("{} ({})", self.name, self.url))
+        Some(format!("{} ({})", self.name, without_query(&self.url)))
     }
 }
 
@@ -56,11 +59,12 @@ pub(super) fn sources(raw: &Raw) -> Read<Vec<GuideSource>> {
 }
 
 fn source(raw: &Raw) -> Read<GuideSource> {
-    const MEMBERS: [&str; 7] = [
+    const MEMBERS: [&str; 8] = [
         "name",
         "url",
         "interval",
         "zone",
+        "ignore_offsets",
         "languages",
         "priority",
         "channels",
@@ -90,10 +94,11 @@ fn source(raw: &Raw) -> Read<GuideSource> {
     let wrong = &mut wrong;
     let read = GuideSource {
         name: member(members, "name", text(64), wrong).unwrap_or_default(),
-        url: member(members, "url", url, wrong).unwrap_or_default(),
+        url: member(members, "url", place, wrong).unwrap_or_default(),
         interval: member(members, "interval", duration(60..=604_800), wrong)
             .unwrap_or(Duration::from_secs(3_600)),
         zone: member(members, "zone", zone, wrong).unwrap_or(Tz::UTC),
+        ignore_offsets: member(members, "ignore_offsets", flag, wrong).unwrap_or_default(),
         languages: member(members, "languages", list(language), wrong).unwrap_or_default(),
         priority: member(members, "priority", number(0..=1_000), wrong).unwrap_or_default(),
         channels: member(members, "channels", channel_map, wrong).unwrap_or_default(),
@@ -103,6 +108,16 @@ fn source(raw: &Raw) -> Read<GuideSource> {
     } else {
         Err(wrong.join("; "))
     }
+}
+
+/// An address of the web or an absolute path, also as `file:///…`.
+fn place(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    let path = text.strip_prefix("file://").unwrap_or(text);
+    if path.starts_with('/') && !path.contains('\0') {
+        return Ok(path.to_owned());
+    }
+    url(raw).map_err(|why| format!("{why}, or the absolute path of a file"))
 }
 
 fn member<T>(

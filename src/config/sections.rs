@@ -212,6 +212,8 @@ section! {
     pub struct Guides {
         /// Where they come from.
         sources: Vec<GuideSource> = sources, None;
+        /// A file of rating systems that are added to the built-in ones.
+        ratings: Option<PathBuf> = some(path), None;
     }
 }
 

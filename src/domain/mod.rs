@@ -6,6 +6,7 @@ pub mod accounts;
 pub mod backups;
 pub mod catalog;
 pub mod entitlement;
+pub mod feeds;
 pub mod mail;
 pub mod operators;
 pub mod partners;
@@ -30,6 +31,7 @@ pub fn schema() -> Schema {
     let schema = catalog::schema(schema);
     let schema = entitlement::schema(schema);
     let schema = schedule::tables::schema(schema);
+    let schema = feeds::schema(schema);
     let schema = playback::schema(schema);
     telemetry::schema(schema)
 }

@@ -170,6 +170,10 @@ codes! {
     NameInUse = 409, "NAME_IN_USE";
     /// The import differs suspiciously and waits for approval; `details` has the report.
     ImportHeld = 409, "IMPORT_HELD";
+    /// No source of guides has that name.
+    GuideSourceNotFound = 404, "GUIDE_SOURCE_NOT_FOUND";
+    /// The source of guides could not be fetched; the message says why.
+    GuideSourceFailed = 502, "GUIDE_SOURCE_FAILED";
     /// The backup is not known.
     BackupNotFound = 404, "BACKUP_NOT_FOUND";
     /// The backup is damaged, or of a newer version.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    backups, catalog as catalog_file, clock, content, grants, mail, operators, partners,
+    backups, catalog as catalog_file, clock, content, feeds, grants, mail, operators, partners,
     playback as running, probes, rights, store, telemetry as events, users as people,
 };
 use super::api::{
@@ -145,6 +145,9 @@ fn operator(
         E::Rules => Outcome::Now(rights::rules(app, &cx, auth)),
         E::AddRule(request) => later!(app, cx, rights::add_rule, auth, request),
         E::RemoveRule(request) => later!(app, cx, rights::remove_rule, auth, request),
+        E::GuideSources => Outcome::Now(feeds::sources(app, &cx, auth)),
+        E::GuideSource(request) => Outcome::Now(feeds::source(app, &cx, auth, &request)),
+        E::RefreshSource(request) => later!(app, cx, feeds::refresh, auth, request),
         E::Users(request) => later!(app, cx, people::users, auth, request),
         E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
         E::ShowUser(request) => later!(app, cx, people::show_user, auth, request),

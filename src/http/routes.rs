@@ -141,6 +141,9 @@ pub enum OperatorRoute {
     Rules,
     AddRule,
     RemoveRule,
+    GuideSources,
+    GuideSource,
+    RefreshSource,
     Users,
     AddUser,
     ShowUser,
@@ -346,6 +349,9 @@ impl Route {
             | O::Rules
             | O::AddRule
             | O::RemoveRule
+            | O::GuideSources
+            | O::GuideSource
+            | O::RefreshSource
             | O::ReportTelemetry => &[Role::Admin, Role::Content],
             O::Users
             | O::AddUser

@@ -17,6 +17,7 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     let mut tasks = Vec::from(accounts(app));
     tasks.extend(playback(app));
     tasks.push(schedule(app));
+    tasks.extend(guides(app));
     tasks.extend(telemetry(app));
     tasks.push(backups(app));
     tasks
@@ -75,6 +76,13 @@ fn schedule(app: &Arc<App>) -> Task {
         schedule.retain(now, days)?;
         Ok::<_, ScheduleError>(0)
     })
+}
+
+/// Looks which source is due: each has an interval of its own. Without a source there is no task.
+fn guides(app: &Arc<App>) -> Option<Task> {
+    let feeds = app.feeds.clone();
+    let any = !app.config.epg.sources.is_empty();
+    any.then(|| Task::new("guides", 5 * SECOND, move |now| feeds.run_due(now)))
 }
 
 fn telemetry(app: &Arc<App>) -> [Task; 2] {

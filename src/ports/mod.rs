@@ -2,10 +2,12 @@
 
 pub mod clock;
 pub mod entropy;
+pub mod fetch;
 pub mod mailer;
 pub mod media;
 pub mod smtp;
 pub mod upstream;
+pub mod web;
 
 pub use clock::{Clock, LabClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};

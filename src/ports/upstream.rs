@@ -3,25 +3,18 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderName, HeaderValue, Request, StatusCode, Uri};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use super::web::{BadAddress, Broken, Site};
 use crate::types::Drm;
 
 /// Bytes of a license, and of a challenge.
@@ -62,7 +55,7 @@ pub enum UpstreamError {
     Busy,
     /// No connection, or one that broke.
     #[error("the connection failed")]
-    Connection(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Connection(#[source] Broken),
 }
 
 /// A license on its way.
@@ -119,12 +112,15 @@ pub struct LicenseServerSettings {
 #[error("{0}")]
 pub struct BadLicenseServer(&'static str);
 
+impl From<BadAddress> for BadLicenseServer {
+    fn from(BadAddress(what): BadAddress) -> Self {
+        Self(what)
+    }
+}
+
 /// A license server over HTTP.
 pub struct HttpLicenseServer {
-    target: Uri,
-    host: HeaderValue,
-    address: (String, u16),
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    site: Site,
     authorization: Option<HeaderValue>,
     custom: Option<HeaderName>,
     timeout: Duration,
@@ -152,40 +148,16 @@ impl HttpLicenseServer {
     /// [`BadLicenseServer`] says which setting is wrong.
     pub fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
-        let url: Uri = settings.url.parse().map_err(|_| bad("is no address"))?;
-        let authority = url.authority().ok_or(bad("names no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(bad("has a user in it; use the authorization instead"));
-        }
-        // The brackets of an IPv6 address are the URL's alone.
-        let name = url.host().unwrap_or_default();
-        let name = name
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_owned();
-        let (port, tls) = match url.scheme_str() {
-            Some("http") => (80, None),
-            Some("https") => {
-                let server =
-                    ServerName::try_from(name.clone()).map_err(|_| bad("names no host"))?;
-                (443, Some((connector()?, server)))
-            }
-            _ => return Err(bad("must begin with http:// or https://")),
-        };
-        let target = url.path_and_query().map_or("/", |path| path.as_str());
         let authorization = settings.authorization.as_deref().map(|text| {
             let mut value = HeaderValue::from_str(text).map_err(|_| bad("is no header value"))?;
             value.set_sensitive(true);
-            Ok(value)
+            Ok::<_, BadLicenseServer>(value)
         });
         let custom = settings.custom_data_header.as_deref().map(|name| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))
         });
         Ok(Self {
-            target: target.parse().map_err(|_| bad("is no address"))?,
-            host: HeaderValue::from_str(authority.as_str()).map_err(|_| bad("names no host"))?,
-            address: (name, url.port_u16().unwrap_or(port)),
-            tls,
+            site: Site::of(&settings.url)?,
             authorization: authorization.transpose()?,
             custom: custom.transpose()?,
             timeout: settings.timeout,
@@ -211,8 +183,9 @@ impl HttpLicenseServer {
         challenge: Bytes,
         custom: HeaderValue,
     ) -> Result<Request<Full<Bytes>>, UpstreamError> {
-        let mut request = Request::post(self.target.clone())
-            .header(HOST, self.host.clone())
+        let mut request = self
+            .site
+            .request(Method::POST)
             .header(CONTENT_TYPE, "application/octet-stream");
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
@@ -220,21 +193,28 @@ impl HttpLicenseServer {
         if let Some(name) = &self.custom {
             request = request.header(name.clone(), custom);
         }
-        request.body(Full::new(challenge)).map_err(broken)
+        let request = request.body(Full::new(challenge));
+        request.map_err(|error| UpstreamError::Connection(error.into()))
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<License, UpstreamError> {
-        let (host, port) = &self.address;
-        let stream = TcpStream::connect((host.as_str(), *port)).await;
-        let stream = stream.map_err(broken)?;
-        stream.set_nodelay(true).map_err(broken)?;
-        match &self.tls {
-            Some((connector, name)) => {
-                let stream = connector.connect(name.clone(), stream).await;
-                converse(stream.map_err(broken)?, request).await
-            }
-            None => converse(stream, request).await,
+        let answer = self.site.send(request).await;
+        let answer = answer.map_err(UpstreamError::Connection)?;
+        if answer.head.status != StatusCode::OK {
+            return Err(UpstreamError::Status(answer.head.status));
         }
+        let body = Limited::new(answer.body, LICENSE_MAX).collect().await;
+        let body = body.map_err(|error| {
+            if error.is::<http_body_util::LengthLimitError>() {
+                UpstreamError::TooLarge
+            } else {
+                UpstreamError::Connection(error)
+            }
+        })?;
+        Ok(License {
+            media: answer.head.headers.get(CONTENT_TYPE).cloned(),
+            body: body.to_bytes(),
+        })
     }
 
     fn rests(&self) -> bool {
@@ -268,68 +248,6 @@ impl LicenseServer for HttpLicenseServer {
     }
 }
 
-/// One request on a connection of its own.
-async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<License, UpstreamError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(broken)?;
-    // Dropping the exchange, as its time-out does, ends the connection too.
-    let exchange = async {
-        let response = sender.send_request(request).await.map_err(broken)?;
-        let (head, body) = response.into_parts();
-        if head.status != StatusCode::OK {
-            return Err(UpstreamError::Status(head.status));
-        }
-        let body = Limited::new(body, LICENSE_MAX).collect().await;
-        let body = body.map_err(|error| {
-            if error.is::<http_body_util::LengthLimitError>() {
-                UpstreamError::TooLarge
-            } else {
-                UpstreamError::Connection(error)
-            }
-        })?;
-        Ok(License {
-            media: head.headers.get(CONTENT_TYPE).cloned(),
-            body: body.to_bytes(),
-        })
-    };
-    tokio::pin!(exchange, connection);
-    tokio::select! {
-        biased;
-        result = &mut exchange => result,
-        // The connection may end before its last answer has been read out.
-        ended = &mut connection => {
-            ended.map_err(broken)?;
-            exchange.await
-        }
-    }
-}
-
-fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> UpstreamError {
-    UpstreamError::Connection(error.into())
-}
-
-/// TLS as this machine trusts: with ring, and the certificates that its administrator keeps.
-fn connector() -> Result<TlsConnector, BadLicenseServer> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err(BadLicenseServer(
-            "needs TLS, and this machine has no certificates to trust",
-        ));
-    }
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|_| BadLicenseServer("needs TLS, which is not available"))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
 /// A license server of tests: it answers what it was told to, and keeps what it was asked.
 #[derive(Debug, Default)]
 pub struct CannedLicenseServer {
@@ -344,12 +262,6 @@ impl LicenseServer for CannedLicenseServer {
         let body = self.answer.lock().clone().unwrap_or(challenge.clone());
         self.asked.lock().push((challenge, custom));
         Box::pin(async move { Ok(License { media: None, body }) })
-    }
-}
-
-impl From<io::Error> for UpstreamError {
-    fn from(error: io::Error) -> Self {
-        broken(error)
     }
 }
 
@@ -477,11 +389,5 @@ mod tests {
             };
             assert!(HttpLicenseServer::new(&settings).is_err(), "{bad}");
         }
-        let v6 = LicenseServerSettings {
-            url: "http://[::1]:8080/l".to_owned(),
-            ..settings(1)
-        };
-        let server = HttpLicenseServer::new(&v6).unwrap();
-        assert_eq!(server.address, ("::1".to_owned(), 8080));
     }
 }

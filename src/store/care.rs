@@ -41,13 +41,16 @@ impl Store {
     /// # Errors
     /// That the engine failed.
     pub fn verify_truth(&self) -> Result<Option<TruthReport>, StoreError> {
-        self.between(|writer| {
+        let Some(disk) = &self.0.core.disk else {
+            return Ok(None);
+        };
+        // Held here, so that the writer waits for nobody.
+        let guard = disk.base.lock();
+        let base = guard.clone();
+        self.between(move |writer| {
             let core = &writer.core;
             core.tail.drain()?;
-            match &core.disk {
-                Some(_) => verify::compare(core, &*core.engine(), writer.number).map(Some),
-                None => Ok(None),
-            }
+            verify::compare(core, &*core.engine(), base.as_ref(), writer.number).map(Some)
         })
     }
 
@@ -93,13 +96,14 @@ impl Store {
         let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
         let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
         let next = disk.place.next_engine()?;
-        let begin = keeper::base_number(&core);
-        let made = keeper::with_truth(&core, begin, |truth| {
-            recovery::make_engine(&next, &disk.place, truth)
-        })?;
+        let base = disk.base.lock();
+        let begin = base.as_ref().map_or(0, |base| base.number);
+        let truth = keeper::truth(&core, base.as_ref(), begin)?;
+        let made = recovery::make_engine(&next, &disk.place, truth)?;
         let before = files::size_of(&old.path);
         let engine = recovery::guarded(made, &next, &core.failure.told());
         self.between(move |writer| writer.change_engine(Arc::new(engine), begin))?;
+        drop(base);
         std::fs::remove_dir_all(&old.path)?;
         Ok((before, files::size_of(&next.path)))
     }

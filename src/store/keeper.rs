@@ -234,23 +234,16 @@ fn scrub_truth(core: &Core) -> Result<(), StoreError> {
     }
 }
 
-/// The commit that the base was made after.
-pub(super) fn base_number(core: &Core) -> u64 {
-    let disk = core.disk.as_ref();
-    disk.and_then(|disk| Some(disk.base.lock().as_ref()?.number))
-        .unwrap_or(0)
-}
-
-/// Base and log as of a commit; none of it is retired while they are looked at.
-pub(super) fn with_truth<R>(
-    core: &Core,
+/// Base and log as of a commit. Whoever asks holds the lock of the base, so that none of it is
+/// retired: the writer never waits for it, since a new base takes as long as the disk does.
+pub(super) fn truth<'a>(
+    core: &'a Core,
+    base: Option<&SnapshotHead>,
     number: u64,
-    look: impl FnOnce(Truth<'_>) -> Result<R, StoreError>,
-) -> Result<R, StoreError> {
+) -> Result<Truth<'a>, StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-    let base = disk.base.lock();
     let segments = disk.segments.read().all();
-    look(truth_over(core, disk, base.as_ref(), segments, number)?)
+    truth_over(core, disk, base, segments, number)
 }
 
 fn truth_over<'a>(
@@ -282,7 +275,7 @@ pub(super) fn base_from_engine(core: &Core, number: u64, now: i64) -> Result<(),
             .scan(tree, &[], None)
             .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
     });
-    let mut base = disk.base.lock();
+    let mut base = disk.base.try_lock().ok_or(StoreError::Overloaded)?;
     *base = Some(put_base(disk, head(disk, number, now), pairs)?);
     tracing::warn!(
         number,

@@ -345,12 +345,15 @@ pub(super) fn make_engine(
     place: &Place,
     truth: Truth<'_>,
 ) -> Result<SledEngine, StoreError> {
-    let made = SledEngine::open(&directory.path, truth.schema, place.sync).and_then(|engine| {
+    // sled panics on a disk that fails.
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        let engine = SledEngine::open(&directory.path, truth.schema, place.sync)?;
         truth.load(&engine)?;
         engine.sync()?;
         directory.mark_whole(place.sync)?;
         Ok(engine)
-    });
+    }))
+    .unwrap_or_else(|_| Err(StoreError::Engine("panicked when it was made".to_owned())));
     if made.is_err() {
         // A half is of no use, and the space may be what is missing.
         let _ = fs::remove_dir_all(&directory.path);

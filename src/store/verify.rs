@@ -8,7 +8,7 @@ use super::core::Core;
 use super::engine::Engine;
 use super::keeper;
 use super::plan::Plan;
-use super::snapshot::Triple;
+use super::snapshot::{SnapshotHead, Triple};
 use super::table::{Schema, TableInfo, TreeName};
 use super::txn::Txn;
 
@@ -93,15 +93,16 @@ impl TruthReport {
 pub(super) fn compare(
     core: &Core,
     engine: &dyn Engine,
+    base: Option<&SnapshotHead>,
     number: u64,
 ) -> Result<TruthReport, StoreError> {
     let mut report = TruthReport {
+        base: base.map(|base| base.number),
         number,
         ..TruthReport::default()
     };
-    let compared = keeper::with_truth(core, number, |truth| {
-        report.base = truth.base.as_ref().map(|base| base.head().number);
-        let mut pairs = truth.pairs()?.peekable();
+    let mut differ = || {
+        let mut pairs = keeper::truth(core, base, number)?.pairs()?.peekable();
         let mut trees: Vec<_> = core.schema.trees().collect();
         trees.sort_unstable();
         for tree in trees {
@@ -130,8 +131,8 @@ pub(super) fn compare(
             report.missing.add(tree, &key);
         }
         Ok(())
-    });
-    match compared {
+    };
+    match differ() {
         Err(StoreError::Damaged { place, what }) => {
             report.damage = Some(format!("{place}: {what}"))
         }

@@ -208,7 +208,13 @@ impl Writer {
             return;
         }
         let memory = MemoryEngine::default();
-        match keeper::with_truth(&self.core, self.number, |truth| truth.load(&memory)) {
+        let Some(disk) = &self.core.disk else { return };
+        // The next look of the keeper tries again.
+        let Some(base) = disk.base.try_lock() else {
+            return;
+        };
+        let truth = keeper::truth(&self.core, base.as_ref(), self.number);
+        match truth.and_then(|truth| truth.load(&memory)) {
             Ok(()) => {
                 tracing::warn!("the disk is full: served from memory, without writes");
                 self.log = Box::new(FullLog);
@@ -222,16 +228,16 @@ impl Writer {
         }
     }
 
-    /// Brings an engine that has everything up to a commit forward, and changes over to it.
+    /// Brings an engine that has everything up to a commit forward, and changes over to it. The log
+    /// since then stays meanwhile.
     pub(super) fn change_engine(
         &mut self,
         engine: Arc<dyn Engine>,
         number: u64,
     ) -> Result<(), StoreError> {
         self.core.tail.drain()?;
-        keeper::with_truth(&self.core, self.number, |truth| {
-            replay(&truth.segments, number, self.number, truth.schema, &*engine)
-        })?;
+        let truth = keeper::truth(&self.core, None, self.number)?;
+        replay(&truth.segments, number, self.number, truth.schema, &*engine)?;
         engine.sync()?;
         drop(self.core.replace_engine(engine, true));
         Ok(())

@@ -720,7 +720,10 @@ fn a_guide_comes_from_an_address_or_a_pipe() {
     ]);
     assert_eq!(report["added"], 30);
     web.join().unwrap();
-    assert_eq!(data.fails(&["epg", "import", "https://example.com/x"]).0, 2);
+    let with_user = "https://ann:secret@localhost/x";
+    assert_eq!(data.fails(&["epg", "import", with_user]).0, 2);
+    let nobody = "https://localhost:1/x";
+    assert_eq!(data.fails(&["epg", "import", nobody]).0, 1);
 
     let mut piped = binary()
         .args(["epg", "import", "-", "--json", "--data-dir"])

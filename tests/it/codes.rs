@@ -22,8 +22,11 @@ use super::wire::{Answer, ask, request};
 fn named() -> HashSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
     let mut words = HashSet::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    for path in files.filter(|path| path.is_file()) {
+        let text = fs::read_to_string(path).unwrap();
         let code = text.lines().filter(|line| !line.trim().starts_with("//"));
         for line in code {
             let parts = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

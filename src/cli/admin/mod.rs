@@ -78,27 +78,27 @@ impl Admin {
         body: RequestBody,
         sent: &Sent,
     ) -> Result<Result<Value, Refusal>, Failure> {
-        let watched = output::watched();
-        let mut tick = interval_at(
-            Instant::now() + Duration::from_secs(1),
-            Duration::from_millis(250),
-        );
         let sending = self.send(Method::POST, path, content_type, body);
-        tokio::pin!(sending);
-        let mut shown = false;
-        let answer = loop {
-            tokio::select! {
-                answer = &mut sending => break answer,
-                _ = tick.tick(), if watched => {
-                    shown = true;
-                    output::progress(&format!("sent {} KiB", sent.bytes() / 1024));
-                }
-            }
-        };
-        if shown {
-            output::progress("");
-        }
-        answer
+        watched(sending, |_| match sent.total() {
+            Some(total) if sent.bytes() >= total => "sent; the server is comparing".to_owned(),
+            Some(total) => format!(
+                "sent {} of {} KiB, {} %",
+                sent.bytes() / 1024,
+                total / 1024,
+                sent.bytes() * 100 / total.max(1)
+            ),
+            None => format!("sent {} KiB", sent.bytes() / 1024),
+        })
+        .await
+    }
+
+    /// Asks for work that may take long, and shows a person who waits that it goes on.
+    ///
+    /// # Errors
+    /// As [`Admin::upload`].
+    pub async fn work(&mut self, path: &str) -> Result<Result<Value, Refusal>, Failure> {
+        let asking = self.send(Method::POST, path, "application/json", upload::nothing());
+        watched(asking, |seconds| format!("at work for {seconds} s")).await
     }
 
     /// Copies the body of an answer to standard output as it arrives.
@@ -155,6 +155,29 @@ impl Admin {
             .await
             .map_err(|error| lost(&error))
     }
+}
+
+/// Waits for an answer. A person who watches sees after a second how far it is.
+async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) -> T {
+    let second = Duration::from_secs(1);
+    let began = Instant::now();
+    let mut tick = interval_at(began + second, second / 4);
+    let watched = output::watched();
+    tokio::pin!(work);
+    let mut shown = false;
+    let answer = loop {
+        tokio::select! {
+            answer = &mut work => break answer,
+            _ = tick.tick(), if watched => {
+                shown = true;
+                output::progress(&say(began.elapsed().as_secs()));
+            }
+        }
+    };
+    if shown {
+        output::progress("");
+    }
+    answer
 }
 
 /// Reads the answer: JSON, or a refusal. No body is `null`.

@@ -43,18 +43,31 @@ pub fn whole(bytes: impl Into<Bytes>) -> RequestBody {
 
 /// What has been sent so far, for the progress that a person sees.
 #[derive(Clone, Default)]
-pub struct Sent(Arc<AtomicU64>);
+pub struct Sent(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    bytes: AtomicU64,
+    /// 0 where it is not known.
+    total: AtomicU64,
+}
 
 impl Sent {
     /// The number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many there are in all, where that is known.
+    #[must_use]
+    pub fn total(&self) -> Option<u64> {
+        Some(self.0.total.load(Ordering::Relaxed)).filter(|total| *total > 0)
     }
 
     fn add(&self, bytes: usize) {
-        self.0
-            .fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -64,6 +77,8 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BodyError>,
 {
+    let total = body.size_hint().exact().unwrap_or(0);
+    sent.0.total.store(total, Ordering::Relaxed);
     let sent = sent.clone();
     body.map_frame(move |frame| {
         sent.add(frame.data_ref().map_or(0, Bytes::len));

@@ -6,6 +6,7 @@ use data_encoding::HEXLOWER;
 use super::*;
 use crate::domain::accounts::{ParentalControl, User};
 use crate::domain::catalog::{self, Catalog, Hours, Mode};
+use crate::domain::schedule::claims::Standing;
 use crate::domain::schedule::import::draft::{ChannelMap, Draft};
 use crate::domain::schedule::import::{GuideError, GuideEvent, GuideProgramme, GuideSource};
 use crate::domain::schedule::{Facts, ImportOptions, Schedule, View};
@@ -139,6 +140,7 @@ fn world(settings: Settings) -> World {
     let schedule = Schedule::open(store.clone(), source, View::default()).unwrap();
     let draft = Draft::read(&mut Listed(guide().into_iter()), &ChannelMap::new()).unwrap();
     let options = ImportOptions {
+        standing: Standing::default(),
         dry_run: false,
         accept: true,
         now: NOW,

@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use chrono_tz::Tz;
 
+use super::Broadcast;
 use super::builder::Slab;
 use super::channel::Channel;
+use super::claims::Claims;
+use super::edits::Edits;
 use super::import::draft::Draft;
-use super::plan::{Difference, NewRow, plan};
-use super::ready::{Unpacking, doubts, put_in_order};
+use super::plan::{Difference, Plan, plan};
+use super::ready::{Ready, doubts, put_in_order};
 use super::report::{ImportOptions, ImportReport, Outcome, Unmapped};
 use super::rights::{BroadcastRights, ChannelFacts, Rights};
-use super::service::{Schedule, ScheduleError, render};
+use super::service::{Schedule, ScheduleError, first_day, render};
 use super::shelf::{Shelf, Writing};
 use super::snapshot::Snapshot;
-use crate::types::{BroadcastId, LivestreamId};
+use crate::types::time::DAY;
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// Makes livestreams of channels that the catalogue does not know.
 pub trait MakeLivestreams {
@@ -49,7 +53,7 @@ impl Rights for Expanded<'_> {
         facts.or_else(|| new().then_some(ChannelFacts { zone: Tz::UTC }))
     }
 
-    fn rights(&self, livestream: &LivestreamId, broadcast: &super::Broadcast) -> BroadcastRights {
+    fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights {
         self.rights.rights(livestream, broadcast)
     }
 
@@ -134,15 +138,15 @@ impl Schedule {
             created,
             newly_seen: Vec::new(),
             doubts: Vec::new(),
+            edits: Vec::new(),
         };
-        let packed = std::mem::take(&mut draft.packed);
         let expanded = Expanded {
             rights: &*rights,
             new: report.created.iter().map(|c| c.id.clone()).collect(),
         };
-        let ready = put_in_order(draft, &expanded, options, &mut report.skipped);
-        report.doubts = doubts(&before, &ready);
-        let mut rows = Unpacking::of(packed, ready);
+        let skipped = &mut report.skipped;
+        let ready = put_in_order(draft, &expanded, &self.claims, options, skipped);
+        report.doubts = doubts(&before, &self.claims, &options.standing.source, &ready);
         report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
             (true, _) => Outcome::DryRun,
             (false, false) => Outcome::Held,
@@ -152,9 +156,10 @@ impl Schedule {
             schedule: self,
             rights: &expanded,
             before: &before,
+            options,
         };
         if report.outcome != Outcome::Applied {
-            change.compare(&shelf, &mut rows, &mut report)?;
+            change.compare(&shelf, ready, &mut report)?;
             return Ok(report);
         }
         let made;
@@ -168,7 +173,7 @@ impl Schedule {
             let empty = new.filter_map(|id| render(id, &[], change.rights, &mut slab));
             self.replace(&mut shelf, empty.collect(), Slab::default());
         }
-        change.apply(&mut shelf, &mut rows, &mut report)?;
+        change.apply(&mut shelf, ready, &mut report)?;
         Ok(report)
     }
 }
@@ -178,42 +183,62 @@ struct Change<'a> {
     schedule: &'a Schedule,
     rights: &'a dyn Rights,
     before: &'a Arc<Snapshot>,
+    options: &'a ImportOptions,
+}
+
+/// What is to be served once it counts.
+#[derive(Default)]
+struct Prepared {
+    channels: Vec<Arc<Channel>>,
+    slab: Slab,
+    claims: Vec<(LivestreamId, Claims)>,
 }
 
 impl Change<'_> {
-    /// Only counts.
+    /// Only counts, and notes the first changes.
     fn compare(
         &self,
         shelf: &Shelf,
-        channels: &mut Unpacking,
+        ready: Vec<Ready>,
         report: &mut ImportReport,
     ) -> Result<(), ScheduleError> {
         let mut given = HashSet::new();
-        while let Some((livestream, rows)) = channels.next(&mut report.skipped) {
-            self.plan(shelf, &livestream, rows, &mut given, report)?;
+        let mut edits = Edits::default();
+        for one in ready {
+            let livestream = one.livestream.clone();
+            let (old, new) = self.plan(shelf, one, &mut given, report)?;
+            let zone = self.rights.channel(&livestream).map(|facts| facts.zone);
+            let zone = zone.unwrap_or(Tz::UTC);
+            edits.add(&livestream, zone, new.difference, (&old, &new.list));
         }
+        report.edits = edits.livestreams;
         Ok(())
     }
 
     fn apply(
         &self,
         shelf: &mut Shelf,
-        channels: &mut Unpacking,
+        ready: Vec<Ready>,
         report: &mut ImportReport,
     ) -> Result<(), ScheduleError> {
         let mut writing = shelf.begin(&self.schedule.store)?;
-        let (prepared, slab) = match self.write(shelf, channels, report, &mut writing) {
-            Ok(written) => written,
+        let prepared = match self.write(shelf, ready, report, &mut writing) {
+            Ok(prepared) => prepared,
             Err(error) => {
                 shelf.abandon(writing);
                 return Err(error);
             }
         };
-        if writing.is_empty() {
+        let unchanged = writing.is_empty();
+        if unchanged && prepared.claims.is_empty() {
             return Ok(());
         }
-        shelf.switch(writing)?;
-        self.schedule.replace(shelf, prepared, slab);
+        shelf.switch(writing, prepared.claims)?;
+        if unchanged {
+            return Ok(());
+        }
+        self.schedule
+            .replace(shelf, prepared.channels, prepared.slab);
         if let Err(error) = shelf.sweep(&self.schedule.store) {
             // It is noted; the next import or retention tries again.
             tracing::warn!(%error, "what the import replaced could not be deleted yet");
@@ -225,36 +250,50 @@ impl Change<'_> {
     fn write(
         &self,
         shelf: &Shelf,
-        channels: &mut Unpacking,
+        ready: Vec<Ready>,
         report: &mut ImportReport,
         writing: &mut Writing<'_>,
-    ) -> Result<(Vec<Arc<Channel>>, Slab), ScheduleError> {
+    ) -> Result<Prepared, ScheduleError> {
         let mut given = HashSet::new();
-        let mut slab = Slab::default();
-        let mut prepared = Vec::new();
-        while let Some((livestream, rows)) = channels.next(&mut report.skipped) {
-            let (old, new) = self.plan(shelf, &livestream, rows, &mut given, report)?;
+        let mut prepared = Prepared::default();
+        for one in ready {
+            let livestream = one.livestream.clone();
+            prepared.claims.extend(self.claim(&one));
+            let (old, Plan { list: new, .. }) = self.plan(shelf, one, &mut given, report)?;
             if old != new {
                 writing.replace(&livestream, &old, &new)?;
                 drop(old);
-                prepared.extend(render(&livestream, &new, self.rights, &mut slab));
+                let slab = &mut prepared.slab;
+                (prepared.channels).extend(render(&livestream, &new, self.rights, slab));
             }
         }
-        Ok((prepared, slab))
+        Ok(prepared)
     }
 
-    /// Compares one channel: all broadcasts before and after. `given` are the ids that sources gave
-    /// on the channels before it.
+    /// What the source has of a livestream from now on, if that is another thing than before.
+    fn claim(&self, one: &Ready) -> Option<(LivestreamId, Claims)> {
+        let whole = one.whole?;
+        let known = self.schedule.claims.get(&one.livestream);
+        let before = known.as_deref().cloned().unwrap_or_default();
+        let first = first_day(self.options.now, self.options.retention_days);
+        let mut claims = before.clone();
+        let source = &self.options.standing.source;
+        claims.take(source, &one.room.free, whole.to, UnixSeconds(first * DAY));
+        (claims != before).then(|| (one.livestream.clone(), claims))
+    }
+
+    /// Compares one channel: all broadcasts before, and what becomes of them. `given` are the ids
+    /// that sources gave on the channels before it.
     fn plan(
         &self,
         shelf: &Shelf,
-        livestream: &LivestreamId,
-        rows: Vec<NewRow>,
+        ready: Ready,
         given: &mut HashSet<BroadcastId>,
         report: &mut ImportReport,
-    ) -> Result<(Vec<super::Broadcast>, Vec<super::Broadcast>), ScheduleError> {
+    ) -> Result<(Vec<Broadcast>, Plan), ScheduleError> {
+        let (livestream, room, rows) = ready.rows(&mut report.skipped);
         let ids: Vec<_> = rows.iter().filter_map(|row| row.id.clone()).collect();
-        let old = shelf.read(&self.schedule.store, livestream)?;
+        let old = shelf.read(&self.schedule.store, &livestream)?;
         if old.is_empty() && !rows.is_empty() {
             report.newly_seen.push(livestream.clone());
         }
@@ -262,11 +301,12 @@ impl Change<'_> {
             let elsewhere = self.before.broadcast(id.as_str());
             given.contains(id)
                 || self.rights.is_taken(id.as_str())
-                || elsewhere.is_some_and(|(channel, _)| channel.livestream != *livestream)
+                || elsewhere.is_some_and(|(channel, _)| channel.livestream != livestream)
         };
-        let done = plan(livestream, old.clone(), rows, taken, &mut report.skipped);
+        let skipped = &mut report.skipped;
+        let done = plan(&livestream, old.clone(), rows, &room, taken, skipped);
         given.extend(ids);
         report.difference += done.difference;
-        Ok((old, done.list))
+        Ok((old, done))
     }
 }

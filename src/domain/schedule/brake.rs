@@ -27,12 +27,12 @@ pub enum Doubt {
     },
 }
 
-/// How many programmes there are, and how far they reach.
+/// How many programmes there are in what a guide may replace, and how far they reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
     /// How many.
     pub programmes: u64,
-    /// The latest stop.
+    /// The latest stop of those that the guide is compared with.
     pub horizon: Option<UnixSeconds>,
 }
 

@@ -11,8 +11,8 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use chrono_tz::Tz;
 
-use super::brake::Extent;
 use super::builder::Slab;
+use super::claims::Span;
 use super::json;
 use super::render;
 use crate::types::{LivestreamId, UnixSeconds};
@@ -227,14 +227,19 @@ impl Channel {
         }
     }
 
-    /// How many broadcasts lie at least partly within a span, and the latest stop of all.
-    pub(super) fn extent(&self, from: UnixSeconds, to: UnixSeconds) -> Extent {
-        let first = self.entries.partition_point(|entry| entry.stop <= from);
-        let end = self.starts.partition_point(|start| *start < to);
-        Extent {
-            programmes: u64::try_from(end.saturating_sub(first)).unwrap_or(0),
-            horizon: self.entries.last().map(|entry| entry.stop),
-        }
+    /// How many broadcasts lie at least partly within a span.
+    pub(super) fn count_within(&self, span: Span) -> u64 {
+        let first = self
+            .entries
+            .partition_point(|entry| entry.stop <= span.from);
+        let end = self.starts.partition_point(|start| *start < span.to);
+        u64::try_from(end.saturating_sub(first)).unwrap_or(0)
+    }
+
+    /// Start and stop of the last broadcast.
+    pub(super) fn last(&self) -> Option<(UnixSeconds, UnixSeconds)> {
+        let last = self.starts.last().copied();
+        last.zip(self.entries.last().map(|entry| entry.stop))
     }
 
     /// Whether it has no broadcast.

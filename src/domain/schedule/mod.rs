@@ -8,6 +8,8 @@ mod apply;
 pub mod brake;
 mod builder;
 pub mod channel;
+pub mod claims;
+pub mod edits;
 pub mod ids;
 pub mod import;
 mod json;

@@ -1,10 +1,11 @@
 //! What a guide changes on one livestream: the difference between what is there and what it says.
 //!
-//! The span from the first start to the last stop of the guide's rows is replaced; nothing outside
-//! it is touched, so that the past stays for catch-up.
+//! The span that the guide covers is replaced, less what a source of higher priority has of it;
+//! nothing outside is touched, so that the past stays for catch-up.
 
 use std::collections::HashSet;
 
+use super::claims::Span;
 use super::ids;
 use super::import::{Problem, Skip, Skipped};
 use super::model::{Broadcast, Facts};
@@ -38,6 +39,14 @@ pub struct Difference {
     pub unchanged: u64,
 }
 
+impl Difference {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        (self.added, self.changed, self.removed) == (0, 0, 0)
+    }
+}
+
 impl std::ops::AddAssign for Difference {
     fn add_assign(&mut self, other: Self) {
         self.added += other.added;
@@ -56,29 +65,40 @@ pub struct Plan {
     pub difference: Difference,
 }
 
-/// Compares `rows` (in order, without overlaps) with all `existing` broadcasts (likewise) of a
-/// livestream. `taken` tells ids that belong to something else than this livestream's broadcasts.
+/// Where on a livestream a guide may change anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Room {
+    /// What is replaced: in order, without overlaps.
+    pub free: Vec<Span>,
+    /// What other sources have.
+    pub blocked: Vec<Span>,
+}
+
+/// Compares `rows` (in order, without overlaps, each starting and ending in a free span) with all
+/// `existing` broadcasts (likewise) of a livestream. `taken` tells ids that belong to something
+/// else than this livestream's broadcasts.
 ///
-/// Decision: an existing broadcast that began before the span and reaches into it is cut where the
+/// Decision: an existing broadcast that began before a span and reaches into it is cut where the
 /// span begins, as an earlier row of one guide would be; one that begins inside is replaced even
 /// where it reaches beyond the end.
 pub fn plan(
     livestream: &LivestreamId,
     existing: Vec<Broadcast>,
     mut rows: Vec<NewRow>,
+    room: &Room,
     taken: impl Fn(&BroadcastId) -> bool,
     skipped: &mut Skipped,
 ) -> Plan {
+    let foreign: HashSet<&BroadcastId> = (existing.iter())
+        .filter(|b| room.blocked.iter().any(|span| span.holds(b.start)))
+        .map(|b| &b.id)
+        .collect();
+    let taken = |id: &BroadcastId| foreign.contains(id) || taken(id);
     drop_bad_ids(&mut rows, taken, skipped);
-    let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-        return Plan {
-            list: existing,
-            difference: Difference::default(),
-        };
-    };
-    let (from, to) = (first.start, last.stop);
     let given: HashSet<&BroadcastId> = rows.iter().filter_map(|row| row.id.as_ref()).collect();
-    let concerned = |b: &Broadcast| (b.stop > from && b.start < to) || given.contains(&b.id);
+    // The span that replaces a broadcast, or cuts it off.
+    let replaced_by = |b: &Broadcast| room.free.iter().find(|span| span.meets(b.start, b.stop));
+    let concerned = |b: &Broadcast| replaced_by(b).is_some() || given.contains(&b.id);
     let (old, mut list): (Vec<_>, Vec<_>) = existing.into_iter().partition(concerned);
 
     let of_row = ids::recognise(&old, &rows);
@@ -101,12 +121,13 @@ pub fn plan(
         list.push(broadcast);
     }
     for mut old in rest.into_iter().flatten() {
-        if old.start < from && old.stop > from {
-            difference.changed += 1;
-            old.stop = from;
-            list.push(old);
-        } else {
-            difference.removed += 1;
+        match replaced_by(&old).map(|span| span.from) {
+            Some(from) if old.start < from => {
+                difference.changed += 1;
+                old.stop = from;
+                list.push(old);
+            }
+            _ => difference.removed += 1,
         }
     }
     list.sort_unstable_by_key(|broadcast| broadcast.start);

@@ -32,15 +32,29 @@ fn rows(text: &str) -> Vec<NewRow> {
         .collect()
 }
 
+/// The room of a guide that nobody stands above.
+fn all_room(rows: &[NewRow]) -> Room {
+    let ends = rows.first().zip(rows.last());
+    let whole = ends.map(|(first, last)| Span {
+        from: first.start,
+        to: last.stop,
+    });
+    Room {
+        free: whole.into_iter().collect(),
+        blocked: Vec::new(),
+    }
+}
+
 fn apply(existing: &[Broadcast], text: &str) -> Plan {
+    let rows = rows(text);
+    let room = all_room(&rows);
+    apply_in(existing, rows, &room)
+}
+
+fn apply_in(existing: &[Broadcast], rows: Vec<NewRow>, room: &Room) -> Plan {
     let mut skipped = Skipped::default();
-    plan(
-        &livestream(),
-        existing.to_vec(),
-        rows(text),
-        |_| false,
-        &mut skipped,
-    )
+    let existing = existing.to_vec();
+    plan(&livestream(), existing, rows, room, |_| false, &mut skipped)
 }
 
 fn shown(list: &[Broadcast]) -> String {
@@ -142,7 +156,8 @@ fn an_id_of_something_else_or_of_an_earlier_row_is_refused() {
     let mut skipped = Skipped::default();
     let rows = rows("A@0-600#mine B@600-1200#mine C@1200-1800#theirs");
     let taken = |id: &BroadcastId| id.as_str() == "theirs";
-    let done = plan(&livestream(), Vec::new(), rows, taken, &mut skipped);
+    let room = all_room(&rows);
+    let done = plan(&livestream(), Vec::new(), rows, &room, taken, &mut skipped);
     assert_eq!(shown(&done.list), "A@0-600");
     assert_eq!(
         (skipped.count(Skip::BadId), skipped.count(Skip::IdTaken)),
@@ -170,6 +185,27 @@ fn only_the_span_is_replaced() {
     assert_eq!(apply(&first, "").list, first);
 }
 
+#[test]
+fn what_a_source_above_has_is_left_alone() {
+    let first = apply(&[], "A@0-1000#a Theirs@1000-2000#t B@2000-3000#b").list;
+    let span = |from, to| Span {
+        from: UnixSeconds(from),
+        to: UnixSeconds(to),
+    };
+    let room = Room {
+        free: vec![span(0, 1000), span(2000, 4000)],
+        blocked: vec![span(1000, 2000)],
+    };
+    // Its id cannot be had either.
+    let done = apply_in(
+        &first,
+        rows("X@500-1000 Thief@2000-2500#t Y@2500-3000"),
+        &room,
+    );
+    assert_eq!(shown(&done.list), "X@500-1000 Theirs@1000-2000 Y@2500-3000");
+    assert_eq!(done.difference, difference(2, 0, 2, 0));
+}
+
 /// Rows in order and without overlaps: gaps, lengths and titles at random.
 fn any_rows() -> impl Strategy<Value = Vec<NewRow>> {
     let piece = (0i64..3, 1i64..6, 0u8..4);
@@ -190,8 +226,7 @@ proptest! {
         let mut list = Vec::new();
         for rows in guides {
             let before: Vec<Broadcast> = list;
-            let mut skipped = Skipped::default();
-            let done = plan(&livestream(), before.clone(), rows.clone(), |_| false, &mut skipped);
+            let done = apply_in(&before, rows.clone(), &all_room(&rows));
             for pair in done.list.windows(2) {
                 prop_assert!(pair[0].stop <= pair[1].start);
             }
@@ -217,7 +252,7 @@ proptest! {
             let touched = done.list.iter().filter(|b| !before.contains(b)).count() as u64;
             prop_assert_eq!(added + changed, touched);
             // And the same guide again changes nothing.
-            let again = plan(&livestream(), done.list.clone(), rows, |_| false, &mut skipped);
+            let again = apply_in(&done.list, rows.clone(), &all_room(&rows));
             prop_assert_eq!(&again.list, &done.list);
             list = done.list;
         }

@@ -4,6 +4,7 @@
 //! guess that is too low would show a child what it must not see.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Deserialize;
 
@@ -18,6 +19,8 @@ const AGE_MAX: u8 = 21;
 pub struct Ratings {
     /// By folded system name, then by folded value.
     systems: HashMap<String, HashMap<String, u8>>,
+    /// Changes with the tables.
+    version: u64,
 }
 
 /// The shape of the table file, and of the same table in the configuration.
@@ -65,7 +68,16 @@ impl Ratings {
                 }
             }
         }
+        let mut hasher = DefaultHasher::new();
+        (self.version, table).hash(&mut hasher);
+        self.version = hasher.finish();
         Ok(())
+    }
+
+    /// A number that is another one for other tables.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The age that a rating stands for, if a table knows it.
@@ -110,6 +122,13 @@ mod tests {
             ("New Zealand", "G", Some(0)),
             ("IMDA", "M18", Some(18)),
             ("ACB", "MA 15+", Some(15)),
+            ("TV Parental Guidelines", "TV-14", Some(14)),
+            ("BBFC", "PG", Some(8)),
+            ("CSA", "-12", Some(12)),
+            ("CSA Belgium", "KT", Some(0)),
+            ("RARS", "16+", Some(16)),
+            ("INCAA", "SAM 13", Some(13)),
+            ("CBFC", "UA 13+", Some(13)),
             ("FSK", "X", None),
             ("", "16+", Some(16)),
             ("nobody", "12", Some(12)),
@@ -118,6 +137,25 @@ mod tests {
             ("nobody", "-3", None),
         ] {
             assert_eq!(ratings.age(system, value), age, "{system} {value}");
+        }
+    }
+
+    /// Two names or values that fold to the same would hide one another.
+    #[test]
+    fn no_system_is_named_twice_and_no_age_is_odd() {
+        let file: File = toml::from_str(BUILT_IN).unwrap();
+        let mut names = HashMap::new();
+        for (number, system) in file.system.iter().enumerate() {
+            for name in &system.names {
+                let before = names.insert(fold(name), number);
+                assert!(before.is_none_or(|before| before == number), "{name}");
+            }
+            let mut ages = HashMap::new();
+            for (value, age) in &system.values {
+                assert!(*age <= AGE_MAX && !fold(value).is_empty(), "{value}");
+                let before = ages.insert(fold(value), *age);
+                assert!(before.is_none_or(|before| before == *age), "{value}");
+            }
         }
     }
 

@@ -1,16 +1,19 @@
 //! A guide's channels on their way into the schedule: in order, judged by the brake, unpacked.
 
 use super::brake::{self, Doubt, Extent};
-use super::import::draft::{Draft, Packed};
+use super::claims::{AllClaims, Claims, Span, Standing, free};
+use super::import::draft::Draft;
+use super::import::texts::Texts;
 use super::import::{Problem, Skip, Skipped};
 use super::normalise::{Kept, normalise};
-use super::plan::NewRow;
+use super::plan::{NewRow, Room};
 use super::report::ImportOptions;
 use super::rights::Rights;
 use super::service::first_day;
 use super::snapshot::Snapshot;
+use crate::store::MemoryTable;
 use crate::types::time::DAY;
-use crate::types::{BroadcastId, LivestreamId};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// Programmes that start later than this are slips in a date. One row of the year 2999 would make
 /// every later guide end too early for the brake.
@@ -18,14 +21,20 @@ const AHEAD_MAX: i64 = 3 * 366 * DAY;
 
 /// A channel of the guide, in order, before it is compared.
 pub(super) struct Ready {
-    livestream: LivestreamId,
+    pub(super) livestream: LivestreamId,
+    /// All that the guide covers of it, if it has a usable row.
+    pub(super) whole: Option<Span>,
+    pub(super) room: Room,
     kept: Vec<Kept<u32>>,
+    texts: Texts,
 }
 
-/// Normalises each channel that a livestream carries, and drops what is too old or too far.
+/// Normalises each channel that a livestream carries, and drops what is too old, too far or
+/// another source's.
 pub(super) fn put_in_order(
     draft: Draft,
     rights: &dyn Rights,
+    claims: &MemoryTable<AllClaims>,
     options: &ImportOptions,
     skipped: &mut Skipped,
 ) -> Vec<Ready> {
@@ -33,7 +42,7 @@ pub(super) fn put_in_order(
     let last = options.now + AHEAD_MAX;
     let mut ready = Vec::new();
     for (livestream, channel) in draft.channels {
-        let rows = channel.rows;
+        let mut rows = channel.rows;
         if rights.channel(&livestream).is_none() {
             for row in rows {
                 skipped.add(Problem {
@@ -43,77 +52,118 @@ pub(super) fn put_in_order(
             }
             continue;
         }
-        let mut kept = normalise(rows, skipped);
-        kept.retain(|row| {
-            let kind = if row.start.utc_day() < first {
-                Skip::TooOld
-            } else if row.start > last {
-                Skip::TooFar
-            } else {
-                return true;
-            };
-            skipped.add(Problem {
-                line: row.line,
-                kind,
-            });
-            false
+        // Before anything else: a programme without a stop would last until then.
+        keep(&mut rows, skipped, |row| {
+            (row.start > last).then_some((row.line, Skip::TooFar))
         });
-        ready.push(Ready { livestream, kept });
+        let mut kept = normalise(rows, skipped);
+        keep(&mut kept, skipped, |row| {
+            (row.start.utc_day() < first).then_some((row.line, Skip::TooOld))
+        });
+        let whole = kept.first().zip(kept.last()).map(|(first, last)| Span {
+            from: first.start,
+            to: last.stop,
+        });
+        let room = room(whole, claims.get(&livestream).as_deref(), &options.standing);
+        let span_of = |at: UnixSeconds| room.free.iter().find(|span| span.holds(at));
+        keep(&mut kept, skipped, |row| {
+            let outranked = span_of(row.start).is_none();
+            outranked.then_some((row.line, Skip::Outranked))
+        });
+        for row in &mut kept {
+            let end = span_of(row.start).map_or(row.stop, |span| span.to);
+            row.stop = row.stop.min(end);
+        }
+        ready.push(Ready {
+            livestream,
+            whole,
+            room,
+            kept,
+            texts: channel.texts,
+        });
     }
     ready
 }
 
+/// Drops the rows that there is something against.
+fn keep<R>(rows: &mut Vec<R>, skipped: &mut Skipped, against: impl Fn(&R) -> Option<(u64, Skip)>) {
+    rows.retain(|row| {
+        let problem = against(row);
+        if let Some((line, kind)) = problem {
+            skipped.add(Problem { line, kind });
+        }
+        problem.is_none()
+    });
+}
+
+fn room(whole: Option<Span>, claims: Option<&Claims>, standing: &Standing) -> Room {
+    let blocked = claims.map_or_else(Vec::new, |claims| claims.blocked(standing));
+    Room {
+        free: whole.map_or_else(Vec::new, |whole| free(whole, &blocked)),
+        blocked,
+    }
+}
+
 /// What the brake has against these channels.
-pub(super) fn doubts(before: &Snapshot, ready: &[Ready]) -> Vec<Doubt> {
+pub(super) fn doubts(
+    before: &Snapshot,
+    claims: &MemoryTable<AllClaims>,
+    source: &str,
+    ready: &[Ready],
+) -> Vec<Doubt> {
     let (mut now, mut new) = (Extent::default(), Extent::default());
-    for Ready { livestream, kept } in ready {
-        let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
+    let mut usable = false;
+    for one in ready {
+        let Some(whole) = one.whole else {
             continue;
         };
+        usable = true;
         new.add(Extent {
-            programmes: u64::try_from(kept.len()).unwrap_or(u64::MAX),
-            horizon: Some(last.stop),
+            programmes: u64::try_from(one.kept.len()).unwrap_or(u64::MAX),
+            horizon: Some(whole.to),
         });
-        if let Some(channel) = before.channel(livestream.as_str()) {
-            now.add(channel.extent(first.start, last.stop));
+        if let Some(channel) = before.channel(one.livestream.as_str()) {
+            let spans = one.room.free.iter();
+            let claims = claims.get(&one.livestream);
+            now.add(Extent {
+                programmes: spans.map(|span| channel.count_within(*span)).sum(),
+                horizon: horizon(channel.last(), claims.as_deref(), source),
+            });
         }
     }
-    brake::doubts(now, new)
-}
-
-/// The channels of a guide in its own order, unpacked one by one. What all rows to come lie behind
-/// is given back: most guides have one channel after the other.
-pub(super) struct Unpacking {
-    packed: Packed,
-    /// With the first payload of each and of all that follow it.
-    ready: std::vec::IntoIter<(Ready, u32)>,
-}
-
-impl Unpacking {
-    pub(super) fn of(packed: Packed, mut ready: Vec<Ready>) -> Self {
-        let first = |one: &Ready| one.kept.iter().map(|row| row.payload).min();
-        ready.sort_by_cached_key(first);
-        let mut floor = u32::MAX;
-        let mut floored = Vec::with_capacity(ready.len());
-        for one in ready.into_iter().rev() {
-            floor = floor.min(first(&one).unwrap_or(floor));
-            floored.push((one, floor));
-        }
-        floored.reverse();
-        Self {
-            packed,
-            ready: floored.into_iter(),
-        }
+    if usable {
+        brake::doubts(now, new)
+    } else {
+        vec![Doubt::Nothing]
     }
+}
 
-    /// The next channel and its rows.
-    pub(super) fn next(&mut self, skipped: &mut Skipped) -> Option<(LivestreamId, Vec<NewRow>)> {
-        let (ready, floor) = self.ready.next()?;
-        self.packed.release_before(floor);
-        let mut rows = Vec::with_capacity(ready.kept.len());
-        for row in ready.kept {
-            // The draft packed it: it can be unpacked.
-            let Some((id, facts)) = self.packed.row(row.payload) else {
+/// How far the guide of a source is expected to reach on a livestream.
+///
+/// Decision: as far as its last one did. A source that is new there is compared with what nobody
+/// claims; another source's fortnight is no reason to hold a good week.
+fn horizon(
+    last: Option<(UnixSeconds, UnixSeconds)>,
+    claims: Option<&Claims>,
+    source: &str,
+) -> Option<UnixSeconds> {
+    let (start, stop) = last?;
+    let claimed = claims.and_then(|claims| claims.horizon(source));
+    let foreign = || claims.and_then(|claims| claims.owner(start)).unwrap_or("");
+    claimed.or_else(|| (source.is_empty() || foreign().is_empty()).then_some(stop))
+}
+
+impl Ready {
+    /// Its rows, unpacked.
+    pub(super) fn rows(self, skipped: &mut Skipped) -> (LivestreamId, Room, Vec<NewRow>) {
+        let mut rows: Vec<Option<NewRow>> = Vec::new();
+        rows.resize_with(self.kept.len(), || None);
+        // The texts come in the guide's order, the rows are in that of time.
+        let mut by_payload: Vec<(usize, Kept<u32>)> = self.kept.into_iter().enumerate().collect();
+        by_payload.sort_unstable_by_key(|(_, row)| row.payload);
+        let mut wanted = by_payload.into_iter().peekable();
+        for (number, (id, facts)) in (0..).zip(self.texts) {
+            let Some((at, row)) = wanted.next_if(|(_, row)| row.payload == number) else {
                 continue;
             };
             let Ok(id) = id.map(|id| BroadcastId::parse(&id)).transpose() else {
@@ -123,14 +173,17 @@ impl Unpacking {
                 });
                 continue;
             };
-            rows.push(NewRow {
-                line: row.line,
-                id,
-                start: row.start,
-                stop: row.stop,
-                facts,
-            });
+            if let Some(slot) = rows.get_mut(at) {
+                *slot = Some(NewRow {
+                    line: row.line,
+                    id,
+                    start: row.start,
+                    stop: row.stop,
+                    facts,
+                });
+            }
         }
-        Some((ready.livestream, rows))
+        let rows = rows.into_iter().flatten().collect();
+        (self.livestream, self.room, rows)
     }
 }

@@ -1,13 +1,17 @@
 //! What an import is asked, and what it reports.
 
 use super::brake::Doubt;
+use super::claims::Standing;
+use super::edits::LivestreamEdits;
 use super::import::Skipped;
 use super::plan::Difference;
 use crate::types::{LivestreamId, UnixSeconds};
 
 /// What an import is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOptions {
+    /// Whose guide it is.
+    pub standing: Standing,
     /// Only report.
     pub dry_run: bool,
     /// Import even where the brake holds it.
@@ -65,4 +69,6 @@ pub struct ImportReport {
     pub newly_seen: Vec<LivestreamId>,
     /// What the brake has against it; an accepted import has them too.
     pub doubts: Vec<Doubt>,
+    /// Of an import that changed nothing, what it would change: the first of it.
+    pub edits: Vec<LivestreamEdits>,
 }

@@ -9,13 +9,14 @@ use parking_lot::Mutex;
 
 use super::builder::{Builder, Slab};
 use super::channel::Channel;
+use super::claims::AllClaims;
 use super::import::GuideError;
 use super::model::Broadcast;
 use super::query::View;
 use super::rights::Rights;
 use super::shelf::Shelf;
 use super::snapshot::Snapshot;
-use crate::store::{Store, StoreError};
+use crate::store::{MemoryTable, Store, StoreError};
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
@@ -42,6 +43,8 @@ pub struct Schedule {
     /// How often the snapshot was replaced.
     generation: AtomicU64,
     view: View,
+    /// Which sources filled what.
+    pub(super) claims: Arc<MemoryTable<AllClaims>>,
     /// Held by whoever changes the schedule: one at a time.
     pub(super) shelf: Mutex<Shelf>,
 }
@@ -70,8 +73,11 @@ impl Schedule {
             .filter_map(|id| render(id, &[], rights, &mut slab));
         let all: Vec<_> = empty.collect();
         let snapshot = Snapshot::of(all.into_iter().chain(channels));
+        let claims = Arc::new(MemoryTable::default());
+        store.attach::<AllClaims>(Arc::clone(&claims) as _)?;
         Ok(Self {
             store,
+            claims,
             rights: source,
             snapshot: ArcSwap::from_pointee(snapshot),
             generation: AtomicU64::new(0),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::claims::{AllClaims, Claims};
 use super::model::Broadcast;
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Head, Heads, chunks};
 use crate::store::{All, Durability, Store, StoreError};
@@ -150,14 +151,22 @@ impl Shelf {
     }
 
     /// Makes what was written count, in one commit.
-    pub(super) fn switch(&mut self, mut writing: Writing<'_>) -> Result<(), StoreError> {
+    pub(super) fn switch(
+        &mut self,
+        mut writing: Writing<'_>,
+        claims: Vec<(LivestreamId, Claims)>,
+    ) -> Result<(), StoreError> {
         let generation = writing.generation;
         let flushed = writing.flush();
         let switched = flushed.and_then(|()| {
             let head = Head { generation };
             writing
                 .store
-                .write(Durability::Durable, move |txn| txn.put::<Heads>(&0, &head))
+                .write(Durability::Durable, move |txn| {
+                    txn.put::<Heads>(&0, &head)?;
+                    let mut claims = claims.iter();
+                    claims.try_for_each(|(id, claims)| txn.put::<AllClaims>(id, claims))
+                })
                 .wait()
         });
         if let Err(error) = switched {

@@ -36,6 +36,11 @@ impl Snapshot {
         self.channels.values()
     }
 
+    /// The ids of all livestreams, in no order.
+    pub fn livestreams(&self) -> impl Iterator<Item = &str> {
+        self.channels.keys().map(LivestreamId::as_str)
+    }
+
     /// Where a broadcast is.
     #[must_use]
     pub fn broadcast(&self, id: &str) -> Option<(&Arc<Channel>, usize)> {

@@ -13,6 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::claims::AllClaims;
 use super::model::Broadcast;
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
 use crate::types::LivestreamId;
@@ -79,7 +80,7 @@ impl Table for Heads {
 /// Adds the schedule's tables to a store's.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
-    schema.with::<Chunks>().with::<Heads>()
+    schema.with::<Chunks>().with::<Heads>().with::<AllClaims>()
 }
 
 /// Cuts the broadcasts of one day into chunks; none make one empty chunk.

@@ -7,13 +7,18 @@ use chrono_tz::Tz;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::claims::Standing;
 use super::import::draft::{ChannelMap, Draft};
 use super::import::{GuideError, GuideEvent, GuideProgramme, GuideSource, Skip};
+use super::plan::Difference;
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks};
 use super::*;
 use crate::store::{All, Durability, Options, Schema, Store, StoreError, Table, TreeName};
 use crate::types::time::{DAY, HOUR};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
+
+#[path = "model_tests.rs"]
+mod model_tests;
 
 /// 2026-08-22 00:00 UTC.
 const MIDNIGHT: i64 = 1_787_356_800;
@@ -125,6 +130,7 @@ fn guide(rows: &[(&str, &str, i64, i64)]) -> Draft {
 
 fn options() -> ImportOptions {
     ImportOptions {
+        standing: Standing::default(),
         dry_run: false,
         accept: false,
         now: NOW,
@@ -168,7 +174,7 @@ fn an_import_is_served_and_the_same_again_changes_nothing() {
         (first.channels, first.programmes, first.difference.added),
         (2, 5, 5)
     );
-    assert_eq!(first.newly_seen, [livestream("news"), livestream("film")]);
+    assert_eq!(first.newly_seen, [livestream("film"), livestream("news")]);
     let stored = schedule.broadcasts(&livestream("news")).unwrap();
     assert_eq!(stored.len(), 4);
     let before = live(&schedule, "news", NOW);
@@ -242,6 +248,95 @@ fn the_brake_holds_until_it_is_accepted_and_a_dry_run_changes_nothing() {
         live(&schedule, "news", NOW)["news"]["current"]["title"],
         "All day"
     );
+}
+
+#[test]
+fn what_was_accepted_may_come_again() {
+    let schedule = open(in_memory(), &two_channels());
+    let days = |count: i64| -> Vec<(&str, &str, i64, i64)> {
+        (0..count)
+            .map(|day| ("news", "A day", day * 1_440, (day + 1) * 1_440))
+            .collect()
+    };
+    schedule.import(guide(&days(10)), &options()).unwrap();
+    let short = |days: &[(&str, &str, i64, i64)], accept| {
+        let options = ImportOptions {
+            accept,
+            ..options()
+        };
+        schedule.import(guide(days), &options).unwrap()
+    };
+    // It changes something, and ends days before what is there.
+    let mut other = days(3);
+    other[1].1 = "Another day";
+    assert_eq!(short(&other, false).outcome, Outcome::Held);
+    assert_eq!(short(&other, true).outcome, Outcome::Applied);
+    // The same again, and the next one of that length.
+    let again = short(&other, false);
+    assert_eq!(again.outcome, Outcome::Applied);
+    assert!(again.difference.is_none());
+    other[2].1 = "A third day";
+    assert_eq!(short(&other, false).outcome, Outcome::Applied);
+    other[0].1 = "A first day";
+    assert_eq!(short(&other[..1], false).outcome, Outcome::Held);
+    // What is further ahead is still there.
+    assert_eq!(schedule.broadcasts(&livestream("news")).unwrap().len(), 10);
+}
+
+#[test]
+fn a_report_shows_what_would_change() {
+    let schedule = open(in_memory(), &two_channels());
+    schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
+    let mut rows = DAY_OF_NEWS.to_vec();
+    rows[1].1 = "Dawn";
+    (rows[2].2, rows[2].3) = (710, 810);
+    rows.remove(3);
+    rows.push(("news", "Night", 1_300, 1_440));
+    let dry = ImportOptions {
+        dry_run: true,
+        ..options()
+    };
+    let report = schedule.import(guide(&rows), &dry).unwrap();
+    let [news] = &report.edits[..] else {
+        panic!("{:?}", report.edits);
+    };
+    assert_eq!(news.livestream.as_str(), "news");
+    let Difference {
+        added,
+        changed,
+        removed,
+        ..
+    } = news.difference;
+    assert_eq!((added, changed, removed), (1, 2, 1));
+    let shown = |airing: &Option<edits::Airing>| {
+        airing.as_ref().map_or("-".to_owned(), |a| {
+            format!("{} {}", a.title, (a.start.0 - MIDNIGHT) / 60)
+        })
+    };
+    let lines: Vec<_> = (news.edits.iter())
+        .map(|edit| format!("{} > {}", shown(&edit.before), shown(&edit.after)))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "Morning 360 > Dawn 360",
+            "Noon 700 > Noon 710",
+            "Evening 800 > -",
+            "- > Night 1300"
+        ]
+    );
+}
+
+#[test]
+fn a_slip_in_a_date_ends_no_programme() {
+    let schedule = open(in_memory(), &two_channels());
+    let far = 4 * 366 * 24 * 60;
+    let mut rows = guide(&[("news", "Last", 0, 60), ("news", "Far", far, far + 60)]);
+    let news = rows.channels.values_mut().next().unwrap();
+    news.rows[0].stop = None;
+    let report = schedule.import(rows, &options()).unwrap();
+    assert_eq!(report.skipped.count(Skip::TooFar), 1);
+    assert_eq!(report.skipped.count(Skip::NoStop), 1);
 }
 
 #[test]

@@ -5,16 +5,11 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use crate::app::App;
-use crate::config::GuideSource;
 use crate::domain::catalog::{Catalog, CatalogImport, Livestream, Mode, NAME_MAX, Placed};
-use crate::domain::schedule::import::GuideError;
-use crate::domain::schedule::import::draft::Draft;
-use crate::domain::schedule::import::reader::unpack;
-use crate::domain::schedule::import::xmltv::XmltvOptions;
+use crate::domain::feeds::{Feeds, Refresh};
 use crate::domain::schedule::model::FILENAME_MAX;
-use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{
-    Image, ImportOptions, MakeLivestreams, Outcome, Schedule, ScheduleError, Unmapped,
+    Image, ImportOptions, ImportReport, MakeLivestreams, Outcome, Schedule, ScheduleError, Unmapped,
 };
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
@@ -23,7 +18,6 @@ use crate::http::error::{ApiError, Details, ErrorCode};
 use crate::http::pipe::{BodyReader, pipe};
 use crate::http::reply::Reply;
 use crate::http::run::bulk;
-use crate::http::wire::guide;
 use crate::http::wire::report::WireReport;
 use crate::types::BroadcastId;
 
@@ -38,68 +32,61 @@ pub async fn import_guide(
     _auth: OperatorAuth,
     request: ImportGuideRequest,
 ) -> Result<Reply, ApiError> {
-    // A name without settings is a plain label: the guide is read with the defaults.
-    let source = request
-        .source
-        .as_ref()
-        .and_then(|name| app.config.epg.sources.iter().find(|s| s.name == *name));
     let (feed, body) = pipe();
+    let source = request.source.unwrap_or_default();
+    let how = Refresh {
+        dry_run: request.dry_run,
+        accept: request.accept,
+    };
     let import = Import {
         schedule: Arc::clone(&app.schedule),
+        feeds: app.feeds.clone(),
         make: request
             .create_livestreams
             .then(|| Make(app.catalog.clone(), Arc::clone(&app.schedule))),
-        source: source.cloned(),
-        options: ImportOptions {
-            dry_run: request.dry_run,
-            accept: request.accept,
-            now: cx.now,
-            retention_days: app.config.schedule.retention_days,
-        },
+        options: app.feeds.options(&source, how, cx.now),
+        source,
     };
     let (fed, done) = tokio::join!(feed.pass(request.file), bulk(app, move || import.run(body)));
     // What is wrong with the upload is the cause of whatever the import thinks of it.
     fed?;
-    let (outcome, report) = done?;
-    if outcome == Outcome::Held {
-        let report = serde_json::to_value(&report).map_err(ApiError::internal)?;
+    reported(&done?)
+}
+
+/// The answer to an import: its report, inside of the refusal if it is held.
+///
+/// # Errors
+/// `IMPORT_HELD`.
+pub fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
+    let body = WireReport::from(report);
+    if report.outcome == Outcome::Held {
+        let report = serde_json::to_value(&body).map_err(ApiError::internal)?;
         return Err(ApiError::new(
             ErrorCode::ImportHeld,
             "the guide looks implausible and was not taken; accept it to take it as it is",
         )
         .with_details(Details::Report(report)));
     }
-    Reply::json_with(StatusCode::OK, &report)
+    Reply::json_with(StatusCode::OK, &body)
 }
 
 /// An import, on its way to a thread that may block.
 struct Import {
     schedule: Arc<Schedule>,
+    feeds: Feeds,
     make: Option<Make>,
-    source: Option<GuideSource>,
+    source: String,
     options: ImportOptions,
 }
 
 impl Import {
-    fn run(self, body: BodyReader) -> Result<(Outcome, WireReport), ApiError> {
-        let draft = self.read(body).map_err(ScheduleError::Guide)?;
-        let report = match &self.make {
-            Some(make) => self.schedule.import_making(draft, &self.options, make)?,
-            None => self.schedule.import(draft, &self.options)?,
-        };
-        Ok((report.outcome, WireReport::from(&report)))
-    }
-
-    fn read(&self, body: BodyReader) -> Result<Draft, GuideError> {
-        let source = self.source.as_ref();
-        let options = XmltvOptions {
-            zone: source.map_or(chrono_tz::Tz::UTC, |source| source.zone),
-            languages: source.map_or_else(Vec::new, |source| source.languages.clone()),
-            ratings: Arc::new(Ratings::built_in()),
-        };
-        let mut guide = guide::source(unpack(body)?, options)?;
-        let channels = source.map(|source| source.channels.clone().into_iter().collect());
-        Draft::read(&mut *guide, &channels.unwrap_or_default())
+    fn run(self, body: BodyReader) -> Result<ImportReport, ApiError> {
+        let draft = self.feeds.read(&self.source, body);
+        let draft = draft.map_err(ScheduleError::Guide)?;
+        match &self.make {
+            Some(make) => self.schedule.import_making(draft, &self.options, make),
+            None => Ok(self.schedule.import(draft, &self.options)?),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ pub mod backups;
 pub mod catalog;
 pub mod clock;
 pub mod content;
+pub mod feeds;
 pub mod grants;
 pub mod mail;
 pub mod operators;

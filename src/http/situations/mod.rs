@@ -4,6 +4,7 @@
 mod accounts;
 mod backups;
 mod catalog;
+mod feeds;
 mod partners;
 mod playback;
 mod schedule;

@@ -319,6 +319,7 @@ mod tests {
     fn read(text: &[u8]) -> Result<Vec<GuideEvent>, GuideError> {
         let options = XmltvOptions {
             zone: chrono_tz::Tz::UTC,
+            ignore_offsets: false,
             languages: Vec::new(),
             ratings: Arc::new(Ratings::built_in()),
         };

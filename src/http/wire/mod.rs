@@ -5,6 +5,7 @@ pub mod backups;
 pub mod catalog;
 pub mod entitlement;
 pub mod events;
+pub mod feeds;
 pub mod guide;
 pub mod login;
 pub mod m3u;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::domain::schedule::edits::{Airing, LivestreamEdits};
 use crate::domain::schedule::import::GuideError;
 use crate::domain::schedule::{ImportReport, Outcome, Unmapped};
 use crate::http::error::ImportProblem;
@@ -38,6 +39,66 @@ pub struct WireReport {
     new_channels: Vec<String>,
     /// Why it is, or without `accept` would have been, held.
     doubts: Vec<String>,
+    /// Of an import that changed nothing, the first of what it would change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<WireChanges>,
+}
+
+/// What would change on a livestream.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireChanges {
+    livestream: String,
+    /// The zone that a person thinks of its times in.
+    zone: &'static str,
+    added: u64,
+    changed: u64,
+    removed: u64,
+    /// The first changes, in order of time.
+    edits: Vec<WireEdit>,
+}
+
+/// A broadcast before and after; one of the two is absent where it is new or goes.
+#[derive(Debug, Serialize)]
+struct WireEdit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<WireAiring>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<WireAiring>,
+}
+
+#[derive(Debug, Serialize)]
+struct WireAiring {
+    start: i64,
+    stop: i64,
+    title: String,
+}
+
+impl From<&Airing> for WireAiring {
+    fn from(airing: &Airing) -> Self {
+        Self {
+            start: airing.start.0,
+            stop: airing.stop.0,
+            title: airing.title.to_string(),
+        }
+    }
+}
+
+impl From<&LivestreamEdits> for WireChanges {
+    fn from(one: &LivestreamEdits) -> Self {
+        let edits = one.edits.iter().map(|edit| WireEdit {
+            before: edit.before.as_ref().map(WireAiring::from),
+            after: edit.after.as_ref().map(WireAiring::from),
+        });
+        Self {
+            livestream: one.livestream.to_string(),
+            zone: one.zone.name(),
+            added: one.difference.added,
+            changed: one.difference.changed,
+            removed: one.difference.removed,
+            edits: edits.collect(),
+        }
+    }
 }
 
 impl From<&ImportReport> for WireReport {
@@ -64,6 +125,7 @@ impl From<&ImportReport> for WireReport {
             created: ids(&report.created),
             new_channels: report.newly_seen.iter().map(ToString::to_string).collect(),
             doubts: report.doubts.iter().map(ToString::to_string).collect(),
+            changes: report.edits.iter().map(WireChanges::from).collect(),
         }
     }
 }

@@ -1,24 +1,20 @@
 //! A whole guide, read and sorted by channel, before anything is done with it.
 //!
 //! Guides list channels in any order and mix them, so all of a guide is held at once: its times as
-//! they are, everything else packed as bytes, about 0.3 KiB a programme.
+//! they are, everything else in [`texts`](super::texts).
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::texts::{Packer, Texts};
 use super::{
-    CHANNELS_MAX, DRAFT_MAX, GuideChannel, GuideError, GuideEvent, GuideProgramme, GuideSource,
-    PROGRAMMES_MAX, Problem, Skip, Skipped,
+    CHANNELS_MAX, GuideChannel, GuideError, GuideEvent, GuideProgramme, GuideSource,
+    PROGRAMMES_MAX, Problem, Skip, Skipped, TOO_MUCH,
 };
-use crate::domain::schedule::model::Facts;
 use crate::domain::schedule::normalise::Row;
 use crate::types::LivestreamId;
 
 /// The guide's channel ids that are called otherwise in the catalogue.
 pub type ChannelMap = HashMap<String, String>;
-
-/// How much is packed into one block. Blocks over 32 MiB are always mapped by themselves, so that
-/// all of a draft goes back to the system; what is not filled is never touched.
-const BLOCK: usize = 33 * 1024 * 1024;
 
 /// What one channel's rows say, and when.
 #[derive(Debug, Default)]
@@ -27,60 +23,10 @@ pub struct DraftChannel {
     pub name: Option<String>,
     /// The address of its logo.
     pub icon: Option<String>,
-    /// Its rows in the guide's order; each payload is for [`Packed::row`].
+    /// Its rows in the guide's order; the payload of each is its number among them.
     pub rows: Vec<Row<u32>>,
-}
-
-/// What rows say apart from their times.
-#[derive(Default)]
-pub struct Packed {
-    blocks: Vec<Vec<u8>>,
-    scratch: Vec<u8>,
-}
-
-impl std::fmt::Debug for Packed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Packed({} blocks)", self.blocks.len())
-    }
-}
-
-impl Packed {
-    /// The id that the source gave a row, and its facts; `None` for a payload that is no row's.
-    #[must_use]
-    pub fn row(&self, payload: u32) -> Option<(Option<String>, Facts)> {
-        let at = usize::try_from(payload).ok()?;
-        let packed = self.blocks.get(at / BLOCK)?.get(at % BLOCK..)?;
-        let decoded = bincode::serde::decode_from_slice(packed, bincode::config::standard());
-        decoded.ok().map(|(row, _)| row)
-    }
-
-    /// Gives back what lies before a payload, as far as it fills blocks.
-    pub fn release_before(&mut self, payload: u32) {
-        let blocks = usize::try_from(payload).unwrap_or(0) / BLOCK;
-        for block in self.blocks.iter_mut().take(blocks) {
-            *block = Vec::new();
-        }
-    }
-
-    /// Packs a row.
-    fn push(&mut self, row: &(Option<String>, Facts)) -> Result<u32, GuideError> {
-        self.scratch.clear();
-        let config = bincode::config::standard();
-        bincode::serde::encode_into_std_write(row, &mut self.scratch, config)
-            .map_err(|_| TOO_MUCH)?;
-        let fits = |block: &Vec<u8>| block.len() + self.scratch.len() <= BLOCK;
-        if !self.blocks.last().is_some_and(fits) {
-            if (self.blocks.len() + 1) * BLOCK > DRAFT_MAX {
-                return Err(TOO_MUCH);
-            }
-            self.blocks.push(Vec::with_capacity(BLOCK));
-        }
-        let before = self.blocks.len().saturating_sub(1) * BLOCK;
-        let block = self.blocks.last_mut().ok_or(TOO_MUCH)?;
-        let at = before + block.len();
-        block.extend_from_slice(&self.scratch);
-        u32::try_from(at).map_err(|_| TOO_MUCH)
-    }
+    /// What they say, in the same order.
+    pub texts: Texts,
 }
 
 /// A guide that was read to its proper end.
@@ -94,8 +40,6 @@ pub struct Draft {
     pub shortened: u64,
     /// What was skipped while reading.
     pub skipped: Skipped,
-    /// What the rows say.
-    pub packed: Packed,
 }
 
 impl Draft {
@@ -105,10 +49,11 @@ impl Draft {
     /// As the source; [`GuideError::TooLarge`] beyond the bounds.
     pub fn read(source: &mut dyn GuideSource, map: &ChannelMap) -> Result<Self, GuideError> {
         let mut draft = Self::default();
+        let mut packer = Packer::default();
         while let Some(event) = source.next_event()? {
             match event {
                 GuideEvent::Channel(channel) => draft.declare(channel, map)?,
-                GuideEvent::Programme(programme) => draft.take(*programme, map)?,
+                GuideEvent::Programme(programme) => draft.take(*programme, map, &mut packer)?,
                 GuideEvent::Problem(problem) => {
                     // A channel without an id is no row.
                     draft.programmes += u64::from(problem.kind != Skip::BadChannel);
@@ -135,7 +80,12 @@ impl Draft {
         Ok(())
     }
 
-    fn take(&mut self, given: GuideProgramme, map: &ChannelMap) -> Result<(), GuideError> {
+    fn take(
+        &mut self,
+        given: GuideProgramme,
+        map: &ChannelMap,
+        packer: &mut Packer,
+    ) -> Result<(), GuideError> {
         self.programmes += 1;
         let mut facts = given.facts;
         self.shortened += u64::from(facts.bound());
@@ -143,25 +93,21 @@ impl Draft {
             return Err(TOO_MUCH);
         }
         let line = given.line;
-        if self.channel(&given.channel, map)?.is_none() {
+        let Some(channel) = self.channel(&given.channel, map)? else {
             self.skipped.add(Problem {
                 line,
                 kind: Skip::BadChannel,
             });
             return Ok(());
-        }
-        let titled = !facts.title.is_empty();
-        let payload = self.packed.push(&(given.id, facts))?;
-        if let Some(channel) = self.channel(&given.channel, map)? {
-            channel.rows.push(Row {
-                line,
-                start: given.start,
-                stop: given.stop,
-                titled,
-                payload,
-            });
-        }
-        Ok(())
+        };
+        channel.rows.push(Row {
+            line,
+            start: given.start,
+            stop: given.stop,
+            titled: !facts.title.is_empty(),
+            payload: u32::try_from(channel.rows.len()).map_err(|_| TOO_MUCH)?,
+        });
+        packer.push(&mut channel.texts, &(given.id, facts))
     }
 
     /// The channel of that id of the guide; `None` if the id cannot be one of a livestream.
@@ -184,9 +130,6 @@ impl Draft {
         Ok(self.channels.get_mut(mapped))
     }
 }
-
-const TOO_MUCH: GuideError =
-    GuideError::TooLarge("it has over 2,000,000 programmes, or their texts over 400 MiB");
 
 #[cfg(test)]
 #[path = "draft_tests.rs"]

@@ -7,6 +7,7 @@ mod cursor;
 pub mod draft;
 pub mod lines;
 pub mod reader;
+pub mod texts;
 pub mod time;
 pub mod xmltv;
 
@@ -26,8 +27,9 @@ pub const DEPTH_MAX: usize = 64;
 pub const CHANNELS_MAX: usize = 20_000;
 /// How many programmes a guide may have: eight times a usual one.
 pub const PROGRAMMES_MAX: u64 = 2_000_000;
-/// How much of a guide's texts is held while it is put in order: five times those of a usual one.
-pub const DRAFT_MAX: usize = 400 * 1024 * 1024;
+/// How much of a guide's texts is held while it is put in order, packed: ten times those of a usual
+/// one.
+pub const DRAFT_MAX: usize = 256 * 1024 * 1024;
 /// How many line numbers are kept of each kind of skipped row.
 pub const LINES_MAX: usize = 20;
 
@@ -119,6 +121,8 @@ pub enum Skip {
     TooFar,
     /// The catalogue has no livestream for its channel.
     Unmapped,
+    /// A source of higher priority has filled that time of the livestream.
+    Outranked,
 }
 
 impl Skip {
@@ -139,6 +143,7 @@ impl Skip {
             Self::TooOld => "tooOld",
             Self::TooFar => "tooFar",
             Self::Unmapped => "unmapped",
+            Self::Outranked => "outranked",
         }
     }
 }
@@ -183,6 +188,10 @@ impl Skipped {
         self.0.values().map(|rows| rows.count).sum()
     }
 }
+
+/// A guide beyond [`PROGRAMMES_MAX`] or [`DRAFT_MAX`].
+const TOO_MUCH: GuideError =
+    GuideError::TooLarge("it has over 2,000,000 programmes, or their texts over 256 MiB packed");
 
 /// Why a guide cannot be read. Its text is for the operator who brought the guide.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,31 +11,42 @@ use super::GuideError;
 /// What unpacking xz may take; the strongest usual setting needs 65 MiB.
 const XZ_MEMORY: u64 = 80 * 1024 * 1024;
 
+/// How often a guide may be packed: a packed file that a server packs once more.
+const LAYERS: usize = 2;
+
 /// Unpacks a guide as it is read. How much comes out is bounded by who reads it, see
 /// [`super::lines`].
 ///
 /// # Errors
 /// [`GuideError::Unreadable`] where not even the first bytes can be read.
-pub fn unpack<'a>(mut input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideError> {
-    let unreadable = |error: io::Error| GuideError::Unreadable(error.to_string());
+pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideError> {
+    let mut input: Box<dyn Read + 'a> = Box::new(input);
+    for _ in 0..LAYERS {
+        let packed;
+        (packed, input) =
+            unpack_once(input).map_err(|error| GuideError::Unreadable(error.to_string()))?;
+        if !packed {
+            break;
+        }
+    }
+    Ok(input)
+}
+
+/// Takes one packing off, if there is any; says whether there was.
+fn unpack_once<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<(bool, Box<dyn Read + 'a>)> {
     let mut first = Vec::with_capacity(6);
-    input
-        .by_ref()
-        .take(6)
-        .read_to_end(&mut first)
-        .map_err(unreadable)?;
+    input.by_ref().take(6).read_to_end(&mut first)?;
     let gzip = first.starts_with(&[0x1f, 0x8b]);
     let xz = first.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]);
     let whole = Cursor::new(first).chain(input);
     if gzip {
-        return Ok(Box::new(MultiGzDecoder::new(whole)));
+        return Ok((true, Box::new(MultiGzDecoder::new(whole))));
     }
     if xz {
-        let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)
-            .map_err(|error| unreadable(error.into()))?;
-        return Ok(Box::new(XzDecoder::new_stream(whole, stream)));
+        let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
+        return Ok((true, Box::new(XzDecoder::new_stream(whole, stream))));
     }
-    Ok(Box::new(whole))
+    Ok((false, Box::new(whole)))
 }
 
 #[cfg(test)]
@@ -69,6 +80,15 @@ mod tests {
         for short in [&b""[..], b"<", b"\x1f"] {
             assert_eq!(read(short).unwrap(), short);
         }
+    }
+
+    #[test]
+    fn a_packed_file_may_be_packed_once_more() {
+        let text = b"<tv></tv>".repeat(100);
+        assert_eq!(read(&gzip(&gzip(&text))).unwrap(), text);
+        // More often is an attempt at something.
+        let thrice = read(&gzip(&gzip(&gzip(&text)))).unwrap();
+        assert!(thrice.starts_with(&[0x1f, 0x8b]));
     }
 
     #[test]

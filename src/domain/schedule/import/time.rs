@@ -1,6 +1,6 @@
 //! XMLTV times: `20260822162500 +0200`, with parts and zone that may be missing.
 
-use chrono::NaiveDate;
+use chrono::{NaiveDate, NaiveDateTime};
 use chrono_tz::Tz;
 
 use crate::domain::schedule::zone;
@@ -40,11 +40,31 @@ const NAMED: [(&str, i64); 28] = [
 ];
 
 /// Reads a time; one without a zone is local time in `default`.
+#[must_use]
+pub fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
+    let (local, place) = split(text)?;
+    if place.is_empty() {
+        return Some(zone::instant(default, local));
+    }
+    if let Some(minutes) = offset(place) {
+        return Some(UnixSeconds(local.and_utc().timestamp() - minutes * 60));
+    }
+    let named: Tz = place.parse().ok()?;
+    Some(zone::instant(named, local))
+}
+
+/// Reads a time as local in a zone, whatever it says of its own.
+#[must_use]
+pub fn parse_local(text: &str, zone: Tz) -> Option<UnixSeconds> {
+    let (local, _) = split(text)?;
+    Some(zone::instant(zone, local))
+}
+
+/// The digits of a time, and what follows them.
 ///
 /// Decision: minutes and seconds that are missing are zero, and so is a missing hour; a time that
 /// does not even name its day is none.
-#[must_use]
-pub fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
+fn split(text: &str) -> Option<(NaiveDateTime, &str)> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     if !matches!(digits, 8 | 10 | 12 | 14) {
@@ -61,15 +81,7 @@ pub fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
         part(10, 12)?,
         part(12, 14)?,
     )?;
-    let place = place.trim();
-    if place.is_empty() {
-        return Some(zone::instant(default, local));
-    }
-    if let Some(minutes) = offset(place) {
-        return Some(UnixSeconds(local.and_utc().timestamp() - minutes * 60));
-    }
-    let named: Tz = place.parse().ok()?;
-    Some(zone::instant(named, local))
+    Some((local, place.trim()))
 }
 
 /// The minutes east of UTC that `+0200`, `-02:30`, `+02` or an abbreviation stand for.
@@ -120,6 +132,20 @@ mod tests {
             let read = parse(text, Tz::Europe__Stockholm);
             assert_eq!(read, Some(UnixSeconds(at)), "{text}");
         }
+    }
+
+    #[test]
+    fn an_offset_that_is_made_up_can_be_ignored() {
+        let zone = Tz::Europe__Stockholm;
+        let local = parse("20260822182500 +0200", zone);
+        for text in [
+            "20260822182500 +0000",
+            "20260822182500 IST",
+            "20260822182500",
+        ] {
+            assert_eq!(parse_local(text, zone), local, "{text}");
+        }
+        assert_eq!(parse_local("soon", zone), None);
     }
 
     #[test]

@@ -21,6 +21,9 @@ use crate::types::UnixSeconds;
 pub struct XmltvOptions {
     /// The zone of times that name none.
     pub zone: Tz,
+    /// Takes every time as local in `zone`, whatever offset it names: some guides write local times
+    /// with an offset that is made up.
+    pub ignore_offsets: bool,
     /// Languages of titles and descriptions, the preferred first; the file's first serves else.
     pub languages: Vec<String>,
     /// What ratings mean.
@@ -104,14 +107,18 @@ impl<R: Read> Xmltv<R> {
         let Some(channel) = head.channel.filter(|id| !id.is_empty()) else {
             return problem(Skip::BadChannel);
         };
-        let zone = self.options.zone;
-        let Some(start) = head.start.and_then(|text| time::parse(&text, zone)) else {
+        let options = &self.options;
+        let parse = |text: &str| match options.ignore_offsets {
+            true => time::parse_local(text, options.zone),
+            false => time::parse(text, options.zone),
+        };
+        let Some(start) = head.start.and_then(|text| parse(&text)) else {
             return problem(Skip::BadTime);
         };
         // An empty stop is one that is missing.
         let stop: Option<UnixSeconds> = match head.stop.filter(|text| !text.trim().is_empty()) {
             None => None,
-            Some(text) => match time::parse(&text, zone) {
+            Some(text) => match parse(&text) {
                 Some(stop) => Some(stop),
                 None => return problem(Skip::BadTime),
             },

@@ -4,6 +4,7 @@ use crate::domain::schedule::import::{PIECE_MAX, Skip};
 fn options() -> XmltvOptions {
     XmltvOptions {
         zone: Tz::UTC,
+        ignore_offsets: false,
         languages: Vec::new(),
         ratings: Arc::new(Ratings::built_in()),
     }

@@ -1,8 +1,9 @@
-//! Requests that import the catalogue and the guide.
+//! Requests about the catalogue and guides.
 
 use bytes::Bytes;
 
 use super::super::{Input, Payload};
+use crate::domain::feeds::Refresh;
 use crate::http::body::BodyStream;
 use crate::http::error::ApiError;
 use crate::types::Malformed;
@@ -86,6 +87,42 @@ impl ImportGuideRequest {
             accept: input.query.flag("accept")?,
             create_livestreams: input.query.flag("createLivestreams")?,
             file: payload.streamed()?,
+        })
+    }
+}
+
+/// A source of guides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRequest {
+    /// Its name.
+    pub source: String,
+}
+
+impl SourceRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            source: input.text("source")?.into_owned(),
+        })
+    }
+}
+
+/// POST epg/sources/{source}/refresh.
+#[derive(Clone, Debug)]
+pub struct RefreshSourceRequest {
+    /// Its name.
+    pub source: String,
+    /// What is to be done with its guide.
+    pub how: Refresh,
+}
+
+impl RefreshSourceRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            source: input.text("source")?.into_owned(),
+            how: Refresh {
+                dry_run: input.query.flag("dryRun")?,
+                accept: input.query.flag("accept")?,
+            },
         })
     }
 }

@@ -11,7 +11,10 @@ use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::routes::OperatorRoute;
 use backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
-use content::{ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest};
+use content::{
+    ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
+    SourceRequest,
+};
 use rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
@@ -55,6 +58,9 @@ pub enum OperatorEndpoint {
     Rules,
     AddRule(AddRuleRequest),
     RemoveRule(RemoveRuleRequest),
+    GuideSources,
+    GuideSource(SourceRequest),
+    RefreshSource(RefreshSourceRequest),
     Users(UsersRequest),
     AddUser(Box<AddUserRequest>),
     ShowUser(UserRequest),
@@ -130,6 +136,9 @@ impl OperatorEndpoint {
             R::Rules => Self::Rules,
             R::AddRule => Self::AddRule(AddRuleRequest::parse(payload)?),
             R::RemoveRule => Self::RemoveRule(RemoveRuleRequest::parse(input)?),
+            R::GuideSources => Self::GuideSources,
+            R::GuideSource => Self::GuideSource(SourceRequest::parse(input)?),
+            R::RefreshSource => Self::RefreshSource(RefreshSourceRequest::parse(input)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
             R::AddUser => Self::AddUser(Box::new(AddUserRequest::parse(input, payload)?)),
             R::ShowUser => Self::ShowUser(user()?),

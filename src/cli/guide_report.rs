@@ -1,0 +1,158 @@
+//! The report of an import as a person reads it: figures first, then what was left out, then what
+//! would change.
+
+use chrono::DateTime;
+use chrono_tz::Tz;
+use serde_json::Value;
+
+use super::exit::Outcome;
+use super::output;
+
+/// Shows a report. Of one that was not acted on nothing has been made.
+pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
+    if json {
+        return output::json(report);
+    }
+    for member in [
+        "channels",
+        "programmes",
+        "added",
+        "changed",
+        "removed",
+        "unchanged",
+    ] {
+        if let Some(number) = report.get(member) {
+            output::line(&format!("{member:<11} {number}"))?;
+        }
+    }
+    let skipped = report.get("skipped").and_then(Value::as_object);
+    for (kind, number) in skipped.into_iter().flatten() {
+        let lines = report.pointer(&format!("/skippedLines/{kind}"));
+        let lines = lines.map_or_else(String::new, |lines| format!(", lines {lines}"));
+        output::note(&format!("skipped     {number} {kind}{lines}"));
+    }
+    let made = if done {
+        "made in the catalogue"
+    } else {
+        "to be made in the catalogue"
+    };
+    for (member, meaning) in [
+        ("unmapped", "not in the catalogue"),
+        ("created", made),
+        ("newChannels", "seen for the first time"),
+        ("doubts", "in doubt"),
+    ] {
+        let ids = report.get(member).and_then(Value::as_array);
+        if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
+            let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
+            output::note(&format!("{meaning}: {}", ids.join(", ")));
+        }
+    }
+    for line in changes(report) {
+        output::line(&line)?;
+    }
+    Ok(())
+}
+
+/// What would change, livestream by livestream.
+fn changes(report: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    let livestreams = report.get("changes").and_then(Value::as_array);
+    for one in livestreams.into_iter().flatten() {
+        let number = |member| one.get(member).and_then(Value::as_u64).unwrap_or(0);
+        let (added, changed, removed) = (number("added"), number("changed"), number("removed"));
+        let zone = one.get("zone").and_then(Value::as_str).unwrap_or("UTC");
+        lines.push(String::new());
+        lines.push(format!(
+            "{} ({zone}): +{added} ~{changed} -{removed}",
+            output::text(one, "livestream")
+        ));
+        let zone: Tz = zone.parse().unwrap_or(Tz::UTC);
+        let edits = one.get("edits").and_then(Value::as_array);
+        let edits = edits.map_or(&[][..], Vec::as_slice);
+        lines.extend(edits.iter().map(|one| edit(one, zone)));
+        let rest = (added + changed + removed).saturating_sub(edits.len().try_into().unwrap_or(0));
+        if rest > 0 {
+            lines.push(format!("  … {rest} more"));
+        }
+    }
+    lines
+}
+
+/// `+` for a new broadcast, `-` for one that goes, `~` for one that becomes another.
+fn edit(edit: &Value, zone: Tz) -> String {
+    let (before, after) = (edit.get("before"), edit.get("after"));
+    let shown =
+        |airing: &Value| format!("{}  {}", times(airing, zone), output::text(airing, "title"));
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            let mut was = Vec::new();
+            if times(before, zone) != times(after, zone) {
+                was.push(times(before, zone));
+            }
+            if before.get("title") != after.get("title") {
+                was.push(output::text(before, "title"));
+            }
+            let was = match was.is_empty() {
+                true => "other facts".to_owned(),
+                false => format!("was {}", was.join(" ")),
+            };
+            format!("  ~ {}  ({was})", shown(after))
+        }
+        (None, Some(after)) => format!("  + {}", shown(after)),
+        (Some(before), None) => format!("  - {}", shown(before)),
+        (None, None) => String::new(),
+    }
+}
+
+/// `2026-08-22 18:00-18:30`, as the clocks of the livestream show it.
+fn times(airing: &Value, zone: Tz) -> String {
+    let at = |member| {
+        let seconds = airing.get(member).and_then(Value::as_i64)?;
+        Some(DateTime::from_timestamp(seconds, 0)?.with_timezone(&zone))
+    };
+    match (at("start"), at("stop")) {
+        (Some(start), Some(stop)) => {
+            format!(
+                "{}-{}",
+                start.format("%Y-%m-%d %H:%M"),
+                stop.format("%H:%M")
+            )
+        }
+        _ => "?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_read_line_by_line() {
+        let airing = |start: i64, title: &str| json!({"start": 1_787_356_800 + start, "stop": 1_787_358_600 + start, "title": title});
+        let report = json!({"changes": [{
+            "livestream": "news", "zone": "Europe/Stockholm",
+            "added": 1, "changed": 3, "removed": 12,
+            "edits": [
+                {"after": airing(0, "New")},
+                {"before": airing(0, "Moved"), "after": airing(600, "Moved")},
+                {"before": airing(0, "Old"), "after": airing(0, "Named anew")},
+                {"before": airing(0, "Told"), "after": airing(0, "Told")},
+                {"before": airing(0, "Gone\u{1b}[2J")},
+            ],
+        }]});
+        assert_eq!(
+            changes(&report).join("\n"),
+            "\nnews (Europe/Stockholm): +1 ~3 -12\n  \
+             + 2026-08-22 02:00-02:30  New\n  \
+             ~ 2026-08-22 02:10-02:40  Moved  (was 2026-08-22 02:00-02:30)\n  \
+             ~ 2026-08-22 02:00-02:30  Named anew  (was Old)\n  \
+             ~ 2026-08-22 02:00-02:30  Told  (other facts)\n  \
+             - 2026-08-22 02:00-02:30  Gone [2J\n  \
+             … 11 more"
+        );
+        assert_eq!(changes(&json!({})), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,14 @@
+//! Sources of guides: fetched on a timer, several beside each other, and what became of each.
+//!
+//! A source is configured; what is kept of it is its [`FeedState`]. Fetching is a port, bringing a
+//! guide in is the schedule's, and the form of a guide is told by whoever assembles the service.
+
+mod model;
+mod service;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use model::{Feed, LastImport, Reading, Settings, Standstill};
+pub use service::{FeedError, FeedView, Feeds, OpenGuide, Refresh};
+pub use tables::{FeedState, schema};

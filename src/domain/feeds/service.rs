@@ -1,0 +1,366 @@
+//! The sources at work: when each is due, what is asked of it, and what became of it.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::model::{Feed, LastImport, Reading, Settings};
+use super::tables::{FeedState, FeedStates};
+use crate::domain::schedule::claims::Standing;
+use crate::domain::schedule::import::draft::{ChannelMap, Draft};
+use crate::domain::schedule::import::reader::unpack;
+use crate::domain::schedule::import::xmltv::XmltvOptions;
+use crate::domain::schedule::import::{GuideError, GuideSource};
+use crate::domain::schedule::{ImportOptions, ImportReport, Outcome, Schedule, ScheduleError};
+use crate::ports::Entropy;
+use crate::ports::fetch::{Fetch, FetchError, Fetched, Validators};
+use crate::store::{Durability, MemoryTable, Store, StoreError};
+use crate::types::UnixSeconds;
+use crate::types::time::DAY;
+
+/// After how many seconds a source that failed is tried again; doubled with each failure, up to the
+/// source's own interval.
+const RETRY: i64 = 60;
+/// How long an operator waits for the source that is being fetched.
+const TURN: Duration = Duration::from_secs(30);
+/// The longest reason that is kept, in bytes.
+const ERROR_MAX: usize = 500;
+
+/// Opens a guide of any form.
+pub type OpenGuide =
+    for<'a> fn(Box<dyn Read + 'a>, XmltvOptions) -> Result<Box<dyn GuideSource + 'a>, GuideError>;
+
+/// Why a source could not be fetched, or its guide not be brought in.
+#[derive(Debug, thiserror::Error)]
+pub enum FeedError {
+    /// No source has that name.
+    #[error("no such source")]
+    NotFound,
+    /// Another one is being fetched.
+    #[error("another guide is being fetched")]
+    Busy,
+    /// It says that nothing is new to who knows nothing.
+    #[error("the source has nothing to give")]
+    Nothing,
+    /// It could not be fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// Its guide cannot be used, or the store failed.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+}
+
+impl From<StoreError> for FeedError {
+    fn from(error: StoreError) -> Self {
+        Self::Schedule(error.into())
+    }
+}
+
+/// What an operator asks of a source.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Refresh {
+    /// Only report.
+    pub dry_run: bool,
+    /// Take the guide even where the brake holds it.
+    pub accept: bool,
+}
+
+/// A source and what is known of it.
+#[derive(Debug, Clone)]
+pub struct FeedView {
+    /// As it is configured.
+    pub feed: Feed,
+    /// What became of it.
+    pub state: FeedState,
+}
+
+/// The sources of guides.
+#[derive(Clone)]
+pub struct Feeds(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    schedule: Arc<Schedule>,
+    settings: Settings,
+    fetch: Box<dyn Fetch>,
+    entropy: Arc<dyn Entropy>,
+    open: OpenGuide,
+    states: Arc<MemoryTable<FeedStates>>,
+    /// Held by who fetches: one draft at a time is in memory.
+    turn: Mutex<()>,
+}
+
+/// A guide that was read and brought in, or nothing new.
+type Brought = Option<(ImportReport, Validators)>;
+
+impl Feeds {
+    /// The sources of a service.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn open(
+        store: Store,
+        schedule: Arc<Schedule>,
+        settings: Settings,
+        fetch: Box<dyn Fetch>,
+        entropy: Arc<dyn Entropy>,
+        open: OpenGuide,
+    ) -> Result<Self, StoreError> {
+        let states = Arc::new(MemoryTable::default());
+        store.attach::<FeedStates>(Arc::clone(&states) as _)?;
+        Ok(Self(Arc::new(Inner {
+            store,
+            schedule,
+            settings,
+            fetch,
+            entropy,
+            open,
+            states,
+            turn: Mutex::new(()),
+        })))
+    }
+
+    /// Every source, in the order of the configuration.
+    #[must_use]
+    pub fn list(&self) -> Vec<FeedView> {
+        let feeds = self.0.settings.feeds.iter();
+        feeds.map(|feed| self.view(feed)).collect()
+    }
+
+    /// One source.
+    ///
+    /// # Errors
+    /// [`FeedError::NotFound`].
+    pub fn show(&self, name: &str) -> Result<FeedView, FeedError> {
+        Ok(self.view(self.feed(name).ok_or(FeedError::NotFound)?))
+    }
+
+    fn view(&self, feed: &Feed) -> FeedView {
+        FeedView {
+            feed: feed.clone(),
+            state: self.state(feed),
+        }
+    }
+
+    fn state(&self, feed: &Feed) -> FeedState {
+        let known = self.0.states.get(&feed.name);
+        known.map_or_else(FeedState::default, |state| FeedState::clone(&state))
+    }
+
+    fn feed(&self, name: &str) -> Option<&Feed> {
+        self.0.settings.feeds.iter().find(|feed| feed.name == name)
+    }
+
+    /// Reads a guide as its source wants it understood. A name that no source has is a plain label.
+    ///
+    /// # Errors
+    /// As the guide.
+    pub fn read(&self, source: &str, guide: impl Read) -> Result<Draft, GuideError> {
+        let unknown = Reading::default();
+        let reading = self.feed(source).map_or(&unknown, |feed| &feed.reading);
+        let options = reading.options(&self.0.settings.ratings);
+        let mut guide = (self.0.open)(unpack(guide)?, options)?;
+        let map: &ChannelMap = &reading.channels;
+        Draft::read(&mut *guide, map)
+    }
+
+    /// How an import of a source is to be done. What a person brings without naming a source, or
+    /// under a plain label, stands below none.
+    #[must_use]
+    pub fn options(&self, source: &str, how: Refresh, now: UnixSeconds) -> ImportOptions {
+        let feeds = &self.0.settings.feeds;
+        let priority = self.feed(source).map_or(u32::MAX, |feed| feed.priority);
+        let above = feeds.iter().filter(|feed| feed.priority > priority);
+        ImportOptions {
+            standing: Standing {
+                source: source.to_owned(),
+                above: above.map(|feed| feed.name.clone()).collect(),
+            },
+            dry_run: how.dry_run,
+            accept: how.accept,
+            now,
+            retention_days: self.0.settings.retention_days,
+        }
+    }
+
+    /// Fetches what is due, one source after the other, the highest priority first; says how many
+    /// guides were brought in. What fails is noted and tried again later.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn run_due(&self, now: UnixSeconds) -> Result<usize, StoreError> {
+        let mut due: Vec<&Feed> = self.0.settings.feeds.iter().collect();
+        due.retain(|feed| {
+            let state = self.state(feed);
+            // Where the clock was set back a source is not left alone until it has caught up.
+            state.due <= now || state.attempted.is_some_and(|at| at > now)
+        });
+        due.sort_by_key(|feed| std::cmp::Reverse(feed.priority));
+        let mut brought = 0;
+        for feed in due {
+            let _turn = self.0.turn.lock();
+            let before = self.state(feed);
+            let known = Some(&before).filter(|state| state.fingerprint == self.fingerprint(feed));
+            let known = known.map_or_else(Validators::default, |state| Validators {
+                etag: state.etag.clone(),
+                modified: state.modified.clone(),
+            });
+            let result = self.bring(feed, &known, Refresh::default(), now);
+            brought += usize::from(matches!(result, Ok(Some(_))));
+            self.note(feed, before, &result, now)?;
+        }
+        Ok(brought)
+    }
+
+    /// Fetches a source now, whatever is known of its guide.
+    ///
+    /// # Errors
+    /// [`FeedError`]; it is noted as that of a timer is.
+    pub fn refresh(
+        &self,
+        name: &str,
+        how: Refresh,
+        now: UnixSeconds,
+    ) -> Result<ImportReport, FeedError> {
+        let feed = self.feed(name).ok_or(FeedError::NotFound)?;
+        let _turn = self.0.turn.try_lock_for(TURN).ok_or(FeedError::Busy)?;
+        let result = self.bring(feed, &Validators::default(), how, now);
+        if !how.dry_run {
+            self.note(feed, self.state(feed), &result, now)?;
+        }
+        match result? {
+            Some((report, _)) => Ok(report),
+            None => Err(FeedError::Nothing),
+        }
+    }
+
+    fn bring(
+        &self,
+        feed: &Feed,
+        known: &Validators,
+        how: Refresh,
+        now: UnixSeconds,
+    ) -> Result<Brought, FeedError> {
+        let (validators, body) = match self.0.fetch.fetch(&feed.place, known)? {
+            Fetched::Unchanged => return Ok(None),
+            Fetched::Guide { validators, body } => (validators, body),
+        };
+        let draft = self.read(&feed.name, body).map_err(ScheduleError::Guide)?;
+        let options = self.options(&feed.name, how, now);
+        let report = self.0.schedule.import(draft, &options)?;
+        Ok(Some((report, validators)))
+    }
+
+    /// Keeps what became of a source.
+    fn note(
+        &self,
+        feed: &Feed,
+        mut state: FeedState,
+        result: &Result<Brought, FeedError>,
+        now: UnixSeconds,
+    ) -> Result<(), StoreError> {
+        state.attempted = Some(now);
+        let wait = match result {
+            Ok(brought) => {
+                if let Some((report, validators)) = brought {
+                    // A guide that is held comes again until it is accepted, or another one comes.
+                    let served = report.outcome == Outcome::Applied;
+                    let validators = Some(validators).filter(|_| served);
+                    state.etag = validators.and_then(|v| v.etag.clone());
+                    state.modified = validators.and_then(|v| v.modified.clone());
+                    state.fingerprint = self.fingerprint(feed);
+                    state.last = Some(LastImport::of(report, now));
+                    self.tell(feed, report);
+                }
+                state.succeeded = Some(now);
+                state.failures = 0;
+                state.error = None;
+                feed.interval
+            }
+            Err(error) => {
+                state.failures = state.failures.saturating_add(1);
+                let why = error.to_string();
+                let end = why.floor_char_boundary(ERROR_MAX);
+                tracing::warn!(source = feed.name, failures = state.failures, %error,
+                    "a guide could not be brought in; it is tried again");
+                state.error = why.get(..end).map(str::to_owned);
+                retry(feed, state.failures, error)
+            }
+        };
+        state.due = now + wait + self.jitter(wait);
+        let name = feed.name.clone();
+        self.0
+            .store
+            .write(Durability::Logged, move |txn| {
+                txn.put::<FeedStates>(&name, &state)
+            })
+            .wait()
+    }
+
+    fn tell(&self, feed: &Feed, report: &ImportReport) {
+        let doubts: Vec<String> = report.doubts.iter().map(ToString::to_string).collect();
+        if report.outcome == Outcome::Held {
+            tracing::warn!(
+                source = feed.name,
+                doubts = doubts.join("; "),
+                "a guide is held; `playgate epg refresh` with `--accept` takes it"
+            );
+            return;
+        }
+        tracing::info!(
+            source = feed.name,
+            programmes = report.programmes,
+            added = report.difference.added,
+            changed = report.difference.changed,
+            removed = report.difference.removed,
+            skipped = report.skipped.total(),
+            unmapped = report.unmapped.len(),
+            "a guide was brought in"
+        );
+    }
+
+    /// Up to a tenth: appliances that were started together must not ask together.
+    fn jitter(&self, wait: i64) -> i64 {
+        let random = u32::from_be_bytes(self.0.entropy.array());
+        (wait / 10).saturating_mul(i64::from(random)) >> u32::BITS
+    }
+
+    /// Changes with whatever makes the same guide mean another thing.
+    fn fingerprint(&self, feed: &Feed) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let Reading {
+            zone,
+            ignore_offsets,
+            languages,
+            channels,
+        } = &feed.reading;
+        feed.place.hash(&mut hasher);
+        (zone.name(), ignore_offsets, languages).hash(&mut hasher);
+        let mut channels: Vec<_> = channels.iter().collect();
+        channels.sort_unstable();
+        channels.hash(&mut hasher);
+        self.0.settings.ratings.version().hash(&mut hasher);
+        let standing = self.options(&feed.name, Refresh::default(), UnixSeconds(0));
+        standing.standing.above.hash(&mut hasher);
+        let snapshot = self.0.schedule.snapshot();
+        let mut livestreams: Vec<&str> = snapshot.livestreams().collect();
+        livestreams.sort_unstable();
+        livestreams.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// How long a source that failed is left alone.
+fn retry(feed: &Feed, failures: u32, error: &FeedError) -> i64 {
+    let doubled = RETRY << failures.saturating_sub(1).min(20);
+    let wait = doubled.min(feed.interval.max(RETRY));
+    let asked = match error {
+        FeedError::Fetch(error) => error.retry_after(),
+        _ => None,
+    };
+    let asked = asked.and_then(|seconds| i64::try_from(seconds).ok());
+    wait.max(asked.unwrap_or(0).min(DAY))
+}

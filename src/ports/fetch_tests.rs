@@ -1,0 +1,273 @@
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+
+use super::*;
+
+const QUICK: Patience = Patience {
+    answer: Duration::from_millis(400),
+    piece: Duration::from_millis(400),
+    whole: Duration::from_secs(5),
+};
+
+const MOST: u64 = 3 * 1_048_576;
+
+/// A server that answers each connection in turn; gives the heads of the requests.
+fn serve(
+    answers: Vec<Box<dyn FnOnce(&mut TcpStream) + Send>>,
+) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let served = thread::spawn(move || {
+        answers
+            .into_iter()
+            .map(|answer| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    head.push(byte[0]);
+                }
+                answer(&mut stream);
+                String::from_utf8(head).unwrap()
+            })
+            .collect()
+    });
+    (address, served)
+}
+
+fn text(answer: impl Into<String>) -> Box<dyn FnOnce(&mut TcpStream) + Send> {
+    let answer = answer.into();
+    // The client may hang up on an answer that it does not want.
+    Box::new(move |stream| drop(stream.write_all(answer.as_bytes())))
+}
+
+fn fetch(place: &str, known: &Validators) -> Result<Fetched, FetchError> {
+    Fetcher {
+        patience: QUICK,
+        most: MOST,
+    }
+    .fetch(place, known)
+}
+
+fn known(etag: &str) -> Validators {
+    Validators {
+        etag: Some(etag.to_owned()),
+        modified: Some("Sat, 22 Aug 2026 00:00:00 GMT".to_owned()),
+    }
+}
+
+fn whole(fetched: Fetched) -> (Validators, io::Result<Vec<u8>>) {
+    let Fetched::Guide {
+        validators,
+        mut body,
+    } = fetched
+    else {
+        panic!("nothing new");
+    };
+    let mut all = Vec::new();
+    let read = body.read_to_end(&mut all).map(|_| all);
+    (validators, read)
+}
+
+const GUIDE: &str = "HTTP/1.1 200 OK\r\nETag: \"2\"\r\nLast-Modified: today\r\n\
+                     Content-Type: text/html\r\nContent-Length: 9\r\n\r\n<tv></tv>";
+
+#[test]
+fn a_guide_is_fetched_with_what_tells_it_from_others() {
+    let unchanged = "HTTP/1.1 304 Not Modified\r\n\r\n";
+    let (address, served) = serve(vec![text(GUIDE), text(unchanged), text(unchanged)]);
+    let place = format!("{address}/g.xml?key=1");
+    let (validators, body) = whole(fetch(&place, &Validators::default()).unwrap());
+    assert_eq!(body.unwrap(), b"<tv></tv>");
+    assert_eq!(validators.etag.as_deref(), Some("\"2\""));
+    assert_eq!(validators.modified.as_deref(), Some("today"));
+    let again = fetch(&place, &known("\"2\"")).unwrap();
+    assert!(matches!(again, Fetched::Unchanged));
+    // Who knows nothing cannot be told that nothing is new.
+    let odd = fetch(&place, &Validators::default());
+    assert!(matches!(odd, Err(FetchError::Status { status, .. }) if status == 304));
+    let heads = served.join().unwrap();
+    assert!(heads[0].starts_with("GET /g.xml?key=1 HTTP/1.1\r\n"));
+    assert!(heads[0].contains("accept-encoding: gzip\r\n"));
+    assert!(!heads[0].contains("if-none-match"));
+    assert!(heads[1].contains("if-none-match: \"2\"\r\n"));
+    assert!(heads[1].contains("if-modified-since: Sat, 22 Aug 2026"));
+}
+
+#[test]
+fn redirects_are_followed_a_few_times_and_never_down() {
+    let to = |location: &str| {
+        text(format!(
+            "HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n"
+        ))
+    };
+    let (address, served) = serve(vec![to("/b?x"), to("c"), text(GUIDE)]);
+    let got = fetch(&format!("{address}/a/a"), &Validators::default()).unwrap();
+    assert_eq!(whole(got).1.unwrap(), b"<tv></tv>");
+    let heads = served.join().unwrap();
+    assert!(heads[1].starts_with("GET /b?x "), "{}", heads[1]);
+    assert!(heads[2].starts_with("GET /c "), "{}", heads[2]);
+
+    let (address, served) = serve((0..6).map(|_| to("/again")).collect());
+    let endless = fetch(&address, &Validators::default());
+    assert!(matches!(endless, Err(FetchError::Redirect(_))));
+    served.join().unwrap();
+    for away in ["file:///etc/passwd", "ftp://a/b"] {
+        let (address, served) = serve(vec![to(away)]);
+        let refused = fetch(&address, &Validators::default());
+        assert!(matches!(refused, Err(FetchError::Redirect(_))), "{away}");
+        served.join().unwrap();
+    }
+    for (base, location, to) in [
+        ("http://a/x", "https://b/y", Some("https://b/y")),
+        ("http://a/x", "HTTP://b/y#part", Some("http://b/y")),
+        ("https://a/x", "http://b/y", None),
+        ("https://a:1/x/y?z", "//b/y", Some("https://b/y")),
+        ("http://a/x/y?z=1/2", "w", Some("http://a/x/w")),
+        ("http://a?z", "w", Some("http://a/w")),
+        ("http://a/x?z", "?w", Some("http://a/x?w")),
+    ] {
+        assert_eq!(resolve(base, location).as_deref(), to, "{base} {location}");
+    }
+}
+
+#[test]
+fn the_open_net_is_told_from_the_inside() {
+    for (address, open) in [
+        ("9.9.9.9", true),
+        ("2620:fe::fe", true),
+        ("127.0.0.1", false),
+        ("10.1.2.3", false),
+        ("169.254.169.254", false),
+        ("100.64.0.1", false),
+        ("::1", false),
+        ("fe80::1", false),
+        ("fd00::1", false),
+        ("::ffff:192.168.0.1", false),
+    ] {
+        assert_eq!(is_open(address.parse().unwrap()), open, "{address}");
+    }
+}
+
+#[test]
+fn what_is_no_guide_is_told_apart() {
+    let status = |answer: &str| {
+        let (address, served) = serve(vec![text(answer)]);
+        let got = fetch(&address, &known("x"));
+        served.join().unwrap();
+        match got {
+            Err(FetchError::Status {
+                status,
+                retry_after,
+            }) => (status.as_u16(), retry_after),
+            _ => panic!("no status"),
+        }
+    };
+    assert_eq!(status("HTTP/1.1 404 Not Found\r\n\r\n"), (404, None));
+    assert_eq!(status("HTTP/1.1 500 No\r\n\r\n"), (500, None));
+    let busy = "HTTP/1.1 503 No\r\nRetry-After: 70\r\n\r\n";
+    assert_eq!(status(busy), (503, Some(70)));
+    assert_eq!(status("HTTP/1.1 302 Found\r\n\r\n"), (302, None));
+    // A part is no whole.
+    assert_eq!(status("HTTP/1.1 206 Part\r\n\r\n"), (206, None));
+
+    let error = |answer: &str| {
+        let (address, served) = serve(vec![text(answer)]);
+        let got = fetch(&address, &Validators::default());
+        served.join().unwrap();
+        got.err().expect("an error")
+    };
+    let br = "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n";
+    assert!(matches!(error(br), FetchError::Coding(_)));
+    let long = "HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n";
+    assert!(matches!(error(long), FetchError::TooLarge));
+    assert!(matches!(
+        error("not http\r\n\r\n"),
+        FetchError::Connection(_)
+    ));
+    assert!(matches!(error(""), FetchError::Connection(_)));
+    let nobody = fetch("http://127.0.0.1:1/", &Validators::default());
+    assert!(matches!(nobody, Err(FetchError::Connection(_))));
+}
+
+#[test]
+fn a_server_that_stalls_or_gives_half_gives_nothing_whole() {
+    let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n<tv>";
+    let (address, served) = serve(vec![text(half)]);
+    let (_, body) = whole(fetch(&address, &Validators::default()).unwrap());
+    assert!(body.is_err());
+    served.join().unwrap();
+
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n<tv>\r\n";
+    let (address, served) = serve(vec![text(chunked)]);
+    assert!(
+        whole(fetch(&address, &Validators::default()).unwrap())
+            .1
+            .is_err()
+    );
+    served.join().unwrap();
+
+    let silent = |begun: &'static str| -> Box<dyn FnOnce(&mut TcpStream) + Send> {
+        Box::new(move |stream| {
+            stream.write_all(begun.as_bytes()).unwrap();
+            // Until the client has had enough.
+            let _ = stream.read(&mut [0]);
+        })
+    };
+    let (address, served) = serve(vec![silent(""), silent(half)]);
+    let got = fetch(&address, &Validators::default());
+    assert!(matches!(got, Err(FetchError::TimedOut)));
+    let (_, body) = whole(fetch(&address, &Validators::default()).unwrap());
+    assert!(body.unwrap_err().to_string().contains("stopped sending"));
+    served.join().unwrap();
+}
+
+#[test]
+fn an_endless_answer_ends_at_the_limit() {
+    let endless: Box<dyn FnOnce(&mut TcpStream) + Send> = Box::new(|stream| {
+        let block = vec![b' '; 1 << 20];
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        while stream.write_all(&block).is_ok() {}
+    });
+    let (address, served) = serve(vec![endless]);
+    let Fetched::Guide { mut body, .. } = fetch(&address, &Validators::default()).unwrap() else {
+        panic!("nothing new");
+    };
+    let mut buffer = vec![0; 1 << 16];
+    let mut all = 0;
+    let error = loop {
+        match body.read(&mut buffer) {
+            Ok(0) => panic!("it ended"),
+            Ok(read) => all += read as u64,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("more than"), "{error}");
+    assert!(all <= MOST);
+    drop(body);
+    served.join().unwrap();
+}
+
+#[test]
+fn a_file_is_another_when_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guide.xml");
+    let place = path.to_str().unwrap();
+    assert!(matches!(
+        fetch(place, &Validators::default()),
+        Err(FetchError::File(_))
+    ));
+    assert!(fetch("/", &Validators::default()).is_err());
+    fs::write(&path, "<tv></tv>").unwrap();
+    let (validators, body) = whole(fetch(place, &Validators::default()).unwrap());
+    assert_eq!(body.unwrap(), b"<tv></tv>");
+    let again = fetch(place, &validators).unwrap();
+    assert!(matches!(again, Fetched::Unchanged));
+    fs::write(&path, "<tv> </tv>").unwrap();
+    assert_eq!(
+        whole(fetch(place, &validators).unwrap()).1.unwrap(),
+        b"<tv> </tv>"
+    );
+}

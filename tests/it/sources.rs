@@ -1,0 +1,313 @@
+//! Sources of guides, as a server fetches them and as an operator asks for them: good ones, and ones
+//! that answer in every wrong way.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::appliance::{Appliance, playgate};
+
+const CATALOG: &str = "[[livestream]]\nid = \"news\"\n";
+const ROWS: usize = 48;
+
+/// A guide of two days around now.
+fn guide() -> String {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let first = i64::try_from(now).unwrap() / 3_600 * 3_600 - 12 * 3_600;
+    let time = |hour: usize| {
+        let at = first + i64::try_from(hour).unwrap() * 3_600;
+        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
+        at.format("%Y%m%d%H%M%S").to_string()
+    };
+    let row = |n: usize| {
+        format!(
+            "<programme channel=\"News.tv\" start=\"{}\" stop=\"{}\"><title>No. {n}</title></programme>\n",
+            time(n),
+            time(n + 1)
+        )
+    };
+    format!("<tv>\n{}</tv>\n", (0..ROWS).map(row).collect::<String>())
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn xz(data: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    let mut encoder = liblzma::read::XzEncoder::new(data, 6);
+    encoder.read_to_end(&mut packed).unwrap();
+    packed
+}
+
+/// What a path answers: status line and headers, the body, and how much of that is sent.
+fn answer(path: &str, known: bool) -> (String, Vec<u8>) {
+    let guide = guide().into_bytes();
+    let half = |mut bytes: Vec<u8>| {
+        bytes.truncate(bytes.len() / 2);
+        bytes
+    };
+    let ok = |more: &str, body: Vec<u8>| {
+        (
+            format!(
+                "HTTP/1.1 200 OK\r\n{more}Content-Length: {}\r\n\r\n",
+                body.len()
+            ),
+            body,
+        )
+    };
+    match path {
+        "/main" if known => ("HTTP/1.1 304 Not Modified\r\n\r\n".to_owned(), Vec::new()),
+        "/main" => ok("ETag: \"1\"\r\nContent-Type: image/png\r\n", guide),
+        "/packed" => ok("Content-Encoding: gzip\r\n", gzip(&gzip(&guide))),
+        "/xz" => ok("", xz(&guide)),
+        "/moved" => (
+            "HTTP/1.1 301 Moved\r\nLocation: main\r\n\r\n".to_owned(),
+            Vec::new(),
+        ),
+        "/circle" => (
+            "HTTP/1.1 302 Found\r\nLocation: /circle\r\n\r\n".to_owned(),
+            Vec::new(),
+        ),
+        "/login" => ok(
+            "Content-Type: text/html\r\n",
+            b"<html><p>Log in</html>".to_vec(),
+        ),
+        "/torn-gzip" => ok("", half(gzip(&guide))),
+        "/torn-xz" => ok("", half(xz(&guide))),
+        "/torn-text" => ok("", half(guide)),
+        "/half" => (
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", guide.len()),
+            half(guide),
+        ),
+        "/empty" => ok("", Vec::new()),
+        "/failing" => ("HTTP/1.1 500 No\r\n\r\n".to_owned(), Vec::new()),
+        _ => ("HTTP/1.1 404 Not Found\r\n\r\n".to_owned(), Vec::new()),
+    }
+}
+
+/// Serves until the test's process ends; gives the address, and the paths that were asked.
+fn web() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let note = Arc::clone(&asked);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            // A client that goes away is the client's affair.
+            let _ = talk(&mut stream.unwrap(), &note);
+        }
+    });
+    (address, asked)
+}
+
+fn talk(stream: &mut TcpStream, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let path = head.split(' ').nth(1).unwrap();
+    let known = head.contains("if-none-match: \"1\"");
+    asked.lock().unwrap().push(path.to_owned());
+    let (head, body) = answer(path, known);
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(&body)
+}
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    /// A data directory with a catalogue, and a configuration.
+    fn new() -> Self {
+        let place = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        place.configure(&[]);
+        let catalog = place.folder.path().join("catalog.toml");
+        fs::write(&catalog, CATALOG).unwrap();
+        let output = place.run(&["catalog", "import", catalog.to_str().unwrap()]);
+        assert!(output.status.success());
+        place
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn config(&self) -> String {
+        let path = self.folder.path().join("playgate.toml");
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn configure(&self, sources: &[(&str, String)]) {
+        let sources = sources.iter().map(|(name, url)| {
+            format!(
+                "[[epg.sources]]\nname = \"{name}\"\nurl = \"{url}\"\nchannels = {{ \"News.tv\" = \"news\" }}\n"
+            )
+        });
+        fs::write(self.config(), sources.collect::<String>()).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = playgate(&self.data());
+        command.args(["--config", &self.config()]);
+        command.args(arguments).output().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {told}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn sources_are_fetched_when_an_operator_says_so() {
+    let (address, _) = web();
+    let place = Place::new();
+    let file = place.folder.path().join("guide.xml.gz");
+    fs::write(&file, gzip(guide().as_bytes())).unwrap();
+    let good = ["main", "packed", "xz", "moved"];
+    let bad = [
+        ("circle", "redirects"),
+        ("login", "html"),
+        ("torn-gzip", "guide"),
+        ("torn-xz", "guide"),
+        ("torn-text", "middle"),
+        ("half", "guide"),
+        ("empty", "not a guide"),
+        ("failing", "500"),
+        ("missing", "404"),
+    ];
+    let mut sources: Vec<(&str, String)> = (good.iter().chain(bad.iter().map(|(name, _)| name)))
+        .map(|name| (*name, format!("{address}/{name}")))
+        .collect();
+    sources.push(("file", file.to_str().unwrap().to_owned()));
+    sources.push(("keyed", format!("{address}/main?key=secret")));
+    place.configure(&sources);
+
+    let dry = place.json(&["epg", "refresh", "main", "--dry-run", "--json"]);
+    assert_eq!(dry["added"], ROWS);
+    assert_eq!(dry["changes"][0]["livestream"], "news");
+    let told = place.run(&["epg", "refresh", "main", "--dry-run"]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("news (UTC): +48 ~0 -0\n  + "), "{told}");
+    let first = place.json(&["epg", "refresh", "main", "--json"]);
+    assert_eq!(first["added"], ROWS);
+    for name in good.iter().chain(&["file"]) {
+        let report = place.json(&["epg", "refresh", name, "--json"]);
+        assert_eq!(report["unchanged"], ROWS, "{name}: {report}");
+    }
+    for (name, why) in bad {
+        let output = place.run(&["epg", "refresh", name]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {told}");
+        assert!(told.contains(why), "{name}: {told}");
+        let one = place.json(&["epg", "sources", name, "--json"]);
+        assert_eq!(
+            (&one["state"], one["failures"].as_i64()),
+            (&"failing".into(), Some(1))
+        );
+    }
+    assert_eq!(
+        place.run(&["epg", "refresh", "nobody"]).status.code(),
+        Some(3)
+    );
+    let after = place.json(&["epg", "refresh", "main", "--dry-run", "--json"]);
+    assert_eq!(after["unchanged"], ROWS);
+
+    let all = place.json(&["epg", "sources", "--json"]);
+    assert_eq!(all.as_array().unwrap().len(), sources.len());
+    let keyed = all.as_array().unwrap().last().unwrap();
+    assert_eq!(keyed["state"], "new");
+    let table = place.run(&["epg", "sources"]);
+    let shown = place.run(&["config", "show"]);
+    for output in [table, shown] {
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            text.contains("/main?…") && !text.contains("secret"),
+            "{text}"
+        );
+    }
+}
+
+/// Waits until a source has been fetched.
+fn wait_for(place: &Place, source: &str) {
+    let began = Instant::now();
+    while place.json(&["epg", "sources", source, "--json"])["state"] != "ok" {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "it is not fetched"
+        );
+        thread::park_timeout(Duration::from_millis(200));
+    }
+}
+
+/// What the running server answers on its administration socket, head and body.
+fn told(place: &Place, request: &str) -> String {
+    let mut stream = UnixStream::connect(place.data().join("admin.sock")).unwrap();
+    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
+    let (address, asked) = web();
+    let place = Place::new();
+    let main = ("main", format!("{address}/main"));
+    let gone = ("gone", format!("{address}/gone"));
+    place.configure(&[main.clone(), gone]);
+    let config = place.config();
+    let start = || Appliance::start_with(Path::new(&place.data()), &["--config", &config]);
+    let mut appliance = start();
+    wait_for(&place, "main");
+    let one = place.json(&["epg", "sources", "main", "--json"]);
+    assert_eq!(one["lastImport"]["added"], ROWS);
+    let metrics = told(&place, "GET /metrics");
+    for line in [
+        "playgate_guide_failures{source=\"main\"} 0",
+        "playgate_guide_held{source=\"main\"} 0",
+        "playgate_job_done_total{job=\"guides\"} 1",
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
+    }
+    for (source, code) in [
+        ("gone", "502 Bad Gateway;GUIDE_SOURCE_FAILED"),
+        ("nobody", "404 Not Found;GUIDE_SOURCE_NOT_FOUND"),
+    ] {
+        let target = format!("POST /admin/v1/epg/sources/{source}/refresh");
+        let answer = told(&place, &target);
+        let (status, code) = code.split_once(';').unwrap();
+        assert!(answer.contains(status) && answer.contains(code), "{answer}");
+    }
+    appliance.kill();
+    // The second source tells when the first has been looked at.
+    place.configure(&[main, ("late", format!("{address}/xz"))]);
+    let mut appliance = start();
+    wait_for(&place, "late");
+    appliance.kill();
+    let mut asked = asked.lock().unwrap().clone();
+    asked.retain(|path| path != "/gone");
+    assert_eq!(asked, ["/main", "/xz"]);
+}
