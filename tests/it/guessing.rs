@@ -210,16 +210,17 @@ fn a_full_lane_refuses_at_once() {
     ]);
     assert_eq!(login(&house, "first@example.com", WRONG).status, 401);
     let answers = at_once(200, |n| login(&house, &format!("u{n}@example.com"), WRONG));
-    let full: Vec<_> = answers.iter().filter(|a| a.status == 503).collect();
-    assert!(!full.is_empty());
-    for answer in &full {
-        assert_eq!(answer.code(), "OVERLOADED");
-        assert!(answer.header("retry-after").is_some());
-    }
-    // Whoever was let in is answered in time.
-    let others = answers.iter().filter(|a| a.status != 503);
-    assert!(others.clone().all(|a| a.status == 401));
-    assert!(others.count() > 0);
+    let code = |answer: &&Answer| answer.code();
+    let full = answers.iter().filter(|a| code(a) == "OVERLOADED");
+    assert!(
+        full.clone()
+            .all(|a| a.status == 503 && a.header("retry-after").is_some())
+    );
+    // Without a look at how long a hash takes the lane would hold 128 of them. Those who were let in
+    // are answered, or on a machine that has turned slow meanwhile are told so.
+    assert!(full.count() > 200 - 64);
+    let told = ["OVERLOADED", "INVALID_CREDENTIALS", "DEADLINE_EXCEEDED"];
+    assert!(answers.iter().all(|a| told.contains(&a.code().as_str())));
 }
 
 #[test]
