@@ -26,6 +26,8 @@ pub type Text = (Option<String>, Facts);
 pub struct Packer {
     /// One for all: its state is larger than many a channel.
     deflate: DeflateEncoder<Vec<u8>>,
+    /// The row that is being added.
+    row: Vec<u8>,
     /// Bytes that are held.
     held: usize,
 }
@@ -34,6 +36,7 @@ impl Default for Packer {
     fn default() -> Self {
         Self {
             deflate: DeflateEncoder::new(Vec::new(), Compression::fast()),
+            row: Vec::new(),
             held: 0,
         }
     }
@@ -59,18 +62,20 @@ impl Packer {
     /// # Errors
     /// [`GuideError::TooLarge`] beyond [`DRAFT_MAX`].
     pub fn push(&mut self, texts: &mut Texts, row: &Text) -> Result<(), GuideError> {
-        let before = texts.open.capacity();
+        self.row.clear();
         let config = bincode::config::standard();
-        bincode::serde::encode_into_std_write(row, &mut texts.open, config)
+        bincode::serde::encode_into_std_write(row, &mut self.row, config)
             .map_err(|_| super::TOO_MUCH)?;
-        self.held += texts.open.capacity() - before;
-        if texts.open.len() >= PAGE {
+        if !texts.open.is_empty() && texts.open.len() + self.row.len() > PAGE {
             let page = self.deflate(&texts.open);
             let page = page.map_err(|error| GuideError::Unreadable(error.to_string()))?;
             self.held += page.len();
             texts.pages.push(page);
             texts.open.clear();
         }
+        let before = texts.open.capacity();
+        texts.open.extend_from_slice(&self.row);
+        self.held += texts.open.capacity() - before;
         if self.held > DRAFT_MAX {
             return Err(super::TOO_MUCH);
         }
