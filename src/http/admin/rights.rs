@@ -160,10 +160,11 @@ async fn change(
 }
 
 fn refresh(schedule: &Schedule, touched: &Touched) -> Result<(), ApiError> {
-    Ok(match touched {
+    match touched {
         Touched::All => schedule.refresh()?,
         Touched::Some(livestreams) => schedule.refresh_some(livestreams)?,
-    })
+    }
+    Ok(())
 }
 
 fn livestream_of(app: &App, broadcast: &BroadcastId) -> Option<LivestreamId> {
