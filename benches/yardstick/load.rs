@@ -1,4 +1,4 @@
-//! The load: 64 keep-alive connections, each with one request in flight.
+//! The load: keep-alive connections, 64 as a rule, each with one request in flight.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,25 +15,30 @@ const CONNECTIONS: usize = 64;
 /// Sends requests for `time` and returns how many were answered. An answer with another status ends
 /// the benchmark: a refused request is cheap and would flatter.
 pub fn run(contestant: &Contestant<'_>, time: Duration) -> u64 {
+    run_on(CONNECTIONS, contestant, time)
+}
+
+/// The same on so many connections.
+pub fn run_on(connections: usize, contestant: &Contestant<'_>, time: Duration) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
         let until = Instant::now() + time;
-        let mut connections = JoinSet::new();
-        for number in 0..CONNECTIONS {
+        let mut running = JoinSet::new();
+        for number in 0..connections {
             let address = client::address_of(contestant.server);
             let requests = Arc::clone(&contestant.requests);
-            connections.spawn(connection(
+            running.spawn(connection(
                 address,
                 requests,
                 contestant.status,
-                number,
+                (number, connections),
                 until,
             ));
         }
-        connections.join_all().await.into_iter().sum()
+        running.join_all().await.into_iter().sum()
     })
 }
 
@@ -41,7 +46,7 @@ async fn connection(
     address: String,
     requests: Arc<[Vec<u8>]>,
     status: u16,
-    number: usize,
+    (number, connections): (usize, usize),
     until: Instant,
 ) -> u64 {
     let mut socket = TcpStream::connect(&address)
@@ -53,7 +58,7 @@ async fn connection(
     let mut next = number;
     while Instant::now() < until {
         let request = &requests[next % requests.len()];
-        next += CONNECTIONS;
+        next += connections;
         socket.write_all(request).await.expect("the server reads");
         buffer.clear();
         loop {

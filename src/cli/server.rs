@@ -138,11 +138,10 @@ impl Server {
     /// That the store has failed: the process has to be started again.
     pub async fn run(mut self) -> Result<End, Failure> {
         let status = format!("serving on {}", self.public);
-        notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
-        if let Some(limit) = sd_notify::watchdog_enabled() {
-            // It was let off while the process began again.
-            notify(&[watchdog_every(limit)]);
-        }
+        let mut states = vec![NotifyState::Ready, NotifyState::Status(&status)];
+        // It was let off if the process has begun again.
+        states.extend(sd_notify::watchdog_enabled().map(watchdog_every));
+        notify(&states);
         tracing::info!(
             public = self.public,
             ops = self.ops.map(|ops| ops.to_string()),

@@ -84,14 +84,3 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.push(suffix);
     path.with_file_name(name)
 }
-
-/// Moves something out of the way under a name that is free, and keeps it; returns where it is.
-pub(super) fn move_aside(path: &Path, aside: &Path, kind: &str, sync: bool) -> io::Result<PathBuf> {
-    make_directory(aside, sync)?;
-    let free = (1_u32..)
-        .map(|n| aside.join(format!("{kind}.{n}")))
-        .find(|path| !path.exists())
-        .ok_or_else(|| io::Error::other("no free name"))?;
-    rename(path, &free, sync)?;
-    Ok(free)
-}

@@ -16,7 +16,7 @@ use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::StoreError;
-use super::files::{make_directory, move_aside, replace, sync_directory};
+use super::files::{make_directory, rename, replace, sync_directory};
 
 /// How many things of one kind that were moved aside are kept; older ones go.
 const ASIDE_KEPT: usize = 2;
@@ -180,9 +180,10 @@ impl Place {
 
     /// Moves something out of the way and keeps it, with one more of its kind.
     pub(super) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
-        let moved = move_aside(path, &self.aside(), kind, self.sync)?;
+        let aside = self.aside();
+        make_directory(&aside, self.sync)?;
         let mut of_kind = Vec::new();
-        for entry in fs::read_dir(self.aside())? {
+        for entry in fs::read_dir(&aside)? {
             let path = entry?.path();
             let number = path
                 .file_name()
@@ -191,7 +192,11 @@ impl Place {
             of_kind.extend(number.map(|number| (number, path)));
         }
         of_kind.sort();
-        for (_, path) in of_kind.iter().rev().skip(ASIDE_KEPT) {
+        // Above all that are there, so that the highest are the latest.
+        let number = of_kind.last().map_or(1, |(last, _)| last + 1);
+        let moved = aside.join(format!("{kind}.{number}"));
+        rename(path, &moved, self.sync)?;
+        for (_, path) in of_kind.iter().rev().skip(ASIDE_KEPT - 1) {
             if path.is_dir() {
                 fs::remove_dir_all(path)?;
             } else {

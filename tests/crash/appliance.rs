@@ -237,6 +237,24 @@ impl Appliance {
         wait(&mut self.process, patience)
     }
 
+    /// What its threads are doing, as far as the kernel knows: for one that does not answer.
+    pub fn threads(&self) -> String {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let of = |task: &Path, name: &str| {
+            let text = fs::read_to_string(task.join(name)).unwrap_or_default();
+            text.trim().to_owned()
+        };
+        let line = |task: PathBuf| {
+            let status = of(&task, "status");
+            let state = status.lines().find(|line| line.starts_with("State"));
+            let state = state.unwrap_or_default().to_owned();
+            format!("{} {state} {}", of(&task, "comm"), of(&task, "wchan"))
+        };
+        let tasks = tasks.into_iter().flatten().flatten();
+        let lines: Vec<String> = tasks.map(|task| line(task.path())).collect();
+        lines.join("\n")
+    }
+
     pub fn log(&self) -> String {
         read_log(&self.side)
     }

@@ -162,9 +162,9 @@ fn fill(path: &Path) {
     let mut file = File::create(path).unwrap();
     let mut size = 1 << 20;
     while size > 0 {
-        match file.write(&vec![1; size]) {
-            Ok(_) => {}
-            Err(_) => size /= 2,
+        // What fitted of it stays.
+        if file.write_all(&vec![1; size]).is_err() {
+            size /= 2;
         }
     }
     let _ = file.sync_all();

@@ -193,6 +193,8 @@ impl Rig {
             }
             Phase::AfterKill => Duration::from_millis(dice.below(300)),
             Phase::Stop => Duration::from_millis(dice.below(400)),
+            // Long enough for a command to be done now and then.
+            Phase::Backup | Phase::Compact => Duration::from_millis(50 + dice.below(2_500)),
             // Beyond the half second after which everything has to be synced.
             _ => Duration::from_millis(20 + dice.below(1_000)),
         };
@@ -295,6 +297,12 @@ impl Rig {
                 Ok(cast) => self.cast = Some(cast),
                 Err(why) => problems.push(format!("wrong: set-up: {why}")),
             },
+        }
+        if problems
+            .iter()
+            .any(|text| text.to_lowercase().contains("hung"))
+        {
+            problems.push(format!("threads:\n{}", appliance.threads()));
         }
         if let Some(code) = appliance.wait(Duration::ZERO) {
             problems.push(format!("wrong: it ended by itself: {code:?}"));

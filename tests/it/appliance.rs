@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use super::house::PASSWORD;
 use super::wire::{Answer, ask, request};
 
 /// The built binary with nothing of this process's settings.
@@ -160,6 +161,19 @@ impl Appliance {
     }
 }
 
+/// The tokens of a new user of a new partner.
+pub fn sign_up(appliance: &Appliance) -> (String, String) {
+    let partner = appliance.told(&["partner", "add", "test", "--json"]);
+    let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
+    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD}).to_string();
+    let headers = [("Service-AccessToken", partner.as_str())];
+    let put = request("PUT", "/api/login/v2/auth/email", &headers, &body);
+    let answer = ask(appliance.address, put);
+    assert_eq!(answer.status, 200);
+    let bearer = format!("Bearer {}", answer.json()["token"].as_str().unwrap());
+    (partner, bearer)
+}
+
 impl Drop for Appliance {
     fn drop(&mut self) {
         let _ = self.process.kill();
@@ -173,23 +187,6 @@ fn listening(output: &mut BufReader<ChildStdout>) -> Option<SocketAddr> {
     output.read_line(&mut line).unwrap();
     let (_, address) = line.trim().rsplit_once("http://")?;
     Some(address.parse().unwrap())
-}
-
-/// The tokens of a new user of a new partner.
-pub fn sign_up(appliance: &Appliance) -> (String, String) {
-    let partner = appliance.told(&["partner", "add", "test", "--json"]);
-    let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
-    let body = json!({"identity": "ann@example.com", "accessKey": "a long way to go"});
-    let headers = [("Service-AccessToken", partner.as_str())];
-    let answer = appliance.ask(
-        "PUT",
-        "/api/login/v2/auth/email",
-        &headers,
-        &body.to_string(),
-    );
-    assert_eq!(answer.status, 200);
-    let bearer = format!("Bearer {}", answer.json()["token"].as_str().unwrap());
-    (partner, bearer)
 }
 
 /// Every file below a directory with its content, in which what is no text has been replaced.

@@ -393,6 +393,19 @@ fn a_service_manager_is_told_how_it_stands() {
     for _ in 0..3 {
         assert_eq!(told().trim(), "WATCHDOG=1");
     }
+    // The same process begins again with a backup, which is no end of the service.
+    let backup = data.json(&["backup", "create", "--json"]);
+    data.ok(&["backup", "restore", backup["path"].as_str().unwrap()]);
+    let mut heard = String::new();
+    while !heard.contains("RELOADING=1") {
+        heard = told();
+    }
+    assert!(heard.contains("MONOTONIC_USEC="), "{heard}");
+    while !heard.contains("READY=1") {
+        heard = told();
+        assert!(!heard.contains("STOPPING=1"), "{heard}");
+    }
+    assert!(heard.contains("WATCHDOG_USEC=900000"), "{heard}");
     assert_eq!(server.end(), 0);
     while told().trim() != "STOPPING=1" {}
 }
@@ -546,6 +559,11 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in its order")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the process that is tested has the real clock"
+)]
 fn rights_are_changed_and_explained_on_one_screen() {
     let data = Data::new();
     let catalog = data.file(

@@ -97,6 +97,8 @@ impl<S: Read + Write> Wire<S> {
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(false),
+            // A process that was stopped and goes on.
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.fill(),
             Err(error) => Err(error),
         }
     }

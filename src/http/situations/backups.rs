@@ -13,6 +13,6 @@ impl From<BackupError> for ApiError {
             E::Foreign => ErrorCode::BackupForeign,
             E::Store(error) => return error.into(),
         };
-        Self::new(code, error.to_string())
+        Self::new(code, error.to_string()).with_cause(error)
     }
 }
