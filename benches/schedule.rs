@@ -30,7 +30,7 @@ use yardstick::{Contestant, compare};
 
 const LIVESTREAMS: usize = 100;
 /// A programme's length in the guide of the hundred, in seconds.
-const SLOT: i64 = 2_400;
+const SLOT: u64 = 2_400;
 /// Ids in one S4.
 const IDS: usize = 10;
 
@@ -55,9 +55,7 @@ fn main() {
         bench.same_bytes("S6, 100 livestreams", &[&live], gzip, 1.15);
         bench.same_bytes("S5, a day of 100 livestreams", &[&day], gzip, 1.15);
     }
-    let ids: Vec<String> = (0..4_096)
-        .map(|n| id(n % LIVESTREAMS, n as i64 % 36))
-        .collect();
+    let ids: Vec<String> = (0..4_096).map(|n| id(n % LIVESTREAMS, n % 36)).collect();
     let by_id: Vec<_> = ids.iter().map(|id| format!("/broadcasts/{id}")).collect();
     let by_ids: Vec<_> = ids
         .chunks(IDS)
@@ -68,13 +66,13 @@ fn main() {
 }
 
 /// The id of a broadcast of the hundred livestreams.
-fn id(livestream: usize, slot: i64) -> String {
+fn id(livestream: usize, slot: usize) -> String {
     format!("b-{livestream:03}-{slot:03}")
 }
 
 /// A text of 30 words that packs about as well as one that somebody wrote.
-fn description(seed: u64) -> String {
-    let mut dice = seed;
+fn description(seed: usize) -> String {
+    let mut dice = seed as u64;
     let mut roll = |end: u64| {
         dice = dice
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -111,16 +109,16 @@ impl Bench {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .expect("after 1970");
-        let midnight = (now.as_secs() / 86_400) as i64 * 86_400;
+        let midnight = now.as_secs() / 86_400 * 86_400;
         let mut guide = Map::new();
         for livestream in 0..LIVESTREAMS {
             let broadcasts: Vec<_> = (0..72)
                 .map(|slot| {
-                    let start = midnight + slot * SLOT;
+                    let start = midnight + slot as u64 * SLOT;
                     json!({
                         "id": id(livestream, slot), "start": start, "stop": start + SLOT, "pgAge": 12,
                         "title": format!("Programme {slot} of {livestream}"),
-                        "description": description(livestream as u64 * 1_000 + slot as u64),
+                        "description": description(livestream * 1_000 + slot),
                         "images": [{
                             "type": "sixteen-nine", "default": true, "embeddedText": false,
                             "filename": format!("https://images.example.test/{livestream}/{slot}/wide.jpg"),
@@ -142,7 +140,7 @@ impl Bench {
         );
         let answer = send_to(ops.trim_start_matches("http://"), &import);
         assert_eq!(answer.status, 200, "{}", answer.text());
-        let day = chrono::DateTime::from_timestamp(midnight, 0).expect("in range");
+        let day = chrono::DateTime::from_timestamp(midnight.cast_signed(), 0).expect("in range");
         day.format("%Y-%m-%d").to_string()
     }
 

@@ -6,9 +6,6 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take until it accepts connections.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// A running server; it ends with this value.
 pub struct Server {
     child: Child,
@@ -35,7 +32,10 @@ impl Server {
     }
 
     /// Starts a program that prints nothing on core 0 and waits until it accepts connections.
+    #[allow(dead_code, reason = "what comes of our build prints a line")]
     pub fn silent(program: &str, arguments: &[&str], address: &str) -> Self {
+        /// How long it may take.
+        const PATIENCE: Duration = Duration::from_secs(10);
         let child = Command::new("taskset")
             .args(["-c", "0", program])
             .args(arguments)
