@@ -11,7 +11,12 @@
     clippy::expect_used,
     clippy::indexing_slicing
 )]
-#![allow(clippy::cast_possible_truncation, clippy::disallowed_methods)]
+#![allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods
+)]
 
 mod yardstick;
 

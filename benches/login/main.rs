@@ -21,10 +21,6 @@
 mod scene;
 mod timing;
 #[path = "../yardstick/mod.rs"]
-#[allow(
-    dead_code,
-    reason = "the yardstick of this benchmark is a core that hashes"
-)]
 mod yardstick;
 
 use std::fs;

@@ -5,6 +5,8 @@
 //! on a noisy machine, where requests per second do not; and only its ratio to the yardstick of the
 //! same run is worth quoting. `taskset` keeps servers on core 0 and the load on core 1.
 
+#![allow(dead_code, reason = "each benchmark takes what it needs")]
+
 pub mod bare;
 pub mod client;
 pub mod load;

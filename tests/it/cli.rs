@@ -559,6 +559,11 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in its order")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the process that is tested has the real clock"
+)]
 fn rights_are_changed_and_explained_on_one_screen() {
     let data = Data::new();
     let catalog = data.file(

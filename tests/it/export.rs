@@ -95,6 +95,7 @@ const OPEN: &str = "type = \"default\"";
 const CLEAR: &str = "encrypted = false\nplaylist = { hls = \"https://cdn.example/x.m3u8\" }";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one list and all that is not on it")]
 fn the_list_has_what_anybody_may_watch() {
     let lab = Lab::start();
     let text = catalogue(&[
