@@ -227,6 +227,7 @@ fn a_disk_that_is_not_mounted_is_told_and_nothing_lands_beside_it() {
     place.clock.advance(DAY);
     let refused = Err(BackupError::NoDirectory(directory.clone()));
     assert_eq!(machine.backups.tend(place.now()), refused);
+    assert!(machine.backups.create(place.now()).is_err());
     assert_eq!(files(&disk), 0);
     // What was there is known still, and grows old.
     assert!(machine.backups.status().newest.is_some());
