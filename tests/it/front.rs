@@ -147,7 +147,8 @@ fn errors_speak_the_readers_language() {
 fn parameters_are_refused_by_name() {
     let lab = Lab::start();
     let token = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
-    let ids = vec!["a"; 201].join(",");
+    let ids: Vec<_> = (0..201).map(|n| format!("a{n}")).collect();
+    let ids = ids.join(",");
     let kilobyte = "x".repeat(1024);
     let long_date = "1".repeat(5_000);
     for (target, field) in [
