@@ -348,10 +348,19 @@ pub(super) fn make_engine(
     // sled panics on a disk that fails.
     let made = catch_unwind(AssertUnwindSafe(|| {
         let engine = SledEngine::open(&directory.path, truth.schema, place.sync)?;
-        truth.load(&engine)?;
-        engine.sync()?;
-        directory.mark_whole(place.sync)?;
-        Ok(engine)
+        let filled = truth
+            .load(&engine)
+            .and_then(|()| engine.sync())
+            .and_then(|()| directory.mark_whole(place.sync));
+        match filled {
+            Ok(()) => Ok(engine),
+            Err(StoreError::Full) => Err(StoreError::Full),
+            Err(error) => {
+                // sled panics when it is closed on a disk that fails; the process ends anyway.
+                std::mem::forget(engine);
+                Err(error)
+            }
+        }
     }))
     .unwrap_or_else(|_| Err(StoreError::Engine("panicked when it was made".to_owned())));
     if made.is_err() {
