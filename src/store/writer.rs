@@ -105,7 +105,11 @@ impl Writer {
             };
             match first {
                 Ok(Message::Write(class, job)) => held = self.group(class, job, inbox),
-                Ok(Message::Between(work)) => work(&mut self),
+                Ok(Message::Between(work)) => {
+                    // It may take longer than a logged commit may wait for its sync.
+                    self.sync_or_fail();
+                    work(&mut self);
+                }
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => self.sync_or_fail(),
             }
