@@ -174,7 +174,8 @@ impl Starting {
                 return Started::Waiting(format!("{reason}\n{}", self.give_up()));
             }
             if self.since.elapsed() >= self.patience {
-                return Started::Hung(self.give_up());
+                let threads = threads(self.process.id());
+                return Started::Hung(format!("{}\n{threads}", self.give_up()));
             }
         };
         let Some((_, address)) = line.trim().rsplit_once("http://") else {
@@ -237,22 +238,9 @@ impl Appliance {
         wait(&mut self.process, patience)
     }
 
-    /// What its threads are doing, as far as the kernel knows: for one that does not answer.
+    /// What its threads are doing: for one that does not answer.
     pub fn threads(&self) -> String {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id()));
-        let of = |task: &Path, name: &str| {
-            let text = fs::read_to_string(task.join(name)).unwrap_or_default();
-            text.trim().to_owned()
-        };
-        let line = |task: PathBuf| {
-            let status = of(&task, "status");
-            let state = status.lines().find(|line| line.starts_with("State"));
-            let state = state.unwrap_or_default().to_owned();
-            format!("{} {state} {}", of(&task, "comm"), of(&task, "wchan"))
-        };
-        let tasks = tasks.into_iter().flatten().flatten();
-        let lines: Vec<String> = tasks.map(|task| line(task.path())).collect();
-        lines.join("\n")
+        threads(self.process.id())
     }
 
     pub fn log(&self) -> String {
@@ -279,6 +267,24 @@ fn maintenance(ops: &Path) -> Option<String> {
         .as_str()
         .map(str::to_owned);
     reason.filter(|_| answer.status == 503)
+}
+
+/// What the threads of a process are doing, as far as the kernel knows.
+fn threads(pid: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let of = |task: &Path, name: &str| {
+        let text = fs::read_to_string(task.join(name)).unwrap_or_default();
+        text.trim().to_owned()
+    };
+    let line = |task: PathBuf| {
+        let status = of(&task, "status");
+        let state = status.lines().find(|line| line.starts_with("State"));
+        let state = state.unwrap_or_default().to_owned();
+        format!("{} {state} {}", of(&task, "comm"), of(&task, "wchan"))
+    };
+    let tasks = tasks.into_iter().flatten().flatten();
+    let lines: Vec<String> = tasks.map(|task| line(task.path())).collect();
+    lines.join("\n")
 }
 
 /// Stops every thread of a process where it is.

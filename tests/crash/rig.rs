@@ -351,5 +351,5 @@ impl Drop for Rig {
 /// The end of a log.
 pub fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(8)..].join("\n")
+    lines[lines.len().saturating_sub(24)..].join("\n")
 }

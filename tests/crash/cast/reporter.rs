@@ -34,6 +34,8 @@ pub struct Reporter {
     proven: i64,
     /// Whether it was looked at before.
     looked: bool,
+    /// Whether the next batch was answered 503 before: some of it may have been taken.
+    unsure: bool,
     diary: Diary,
 }
 
@@ -45,6 +47,7 @@ impl Reporter {
             recent: Vec::new(),
             proven: 0,
             looked: false,
+            unsure: false,
             diary: Diary::default(),
         })
     }
@@ -107,7 +110,8 @@ impl Actor for Reporter {
             answered: None,
         });
         match self.send(line, first)? {
-            Some((LENGTH, 0)) => {
+            Some((new, known)) if new + known == LENGTH && (known == 0 || self.unsure) => {
+                self.unsure = false;
                 self.recent.last_mut().unwrap().answered = Some(Instant::now());
             }
             Some(other) => self
@@ -116,6 +120,7 @@ impl Actor for Reporter {
             // Not taken, so that it comes again.
             None => {
                 self.next = first;
+                self.unsure = true;
                 self.recent.pop();
             }
         }
