@@ -36,7 +36,7 @@ fn playgate(data: &Path) -> Command {
         .arg("--data-dir")
         .arg(data)
         .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
-        .env("PLAYGATE_LOG_LEVEL", "warn")
+        .env("PLAYGATE_LOG_LEVEL", "error")
         .env("PLAYGATE_BACKUP_AT", "off");
     command
 }
