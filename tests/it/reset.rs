@@ -87,6 +87,23 @@ fn a_reset_by_mail_ends_every_session() {
 }
 
 #[test]
+fn a_token_is_its_owners_whoever_the_body_names() {
+    let house = House::start();
+    for email in ["ann@example.com", "ben@example.com"] {
+        house.sign_up(email);
+    }
+    send(&house, "ann@example.com");
+    let body = json!({
+        "token": mailed(&house), "password": NEW,
+        "email": "ben@example.com", "identity": "ben@example.com", "userId": "ben",
+    });
+    assert_eq!(house.partner("POST", RESET, &body).status, 200);
+    assert_eq!(logs_in(&house, "ann@example.com", NEW), 200);
+    assert_eq!(logs_in(&house, "ben@example.com", NEW), 401);
+    assert_eq!(logs_in(&house, "ben@example.com", PASSWORD), 200);
+}
+
+#[test]
 fn who_has_an_account_does_not_show() {
     let house = House::start();
     house.sign_up("ann@example.com");
@@ -161,8 +178,8 @@ fn unknown_used_expired_and_foreign_tokens_are_one() {
     );
     let weak = reset(&house, &newer, "password");
     assert_eq!(
-        (weak.status, weak.code().as_str()),
-        (400, "PASSWORD_TOO_COMMON")
+        (weak.status, weak.code().as_str(), weak.field().as_str()),
+        (400, "PASSWORD_TOO_COMMON", "password")
     );
     let mut refused = vec![
         foreign,
