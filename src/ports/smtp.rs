@@ -194,6 +194,8 @@ impl Mailer for SmtpMailer {
                 runtime,
             })),
             Err(failure) => {
+                // A name that is still being looked up is not waited for.
+                runtime.shutdown_background();
                 let trouble = self.mask.trouble(&failure);
                 let speaker = if failure.is_answer() { "S: " } else { "" };
                 dialogue.push(format!("{speaker}{}", trouble.words));
