@@ -1,5 +1,6 @@
 //! Sign-up, login, log-out: what partners see of it.
 
+use std::fs;
 use std::thread;
 
 use serde_json::{Value, json};
@@ -261,4 +262,77 @@ fn a_token_ends_with_its_session_on_the_very_next_request() {
     assert_eq!(reads(&again.token), 200);
     house.wait(1);
     assert_eq!(reads(&again.token), 401);
+}
+
+#[test]
+fn what_is_configured_is_in_force() {
+    let words = tempfile::tempdir().unwrap();
+    let swedish = words.path().join("sv");
+    fs::create_dir(&swedish).unwrap();
+    fs::write(swedish.join("reset.txt"), "Subject: Hej\n\n{email}: {link}").unwrap();
+    let house = House::with(&[
+        ("accounts.user_token_days", "1"),
+        ("accounts.reset_token_minutes", "5"),
+        (
+            "accounts.reset_url",
+            "https://pw.example/{locale}/new#{token}",
+        ),
+        ("accounts.password_min", "12"),
+        ("accounts.password_words", "Springfield"),
+        ("mail.templates", words.path().to_str().unwrap()),
+        ("parental.limit", "15"),
+        ("limits.login_wrong_per_account", "2"),
+        ("limits.reset_mails_per_account", "1"),
+        ("limits.pin_wrong", "2"),
+    ]);
+    let sign_up = |password: &str| {
+        let body = json!({"identity": "ben@example.com", "accessKey": password});
+        house.partner("PUT", AUTH, &body).code()
+    };
+    assert_eq!(sign_up("eleven more"), "PASSWORD_TOO_SHORT");
+    assert_eq!(sign_up("springfield7"), "PASSWORD_TOO_COMMON");
+    let ann = house.sign_up("ann@example.com");
+    let own = format!("/api/user/v1/users/{}", ann.id);
+    let record = || house.user(&ann.token, "GET", &own, &Value::Null);
+    assert_eq!(record().json()["parentalControl"]["limit"], 15);
+
+    let pin = |body: Value| house.user(&ann.token, "PUT", &format!("{own}/pin"), &body);
+    let first = pin(json!({"password": PASSWORD, "newPinCode": "1234"}));
+    assert_eq!(first.status, 200);
+    let wrong = || pin(json!({"pinCode": "4321", "newPinCode": "4321"})).status;
+    assert_eq!([wrong(), wrong(), wrong()], [403, 403, 429]);
+    let wrong = || login(&house, "ann@example.com", "wrong wrong").status;
+    assert_eq!([wrong(), wrong(), wrong()], [401, 401, 429]);
+
+    for _ in 0..2 {
+        let body = json!({"email": "ann@example.com", "locale": "sv"});
+        let send = "/api/login/v2/password/send-reset-password";
+        assert_eq!(house.partner("POST", send, &body).status, 200);
+    }
+    let mails = house.operator("GET", "mail", &Value::Null).json();
+    assert_eq!(mails.as_array().unwrap().len(), 1);
+    let target = format!("mail/{}", mails[0]["id"].as_str().unwrap());
+    let mail = house.operator("GET", &target, &Value::Null).json();
+    assert_eq!(mail["subject"], "Hej");
+    let link = "ann@example.com: https://pw.example/sv/new#";
+    let text = mail["text"].as_str().unwrap();
+    let token = text.strip_prefix(link).unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        mail["html"]
+            .to_string()
+            .contains("https://pw.example/sv/new#")
+    );
+    let reset = || {
+        let body = json!({"token": token, "password": "short"});
+        let target = "/api/login/v2/password/reset";
+        house.partner("POST", target, &body).code()
+    };
+    house.wait(299);
+    assert_eq!(reset(), "PASSWORD_TOO_SHORT");
+    house.wait(1);
+    assert_eq!(reset(), "RESET_TOKEN_INVALID");
+    house.wait(86_400 - 301);
+    assert_eq!(record().status, 200);
+    house.wait(1);
+    assert_eq!(record().status, 401);
 }
