@@ -51,6 +51,16 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Shut a user's account: all logins end and none begins; what is held stays
+    Disable {
+        #[command(flatten)]
+        user: Named,
+    },
+    /// Open a shut account again
+    Enable {
+        #[command(flatten)]
+        user: Named,
+    },
     /// Remove a user with all that is held about them
     Remove {
         #[command(flatten)]
@@ -219,6 +229,8 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             output::list(&users, &columns, json)
         }
         Command::Show { user, json } => output::record(&admin.get(&user.path(&[])).await?, json),
+        Command::Disable { user } => set_disabled(&mut admin, &user, true).await,
+        Command::Enable { user } => set_disabled(&mut admin, &user, false).await,
         Command::Remove { user } => {
             admin.call(Method::DELETE, &user.path(&[]), None).await?;
             output::note(&format!("removed {}", user.user));
@@ -342,6 +354,16 @@ async fn change(admin: &mut Admin, change: Change) -> Outcome {
         )
         .await?;
     output::record(&changed, change.json)
+}
+
+async fn set_disabled(admin: &mut Admin, user: &Named, disabled: bool) -> Outcome {
+    let body = json!({"disabled": disabled});
+    admin
+        .call(Method::PUT, &user.path(&[]), Some(&body))
+        .await?;
+    let done = if disabled { "disabled" } else { "enabled" };
+    output::note(&format!("{done} {}", user.user));
+    Ok(())
 }
 
 async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> Outcome {

@@ -209,6 +209,13 @@ codes! {
 }
 
 impl ErrorCode {
+    /// What is wrong with a new password.
+    pub const BAD_PASSWORD: &[Self] = &[
+        Self::PasswordTooShort,
+        Self::PasswordTooLong,
+        Self::PasswordTooCommon,
+    ];
+
     /// The status that goes with the code.
     #[must_use]
     pub fn status(self) -> StatusCode {

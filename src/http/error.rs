@@ -138,6 +138,17 @@ impl ApiError {
         )
     }
 
+    /// Names the member at fault, where the code is one of those that are about it: what refused its
+    /// value does not know what it is called on the wire.
+    #[must_use]
+    pub fn of_member(self, name: &'static str, codes: &[ErrorCode]) -> Self {
+        if codes.contains(&self.code) {
+            self.with_details(Details::Field { field: name.into() })
+        } else {
+            self
+        }
+    }
+
     /// Adds data.
     #[must_use]
     pub fn with_details(mut self, details: Details) -> Self {

@@ -2,27 +2,70 @@
 //!
 //! The log names the route, never the path: a path can hold a signed token, a query anything.
 
+use std::time::Instant;
+
 use http::header::{CONNECTION, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::code::NO_LIVE_RIGHTS_STATUS;
+use super::context::RequestId;
 use super::cors;
 use super::dispatch::Answer;
 use super::error::ApiError;
 use super::headers::Heads;
+use super::matcher::Table;
 use super::pages::View;
 use super::render::{Wish, render, render_error};
 use super::reply::Reply;
-use super::service::Flow;
+use super::routes::Route;
 use super::stream::ReplyBody;
 use crate::app::App;
+use crate::types::UserId;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
+/// Below it stand the routes of login and passwords. Decision: what is refused there before a route
+/// is found, as another method or version, is an answer of theirs too.
+const LOGIN: &str = "/api/login/";
 const SUNSET: HeaderName = HeaderName::from_static("sunset");
 
 /// When S1 and S2 were deprecated (RFC 9745): with the first release, on 1 January 2026.
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
+
+/// What is known of a request, for its answer, its count and its log line.
+pub(super) struct Flow {
+    pub(super) table: Table,
+    pub(super) started: Instant,
+    pub(super) id: RequestId,
+    pub(super) route: Option<(usize, &'static Route)>,
+    pub(super) user: Option<UserId>,
+    /// The address that replaces a deprecated one.
+    pub(super) successor: Option<String>,
+    /// A HEAD: the answer has no body.
+    pub(super) head: bool,
+    /// An error repeats its message at top level: clients of such services read it there.
+    flat: bool,
+    /// The connection ends with this answer.
+    pub(super) close: bool,
+}
+
+impl Flow {
+    /// What is known when a request has come.
+    pub(super) fn of(app: &App, table: Table, parts: &Parts, heads: &Heads<'_>) -> Self {
+        Self {
+            table,
+            started: Instant::now(),
+            id: app.front.ids.of(heads),
+            route: None,
+            user: None,
+            successor: None,
+            head: parts.method == Method::HEAD,
+            flat: parts.uri.path().starts_with(LOGIN),
+            close: false,
+        }
+    }
+}
 
 /// Makes the response of an answer, counts and logs it.
 pub(super) fn finish(
@@ -94,8 +137,7 @@ fn refuse(app: &App, flow: &Flow, wish: Wish<'_>, error: &ApiError) -> Response<
     {
         return page;
     }
-    let flat = flow.route.is_some_and(|(_, route)| route.flat_message());
-    render_error(error, text, flat, &app.front.names, wish)
+    render_error(error, text, flow.flat, &app.front.names, wish)
 }
 
 /// An error as a person reads it.

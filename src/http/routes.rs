@@ -313,13 +313,6 @@ impl Route {
         self
     }
 
-    /// Whether error bodies repeat `message` at top level: clients of such services read it there
-    /// on the login and password routes.
-    #[must_use]
-    pub fn flat_message(&self) -> bool {
-        self.pattern.starts_with("/api/login/")
-    }
-
     /// Whether people read the answers in a browser, errors too: HTML then, and for no other origin.
     #[must_use]
     pub const fn is_page(&self) -> bool {

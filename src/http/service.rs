@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::ALLOW;
@@ -26,12 +26,12 @@ use super::api::schedule::again;
 use super::auth::{Credentials, Proof, TryAgainIn, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
 use super::coding::accepts_gzip;
-use super::context::{Context, RequestId};
+use super::context::Context;
 use super::cors;
 use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::{Endpoint, Input, Payload};
 use super::error::{ApiError, ErrorCode};
-use super::finish::finish;
+use super::finish::{Flow, finish};
 use super::framing::check_framing;
 use super::headers::Heads;
 use super::matcher::{Found, Params, Table};
@@ -42,7 +42,7 @@ use super::query::Query;
 use super::routes::{BodyRule, RateClass, Route};
 use super::stream::{Busy, ReplyBody};
 use crate::app::App;
-use crate::types::{Country, UserId};
+use crate::types::Country;
 
 /// What answers the requests of one connection.
 pub struct Service {
@@ -56,21 +56,6 @@ pub struct Service {
     pub peer: IpAddr,
     /// What the connection's task watches.
     pub pulse: Arc<Pulse>,
-}
-
-/// What is known of a request, for its answer, its count and its log line.
-pub(super) struct Flow {
-    pub(super) table: Table,
-    pub(super) started: Instant,
-    pub(super) id: RequestId,
-    pub(super) route: Option<(usize, &'static Route)>,
-    pub(super) user: Option<UserId>,
-    /// The address that replaces a deprecated one.
-    pub(super) successor: Option<String>,
-    /// A HEAD: the answer has no body.
-    pub(super) head: bool,
-    /// The connection ends with this answer.
-    pub(super) close: bool,
 }
 
 /// A request that may go on to its parameters.
@@ -121,16 +106,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let (parts, body) = request.into_parts();
         let app = &self.app;
         let heads = Heads::read(&parts.headers, &app.front.names);
-        let mut flow = Flow {
-            table: self.table,
-            started: Instant::now(),
-            id: app.front.ids.of(&heads),
-            route: None,
-            user: None,
-            successor: None,
-            head: parts.method == Method::HEAD,
-            close: false,
-        };
+        let mut flow = Flow::of(app, self.table, &parts, &heads);
         let step = catch_unwind(AssertUnwindSafe(|| {
             self.begin(&mut flow, &parts, &heads, &body, fragment)
         }));

@@ -1,9 +1,9 @@
 //! A mail server over SMTP: submission with STARTTLS, TLS or neither, and a login.
 //!
 //! What a server answers is shown to operators and logged. It may repeat what it was given, so the
-//! credentials are taken out of it.
+//! credentials are taken out of it. How long it may take is bounded for whole answers, not between
+//! two bytes: one that drips holds up the mails behind it no longer than one that is silent.
 
-use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
 use data_encoding::BASE64;
@@ -12,12 +12,14 @@ use lettre::message::{Mailbox, MultiPart};
 use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{
-    Certificate, CertificateStore, SmtpConnection, TlsParameters,
+    AsyncSmtpConnection, Certificate, CertificateStore, TlsParameters,
 };
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{ClientId, Extension};
 use lettre::transport::smtp::response::Response;
 use lettre::{Address, Message};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 use super::mailer::{Dialogue, MailLine, Mailer, Parcel, Trouble, Unsent};
 use crate::types::Email;
@@ -26,6 +28,8 @@ use crate::types::Email;
 const WORDS_MAX: usize = 300;
 /// How long a server may take over our leave.
 const LEAVE: Duration = Duration::from_secs(2);
+/// What is said of a server that takes too long.
+const LATE: &str = "no answer in time";
 /// The last second that the form of a date has room for: the end of the year 9999.
 const DATE_MAX: i64 = 253_402_300_799;
 
@@ -60,7 +64,7 @@ pub struct SmtpSettings {
     pub from_name: Option<String>,
     /// The sender.
     pub from: Email,
-    /// How long the server may take over each answer.
+    /// How long the server may take over each answer, to its last byte.
     pub timeout: Duration,
 }
 
@@ -108,14 +112,17 @@ impl SmtpMailer {
         })
     }
 
-    fn open(&self, dialogue: &mut Dialogue) -> Result<SmtpConnection, Error> {
+    async fn open(&self, dialogue: &mut Dialogue) -> Result<AsyncSmtpConnection, Failure> {
         let name = ClientId::default();
         let wrapped = self.tls.as_ref().filter(|_| self.security == Security::Tls);
         dialogue.push(format!("connecting to {}:{}", self.host, self.port));
         let address = (self.host.as_str(), self.port);
-        let timeout = Some(self.timeout);
-        let mut connection = SmtpConnection::connect(address, timeout, &name, wrapped, None)?;
-        let heard = |connection: &SmtpConnection, dialogue: &mut Dialogue| {
+        let patience = Some(self.timeout);
+        let connecting =
+            AsyncSmtpConnection::connect_tokio1(address, patience, &name, wrapped.cloned(), None);
+        // The connection, the greeting, and the answer to ours.
+        let mut connection = self.within(3, connecting).await?;
+        let heard = |connection: &AsyncSmtpConnection, dialogue: &mut Dialogue| {
             let server = self.mask.words(&features(connection));
             dialogue.push(format!("C: EHLO {name}"));
             dialogue.push(format!("S: {server}"));
@@ -123,16 +130,32 @@ impl SmtpMailer {
         heard(&connection, dialogue);
         if let (Security::StartTls, Some(tls)) = (self.security, &self.tls) {
             dialogue.push("C: STARTTLS".to_owned());
-            connection.starttls(tls, &name)?;
+            let encrypting = connection.starttls(tls.clone(), &name);
+            // Its consent, the handshake, and the answer to a second greeting.
+            self.within(3, encrypting).await?;
             dialogue.push("S: (the connection is encrypted)".to_owned());
             heard(&connection, dialogue);
         }
         if let Some(login) = &self.login {
             dialogue.push("C: AUTH ********".to_owned());
-            let answer = connection.auth(&[Mechanism::Plain, Mechanism::Login], login)?;
+            let login = connection.auth(&[Mechanism::Plain, Mechanism::Login], login);
+            // It may ask for the name and for the password.
+            let answer = self.within(3, login).await?;
             dialogue.push(format!("S: {}", self.mask.answer(&answer)));
         }
         Ok(connection)
+    }
+
+    /// Waits for a step in which the server gives so many answers.
+    async fn within<T>(
+        &self,
+        answers: u32,
+        step: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failure> {
+        match timeout(self.timeout * answers, step).await {
+            Ok(done) => done.map_err(Failure::Smtp),
+            Err(_) => Err(Failure::Late),
+        }
     }
 
     fn compose(&self, parcel: &Parcel) -> Result<(Address, Vec<u8>), String> {
@@ -159,15 +182,22 @@ impl SmtpMailer {
 
 impl Mailer for SmtpMailer {
     fn connect(&self, dialogue: &mut Dialogue) -> Result<Box<dyn MailLine>, Trouble> {
-        match self.open(dialogue) {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Trouble {
+            words: error.to_string(),
+            lasting: false,
+        })?;
+        match runtime.block_on(self.open(dialogue)) {
             Ok(connection) => Ok(Box::new(SmtpLine {
                 mailer: self.clone(),
                 connection,
+                runtime,
             })),
-            Err(error) => {
-                let trouble = self.mask.trouble(&error);
-                let answered = error.status().is_some();
-                let speaker = if answered { "S: " } else { "" };
+            Err(failure) => {
+                // A name that is still being looked up is not waited for.
+                runtime.shutdown_background();
+                let trouble = self.mask.trouble(&failure);
+                let speaker = if failure.is_answer() { "S: " } else { "" };
                 dialogue.push(format!("{speaker}{}", trouble.words));
                 Err(trouble)
             }
@@ -177,7 +207,9 @@ impl Mailer for SmtpMailer {
 
 struct SmtpLine {
     mailer: SmtpMailer,
-    connection: SmtpConnection,
+    connection: AsyncSmtpConnection,
+    /// What the connection lives in.
+    runtime: Runtime,
 }
 
 impl MailLine for SmtpLine {
@@ -186,22 +218,23 @@ impl MailLine for SmtpLine {
         let from = self.mailer.from.email.clone();
         let mask = self.mailer.mask.clone();
         // The sender is the same for every mail: who objects to it objects to us.
-        let of_sender = |error: &Error| Unsent::Trouble(mask.trouble(error));
-        let of_mail = |error: &Error| mask.judge(error);
+        let of_sender = |failure: &Failure| Unsent::Trouble(mask.trouble(failure));
+        let of_mail = |failure: &Failure| mask.judge(failure);
         let command = Mail::new(Some(from), Vec::new());
         self.say(&command.to_string(), dialogue, &of_sender)?;
         let command = Rcpt::new(to, Vec::new());
         self.say(&command.to_string(), dialogue, &of_mail)?;
         self.say(&Data.to_string(), dialogue, &of_mail)?;
         dialogue.push(format!("C: ({} bytes)", message.len()));
-        let answer = self.connection.message(&message);
+        let handing = self.mailer.within(1, self.connection.message(&message));
+        let answer = self.runtime.block_on(handing);
         self.heard(answer, dialogue, &of_mail)
     }
 
     fn close(mut self: Box<Self>) {
+        let leaving = async { timeout(LEAVE, self.connection.quit()).await };
         // The mail is handed over: whatever the server makes of our leave.
-        let _ = self.connection.set_timeout(Some(LEAVE));
-        let _ = self.connection.quit();
+        let _ = self.runtime.block_on(leaving);
     }
 }
 
@@ -210,25 +243,51 @@ impl SmtpLine {
         &mut self,
         command: &str,
         dialogue: &mut Dialogue,
-        judge: &dyn Fn(&Error) -> Unsent,
+        judge: &dyn Fn(&Failure) -> Unsent,
     ) -> Result<String, Unsent> {
         dialogue.push(format!("C: {}", command.trim_end()));
-        let answer = self.connection.command(command);
+        let asking = self.mailer.within(1, self.connection.command(command));
+        let answer = self.runtime.block_on(asking);
         self.heard(answer, dialogue, judge)
     }
 
     fn heard(
         &self,
-        answer: Result<Response, Error>,
+        answer: Result<Response, Failure>,
         dialogue: &mut Dialogue,
-        judge: &dyn Fn(&Error) -> Unsent,
+        judge: &dyn Fn(&Failure) -> Unsent,
     ) -> Result<String, Unsent> {
         let mask = &self.mailer.mask;
         let words = answer
             .as_ref()
-            .map_or_else(|e| mask.error(e), |a| mask.answer(a));
+            .map_or_else(|failure| mask.failure(failure), |a| mask.answer(a));
         dialogue.push(format!("S: {words}"));
-        answer.map(|_| words).map_err(|error| judge(&error))
+        answer.map(|_| words).map_err(|failure| judge(&failure))
+    }
+}
+
+/// Why a step came to nothing.
+enum Failure {
+    /// The server refused it, or the connection broke.
+    Smtp(Error),
+    /// The server took too long.
+    Late,
+}
+
+impl Failure {
+    /// Whether the server said so.
+    fn is_answer(&self) -> bool {
+        matches!(self, Self::Smtp(error) if error.status().is_some())
+    }
+
+    /// Whether it is said for good.
+    fn is_permanent(&self) -> bool {
+        matches!(self, Self::Smtp(error) if error.is_permanent())
+    }
+
+    /// Whether we could not go on with what the server can do.
+    fn is_ours(&self) -> bool {
+        matches!(self, Self::Smtp(error) if error.is_client())
     }
 }
 
@@ -265,25 +324,28 @@ impl Mask {
         self.words(&format!("{} {}", answer.code(), lines.join(" ")))
     }
 
-    fn error(&self, error: &Error) -> String {
+    fn failure(&self, failure: &Failure) -> String {
+        let Failure::Smtp(error) = failure else {
+            return LATE.to_owned();
+        };
         let cause = std::error::Error::source(error);
         self.words(&match (error.status(), cause) {
             (Some(code), Some(words)) => format!("{code} {words}"),
-            _ if timed_out(error) => "no answer in time".to_owned(),
+            _ if error.is_timeout() => LATE.to_owned(),
             _ => error.to_string(),
         })
     }
 
-    fn trouble(&self, error: &Error) -> Trouble {
+    fn trouble(&self, failure: &Failure) -> Trouble {
         Trouble {
-            words: self.error(error),
-            lasting: error.is_permanent() || error.is_client(),
+            words: self.failure(failure),
+            lasting: failure.is_permanent() || failure.is_ours(),
         }
     }
 
-    fn judge(&self, error: &Error) -> Unsent {
-        let words = self.error(error);
-        if error.is_permanent() {
+    fn judge(&self, failure: &Failure) -> Unsent {
+        let words = self.failure(failure);
+        if failure.is_permanent() {
             Unsent::Refused(words)
         } else {
             Unsent::Later(words)
@@ -292,7 +354,7 @@ impl Mask {
 }
 
 /// What a server calls itself, and what of the things that matter here it can do.
-fn features(connection: &SmtpConnection) -> String {
+fn features(connection: &AsyncSmtpConnection) -> String {
     let server = connection.server_info();
     let known = [
         Extension::StartTls,
@@ -306,21 +368,6 @@ fn features(connection: &SmtpConnection) -> String {
         .fold(server.name().to_owned(), |text, feature| {
             format!("{text}, {feature}")
         })
-}
-
-/// Whether the server took too long: a socket says so in either of two ways.
-fn timed_out(error: &Error) -> bool {
-    let mut cause = std::error::Error::source(error);
-    while let Some(one) = cause {
-        if let Some(io) = one.downcast_ref::<io::Error>() {
-            return matches!(
-                io.kind(),
-                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-            );
-        }
-        cause = one.source();
-    }
-    false
 }
 
 /// An address as SMTP has it; ours are narrower, but what it does not know it must not be given.
@@ -349,119 +396,5 @@ fn tls_parameters(host: &str, ca: Option<&[u8]>) -> Result<TlsParameters, BadSmt
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::types::{MailId, UnixSeconds};
-
-    fn settings() -> SmtpSettings {
-        SmtpSettings {
-            host: "mail.example".to_owned(),
-            port: 25,
-            security: Security::Plain,
-            ca: None,
-            login: Some(("tv".to_owned(), "hunter2 hunter2".to_owned())),
-            from_name: Some("Åsa, \"TV\"".to_owned()),
-            from: Email::parse("tv@example.org").unwrap(),
-            timeout: Duration::from_secs(1),
-        }
-    }
-
-    fn parcel(to: &str, subject: &str) -> Parcel {
-        Parcel {
-            id: MailId::from_bytes([7; 16]),
-            to: Email::parse(to).unwrap(),
-            date: UnixSeconds(1_767_225_600),
-            subject: subject.to_owned(),
-            text: "Hej på dig\n.\nQUIT\n".to_owned(),
-            html: "<p>Hej på dig</p>".to_owned(),
-        }
-    }
-
-    fn composed(parcel: &Parcel) -> String {
-        let mailer = SmtpMailer::new(settings()).unwrap();
-        let (_, message) = mailer.compose(parcel).unwrap();
-        String::from_utf8(message).unwrap()
-    }
-
-    #[test]
-    fn a_message_has_its_headers_and_both_parts() {
-        let message = composed(&parcel("ann@example.com", "Välj ett nytt lösenord"));
-        let (head, body) = message.split_once("\r\n\r\n").unwrap();
-        for line in [
-            "To: ann@example.com",
-            "Message-ID: <BwcHBwcHBwcHBwcHBwcHBw@example.org>",
-            "Date: Thu, 01 Jan 2026 00:00:00 +0000",
-            "Auto-Submitted: auto-generated",
-            "MIME-Version: 1.0",
-        ] {
-            assert!(head.lines().any(|l| l == line), "{line} is not in\n{head}");
-        }
-        assert!(head.contains("tv@example.org>") && message.is_ascii());
-        assert!(
-            body.contains("Content-Type: text/plain") && body.contains("Content-Type: text/html")
-        );
-        let far = Parcel {
-            date: UnixSeconds(i64::MAX),
-            ..parcel("a@b.example", "x")
-        };
-        assert!(composed(&far).contains("31 Dec 9999"));
-    }
-
-    #[test]
-    fn what_a_server_says_is_one_short_line_without_credentials() {
-        let mask = Mask::new(settings().login.as_ref());
-        let plain = BASE64.encode(b"\0tv\0hunter2 hunter2");
-        let said = format!(
-            "no\r\n {plain} \u{1b}[31m hunter2 hunter2 {}",
-            "x".repeat(1_000)
-        );
-        let words = mask.words(&said);
-        assert!(
-            words.starts_with("no ******** [31m ******** xxx"),
-            "{words}"
-        );
-        assert_eq!(words.chars().count(), WORDS_MAX);
-    }
-
-    #[test]
-    fn a_file_of_certificates_must_hold_one() {
-        let with = |ca: &[u8]| SmtpSettings {
-            security: Security::Tls,
-            ca: Some(ca.to_vec()),
-            ..settings()
-        };
-        for bad in [
-            &b""[..],
-            b"not a certificate",
-            b"-----BEGIN CERTIFICATE-----\nx\n",
-        ] {
-            let error = SmtpMailer::new(with(bad)).err().unwrap().to_string();
-            assert!(error.starts_with("`smtp.ca`"), "{error}");
-        }
-    }
-
-    proptest! {
-        /// Whatever an account's address and a template's subject are: no further header, no further
-        /// recipient.
-        #[test]
-        fn nothing_begins_a_header(
-            local in "[a-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[a-z0-9!#$%&'*+-]{1,9})?",
-            subject in "[^\r\n]{0,80}",
-        ) {
-            let to = format!("{local}@example.com");
-            let parcel = parcel(&to, &subject);
-            let message = composed(&parcel);
-            let (head, _) = message.split_once("\r\n\r\n").unwrap();
-            let names: Vec<&str> = head
-                .split("\r\n")
-                .filter(|line| !line.starts_with([' ', '\t']))
-                .map(|line| line.split(':').next().unwrap())
-                .collect();
-            prop_assert_eq!(names.iter().filter(|name| **name == "To").count(), 1);
-            prop_assert_eq!(names.len(), 8, "{}", head);
-            prop_assert!(!message.replace("\r\n", "").contains(['\r', '\n']));
-        }
-    }
-}
+#[path = "smtp_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! Sign-up, login, log-out: what partners see of it.
 
+use std::fs;
 use std::thread;
 
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ fn what_is_wrong_with_a_sign_up_is_named() {
         (answer.status, answer.code(), answer.field())
     };
     let bad = |field: &str| (400, "INVALID_REQUEST".to_owned(), field.to_owned());
-    let refused = |status, code: &str| (status, code.to_owned(), String::new());
+    let refused = |status, code: &str, field: &str| (status, code.to_owned(), field.to_owned());
     assert_eq!(sign_up(&json!({"accessKey": PASSWORD})), bad("identity"));
     for identity in [
         json!(["a@example.com"]),
@@ -83,19 +84,15 @@ fn what_is_wrong_with_a_sign_up_is_named() {
     let with =
         |password: Value| sign_up(&json!({"identity": "bob@example.com", "accessKey": password}));
     assert_eq!(with(json!(12_345_678)), bad("accessKey"));
-    assert_eq!(with(json!("seven77")), refused(400, "PASSWORD_TOO_SHORT"));
-    assert_eq!(
-        with(json!("password1")),
-        refused(400, "PASSWORD_TOO_COMMON")
-    );
-    assert_eq!(
-        with(json!("Bob@Example.com")),
-        refused(400, "PASSWORD_TOO_COMMON")
-    );
-    let (status, code, _) = with(json!("x".repeat(257)));
-    assert_eq!((status, code.as_str()), (400, "PASSWORD_TOO_LONG"));
+    let bad_password = |code: &str| refused(400, code, "accessKey");
+    let common = bad_password("PASSWORD_TOO_COMMON");
+    assert_eq!(with(json!("seven77")), bad_password("PASSWORD_TOO_SHORT"));
+    assert_eq!(with(json!("password1")), common);
+    assert_eq!(with(json!("Bob@Example.com")), common);
+    let long = with(json!("x".repeat(257)));
+    assert_eq!(long, bad_password("PASSWORD_TOO_LONG"));
     let again = sign_up(&json!({"identity": "ann@example.com", "accessKey": PASSWORD}));
-    assert_eq!(again, refused(409, "EMAIL_IN_USE"));
+    assert_eq!(again, refused(409, "EMAIL_IN_USE", "identity"));
     let birth =
         json!({"identity": "bob@example.com", "accessKey": PASSWORD, "birthDate": "2030-01-01"});
     assert_eq!(sign_up(&birth), bad("birthDate"));
@@ -265,4 +262,77 @@ fn a_token_ends_with_its_session_on_the_very_next_request() {
     assert_eq!(reads(&again.token), 200);
     house.wait(1);
     assert_eq!(reads(&again.token), 401);
+}
+
+#[test]
+fn what_is_configured_is_in_force() {
+    let words = tempfile::tempdir().unwrap();
+    let swedish = words.path().join("sv");
+    fs::create_dir(&swedish).unwrap();
+    fs::write(swedish.join("reset.txt"), "Subject: Hej\n\n{email}: {link}").unwrap();
+    let house = House::with(&[
+        ("accounts.user_token_days", "1"),
+        ("accounts.reset_token_minutes", "5"),
+        (
+            "accounts.reset_url",
+            "https://pw.example/{locale}/new#{token}",
+        ),
+        ("accounts.password_min", "12"),
+        ("accounts.password_words", "Springfield"),
+        ("mail.templates", words.path().to_str().unwrap()),
+        ("parental.limit", "15"),
+        ("limits.login_wrong_per_account", "2"),
+        ("limits.reset_mails_per_account", "1"),
+        ("limits.pin_wrong", "2"),
+    ]);
+    let sign_up = |password: &str| {
+        let body = json!({"identity": "ben@example.com", "accessKey": password});
+        house.partner("PUT", AUTH, &body).code()
+    };
+    assert_eq!(sign_up("eleven more"), "PASSWORD_TOO_SHORT");
+    assert_eq!(sign_up("springfield7"), "PASSWORD_TOO_COMMON");
+    let ann = house.sign_up("ann@example.com");
+    let own = format!("/api/user/v1/users/{}", ann.id);
+    let record = || house.user(&ann.token, "GET", &own, &Value::Null);
+    assert_eq!(record().json()["parentalControl"]["limit"], 15);
+
+    let pin = |body: Value| house.user(&ann.token, "PUT", &format!("{own}/pin"), &body);
+    let first = pin(json!({"password": PASSWORD, "newPinCode": "1234"}));
+    assert_eq!(first.status, 200);
+    let wrong = || pin(json!({"pinCode": "4321", "newPinCode": "4321"})).status;
+    assert_eq!([wrong(), wrong(), wrong()], [403, 403, 429]);
+    let wrong = || login(&house, "ann@example.com", "wrong wrong").status;
+    assert_eq!([wrong(), wrong(), wrong()], [401, 401, 429]);
+
+    for _ in 0..2 {
+        let body = json!({"email": "ann@example.com", "locale": "sv"});
+        let send = "/api/login/v2/password/send-reset-password";
+        assert_eq!(house.partner("POST", send, &body).status, 200);
+    }
+    let mails = house.operator("GET", "mail", &Value::Null).json();
+    assert_eq!(mails.as_array().unwrap().len(), 1);
+    let target = format!("mail/{}", mails[0]["id"].as_str().unwrap());
+    let mail = house.operator("GET", &target, &Value::Null).json();
+    assert_eq!(mail["subject"], "Hej");
+    let link = "ann@example.com: https://pw.example/sv/new#";
+    let text = mail["text"].as_str().unwrap();
+    let token = text.strip_prefix(link).unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        mail["html"]
+            .to_string()
+            .contains("https://pw.example/sv/new#")
+    );
+    let reset = || {
+        let body = json!({"token": token, "password": "short"});
+        let target = "/api/login/v2/password/reset";
+        house.partner("POST", target, &body).code()
+    };
+    house.wait(299);
+    assert_eq!(reset(), "PASSWORD_TOO_SHORT");
+    house.wait(1);
+    assert_eq!(reset(), "RESET_TOKEN_INVALID");
+    house.wait(86_400 - 301);
+    assert_eq!(record().status, 200);
+    house.wait(1);
+    assert_eq!(record().status, 401);
 }

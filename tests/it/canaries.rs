@@ -216,6 +216,12 @@ fn reset(mine: &mut Mine, token: &str) {
             .status,
         401
     );
+    // The page of the link has the token in its address, and then in its form.
+    let page = format!("/reset?token={mailed}");
+    assert_eq!(mine.ask("GET", &page, &[], &Value::Null).status, 200);
+    let form = format!("token={mailed}&password=password&again=password");
+    let weak = mine.appliance.ask("POST", "/reset", &[], &form);
+    assert_eq!(weak.status, 400);
     let body = json!({"token": mailed, "password": NEXT});
     assert_eq!(mine.ask("POST", RESET, &[], &body).status, 200);
     let body = json!({"identity": EMAIL, "accessKey": NEXT});

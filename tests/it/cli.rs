@@ -293,6 +293,11 @@ fn work_on_user(data: &Data) {
     data.ok(&["user", "sessions", user, "--json"]);
     data.ok(&["user", "logout", user]);
     data.ok(&["user", "pin", user]);
+    let disabled = || data.json(&["user", "show", user, "--json"])["disabled"].clone();
+    data.ok(&["user", "disable", user]);
+    assert_eq!(disabled(), true);
+    data.ok(&["user", "enable", id]);
+    assert_eq!(disabled(), false);
     let mails = data.json(&["mail", "list", "--json"]);
     let newest = &mails[0];
     assert_eq!(

@@ -216,6 +216,26 @@ fn a_version_that_is_not_served_names_the_one_that_is() {
 }
 
 #[test]
+fn below_login_every_refusal_has_its_message_at_top_level() {
+    let lab = Lab::start();
+    let login = "/api/login/v2/auth/email";
+    for (method, target, headers, status) in [
+        ("PATCH", login, &[][..], 405),
+        ("POST", login, &[("Expect", "magic")], 417),
+        ("POST", login, &[], 401),
+        ("POST", "/api/login/v3/auth/email", &[], 404),
+        ("POST", "/api/login/v2/nothing", &[], 404),
+    ] {
+        let answer = ask(lab.public, request(method, target, headers, ""));
+        assert_eq!(answer.status, status, "{method} {target}");
+        let json = answer.json();
+        assert_eq!(json["message"], json["error"]["message"], "{target}");
+    }
+    let elsewhere = ask(lab.public, request("PATCH", LIVE, &[], ""));
+    assert_eq!(elsewhere.json().get("message"), None);
+}
+
+#[test]
 fn a_deprecated_route_names_its_successor() {
     let lab = Lab::with(|settings, _| settings.public_url = "https://tv.example".to_owned());
     let token = ("Service-AccessToken", lab.gate.tokens.partner.reveal());

@@ -1,6 +1,7 @@
 //! Mail through a real SMTP server: aiosmtpd, with certificates of its own authority.
 
 use std::collections::HashSet;
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
@@ -9,11 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use data_encoding::BASE64;
 use playgate::jobs::Jobs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::appliance::{Appliance, sign_up};
+use super::appliance::{Appliance, files, sign_up};
 use super::house::{House, PASSWORD};
 use super::wire::{ask, request};
 
@@ -188,6 +190,26 @@ impl Post {
         let server = Server::start(self.python, &given);
         assert_eq!(server.port, self.port);
         server
+    }
+
+    /// What a process is told of it.
+    fn variables(&self) -> [(&'static str, String); 6] {
+        [
+            ("PLAYGATE_SMTP_HOST", "127.0.0.1".to_owned()),
+            ("PLAYGATE_SMTP_PORT", self.port.to_string()),
+            ("PLAYGATE_SMTP_CA", self.file("ca.pem")),
+            ("PLAYGATE_SMTP_USERNAME", USER.to_owned()),
+            ("PLAYGATE_SMTP_PASSWORD", CANARY.to_owned()),
+            ("PLAYGATE_MAIL_FROM", "tv@example.org".to_owned()),
+        ]
+    }
+
+    /// A process that sends through it, with further variables.
+    fn appliance(&self, data_dir: &Path, more: &[(&str, &str)], log: Stdio) -> Appliance {
+        let own = self.variables();
+        let own = own.iter().map(|(name, value)| (*name, value.as_str()));
+        let all: Vec<_> = own.chain(more.iter().copied()).collect();
+        Appliance::with_log(data_dir, &all, log)
     }
 
     /// A house that sends through it; `changed` settings take the place of the usual ones, empty ones
@@ -382,17 +404,9 @@ fn a_server_that_is_down_for_a_while_loses_and_doubles_nothing() {
 #[test]
 fn a_kill_loses_and_doubles_nothing() {
     let Some(post) = Post::new() else { return };
-    let (port, ca) = (post.port.to_string(), post.file("ca.pem"));
-    let variables = [
-        ("PLAYGATE_SMTP_HOST", "127.0.0.1"),
-        ("PLAYGATE_SMTP_PORT", &*port),
-        ("PLAYGATE_SMTP_CA", &*ca),
-        ("PLAYGATE_SMTP_USERNAME", USER),
-        ("PLAYGATE_SMTP_PASSWORD", CANARY),
-        ("PLAYGATE_MAIL_FROM", "tv@example.org"),
-    ];
     let data_dir = tempfile::tempdir().unwrap();
-    let mut appliance = Appliance::with(data_dir.path(), &variables);
+    let start = || post.appliance(data_dir.path(), &[], Stdio::inherit());
+    let mut appliance = start();
     let (partner, _) = sign_up(&appliance);
     let headers = [("Service-AccessToken", partner.as_str())];
     let body = json!({"email": "ann@example.com"}).to_string();
@@ -401,7 +415,7 @@ fn a_kill_loses_and_doubles_nothing() {
     appliance.kill();
 
     let server = post.server(&json!({}));
-    let mut appliance = Appliance::with(data_dir.path(), &variables);
+    let mut appliance = start();
     let mail = server.next("mail");
     assert_eq!(mail["to"], "ann@example.com");
     // It says that it took the mail a moment before that is written down.
@@ -411,12 +425,70 @@ fn a_kill_loses_and_doubles_nothing() {
     });
     assert!(written);
     appliance.kill();
-    let appliance = Appliance::with(data_dir.path(), &variables);
+    let appliance = start();
     let test = appliance.told(&["mail", "test", "ops@example.com", "--json"]);
     assert_eq!(test[0]["status"], "sent");
     let next = server.next("mail");
     assert_eq!(next["to"], "ops@example.com");
     assert!(server.rest().is_empty());
+}
+
+#[test]
+fn the_login_of_the_mail_server_is_told_nowhere() {
+    let Some(post) = Post::new() else { return };
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let log = outside.path().join("log");
+    let more = [
+        ("PLAYGATE_LOG_LEVEL", "trace"),
+        ("PLAYGATE_LOG_ACCESS", "true"),
+    ];
+    let to_log = Stdio::from(fs::File::create(&log).unwrap());
+    let mut appliance = post.appliance(data_dir.path(), &more, to_log);
+    let test = ["mail", "test", "ops@example.com", "--json"];
+    let mut told = String::new();
+    // By one command and by three; taken and refused.
+    for (server, code) in [
+        (json!({}), 0),
+        (json!({"without": ["PLAIN"]}), 0),
+        (json!({"password": "another one"}), 1),
+        (json!({"password": "another one", "without": ["PLAIN"]}), 1),
+    ] {
+        let server = post.server(&server);
+        let report = appliance.tells(&test, code);
+        assert_eq!(server.next("login")["right"], code == 0, "{report}");
+        told += &report.to_string();
+    }
+    // And by the job.
+    let server = post.server(&json!({}));
+    let (partner, _) = sign_up(&appliance);
+    let headers = [("Service-AccessToken", partner.as_str())];
+    let body = json!({"email": "ann@example.com"}).to_string();
+    assert_eq!(appliance.ask("POST", SEND, &headers, &body).status, 200);
+    assert_eq!(server.next("mail")["to"], "ann@example.com");
+    told += &json!(appliance.told(&["mail", "list", "--json"])).to_string();
+    let mut show = appliance.command(&["config", "show"]);
+    let shown = show.envs(post.variables()).output().unwrap().stdout;
+    told += &String::from_utf8(shown).unwrap();
+    told += &appliance.metrics();
+    appliance.kill();
+
+    let log = fs::read_to_string(&log).unwrap();
+    // The control: it is looked for where there is talk of the mail server.
+    assert!(told.contains("smtp.password") && told.contains("535 "));
+    assert!(log.contains("send_reset") && log.contains("mail"), "{log}");
+    let secrets = [
+        CANARY.to_owned(),
+        BASE64.encode(CANARY.as_bytes()),
+        BASE64.encode(format!("\0{USER}\0{CANARY}").as_bytes()),
+    ];
+    for secret in secrets {
+        assert!(!told.contains(&secret), "{told}");
+        assert!(!log.contains(&secret), "{log}");
+        for (path, content) in files(data_dir.path()) {
+            assert!(!content.contains(&secret), "{}", path.display());
+        }
+    }
 }
 
 #[test]
@@ -492,9 +564,9 @@ fn a_list_of_grey_senders_lets_it_through_later_and_a_refusal_is_final() {
 }
 
 #[test]
-fn a_server_that_stalls_or_hangs_up_gets_the_mail_again_under_its_name() {
+fn a_server_that_stalls_drips_or_hangs_up_gets_the_mail_again_under_its_name() {
     let Some(post) = Post::new() else { return };
-    let plan = ["stall", "drop", "take and drop", "take"];
+    let plan = ["stall", "drip", "drop", "take and drop", "take"];
     let server = post.server(&json!({"plan": plan}));
     let house = post.house(&[("smtp.timeout", "2s")]);
     house.sign_up("ann@example.com");
@@ -504,19 +576,23 @@ fn a_server_that_stalls_or_hangs_up_gets_the_mail_again_under_its_name() {
     assert_eq!(newest(&house)["server"], "no answer in time");
     house.wait(60);
     deliver(&house);
+    server.next("dripped");
+    assert_eq!(newest(&house)["server"], "no answer in time");
+    house.wait(120);
+    deliver(&house);
     server.next("dropped");
     assert_eq!(newest(&house)["status"], "queued");
-    house.wait(120);
+    house.wait(240);
     deliver(&house);
     // It was taken and the answer was lost: the one case in which a mail comes twice.
     let first = server.next("mail");
     assert_eq!(newest(&house)["status"], "queued");
-    house.wait(240);
+    house.wait(480);
     deliver(&house);
     let again = server.next("mail");
     assert_eq!(first["mail"], again["mail"]);
     assert_eq!(newest(&house)["status"], "sent");
-    house.wait(600);
+    house.wait(900);
     deliver(&house);
     assert!(server.rest().is_empty());
 }

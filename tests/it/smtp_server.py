@@ -42,6 +42,13 @@ class Handler:
         if self.step == "stall":
             tell(stalled=envelope.rcpt_tos[0])
             await asyncio.sleep(3600)
+        if self.step == "drip":
+            tell(dripped=envelope.rcpt_tos[0])
+            server.transport.write(b"250-")
+            while not server.transport.is_closing():
+                server.transport.write(b"x")
+                await asyncio.sleep(0.1)
+            return "250 too late"
         if self.step == "drop":
             tell(dropped=envelope.rcpt_tos[0])
             server.transport.abort()

@@ -94,10 +94,14 @@ impl Inner {
         for eraser in &self.erasers {
             eraser(txn, id, now)?;
         }
-        let of_account = [Kind::LoginAccount, Kind::ResetMailAccount]
-            .map(|kind| Subject::account(kind, &user.partner, &user.email));
-        let of_user = [Kind::Pin, Kind::PinMail].map(|kind| Subject::user(kind, id));
-        for subject in of_account.iter().chain(&of_user) {
+        // Decision: how many mails went to the address is known for the rest of an hour, under a hash
+        // and with nothing else. Otherwise whoever signs up with another's address, has mails sent
+        // there, erases the account and signs up again would be bound by no limit on them.
+        let guesses = [
+            Subject::account(Kind::LoginAccount, &user.partner, &user.email),
+            Subject::user(Kind::Pin, id),
+        ];
+        for subject in guesses {
             txn.delete::<Throttles>(&subject.key())?;
         }
         txn.delete::<Credentials>(id)?;

@@ -2,10 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::tables::Credentials;
-use super::{Accounts, AccountsError, HashMemory, Login, logins, reset, user_record};
-use crate::domain::mail::{Draft, Kind};
-use crate::types::{Password, UnixSeconds};
+use super::tables::{Credentials, UserRecord};
+use super::throttle::{Kind, Subject};
+use super::{
+    Accounts, AccountsError, HashMemory, Inner, Login, logins, reset, throttle, user_record,
+};
+use crate::domain::mail;
+use crate::store::Txn;
+use crate::types::{Password, UnixSeconds, UserId};
 
 impl Accounts {
     /// Changes the password of the user who asks; blocking. Ends the user's other login sessions,
@@ -33,20 +37,36 @@ impl Accounts {
             logins::end_all(txn, &who.user, Some(who.login))?;
             reset::void(txn, &who.user)?;
             let user = user_record(txn, &who.user)?;
-            inner.mail.enqueue(txn, notice(who.user, user), now)?;
-            Ok(())
+            inner.tell_of_password(txn, who.user, user, now)
         })
     }
 }
 
-/// The mail that tells of a new password.
-pub(super) fn notice(id: crate::types::UserId, user: super::UserRecord) -> Draft {
-    Draft {
-        kind: Kind::PasswordChanged,
-        to: user.email,
-        user: Some(id),
-        locale: user.locale,
-        secret: String::new(),
-        good_for: 0,
+impl Inner {
+    /// Queues the mail that tells of a new password.
+    ///
+    /// Decision: three an hour, as of other mails. Whoever signs up with another's address knows the
+    /// password and could fill that mailbox, and our queue, by changing it again and again; and the
+    /// owner of an account that was taken over has been told by then.
+    pub(super) fn tell_of_password(
+        &self,
+        txn: &mut Txn<'_>,
+        id: UserId,
+        user: UserRecord,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
+        let subject = Subject::account(Kind::NoticeMail, &user.partner, &user.email);
+        if throttle::admit(txn, &self.settings.limits, subject, now)? {
+            let draft = mail::Draft {
+                kind: mail::Kind::PasswordChanged,
+                to: user.email,
+                user: Some(id),
+                locale: user.locale,
+                secret: String::new(),
+                good_for: 0,
+            };
+            self.mail.enqueue(txn, draft, now)?;
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use super::hashing;
 use super::tables::{CredentialRecord, Credentials, Throttles, UserRecord, Users};
 use super::throttle::{Kind, Subject};
 use super::{
-    Accounts, AccountsError, Confirmed, HashMemory, Inner, PinError, credentials, throttle,
+    Accounts, AccountsError, Confirmed, HashMemory, Inner, PinError, User, credentials, throttle,
     user_record,
 };
 use crate::domain::mail;
@@ -126,9 +126,21 @@ impl Accounts {
         now: UnixSeconds,
         memory: &mut HashMemory,
     ) -> Result<(), AccountsError> {
-        let subject = Subject::user(Kind::PinMail, user);
-        self.reserve(Durability::Logged, vec![subject], now)?;
+        let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
+        self.reserve_pin_mail(&known, now)?;
         self.renew_pin(user, now, memory)
+    }
+
+    /// Counts a PIN that a user has mailed. It counts for the address, not for the user: an account
+    /// that is erased and made again brings no further mails.
+    pub(super) fn reserve_pin_mail(
+        &self,
+        user: &User,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
+        let subject = Subject::account(Kind::PinMail, &user.partner, &user.email);
+        self.reserve(Durability::Logged, vec![subject], now)?;
+        Ok(())
     }
 
     /// Makes a new PIN and mails it, for an operator without a limit; blocking.

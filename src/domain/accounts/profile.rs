@@ -58,7 +58,8 @@ impl Accounts {
     /// control that is switched on without a PIN makes one and mails it.
     ///
     /// # Errors
-    /// What is wrong with a field or the PIN, [`AccountsError::UserNotFound`].
+    /// What is wrong with a field or the PIN, [`AccountsError::TooManyAttempts`] for mails,
+    /// [`AccountsError::UserNotFound`].
     pub fn change_user(
         &self,
         id: &UserId,
@@ -78,6 +79,7 @@ impl Accounts {
             None
         };
         let fresh = if after.1.enabled && !known.has_pin {
+            self.reserve_pin_mail(&known, now)?;
             Some(self.fresh_pin(memory)?)
         } else {
             None

@@ -4,10 +4,8 @@ use std::net::IpAddr;
 
 use super::logins::{self, is_alive};
 use super::tables::{Credentials, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail};
-use super::throttle::{Kind, Refused, Subject};
-use super::{
-    Accounts, AccountsError, HashMemory, Inner, credentials, password, throttle, user_record,
-};
+use super::throttle::{Kind, Subject};
+use super::{Accounts, AccountsError, HashMemory, Inner, credentials, throttle, user_record};
 use crate::domain::mail;
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::{
@@ -36,10 +34,8 @@ impl Accounts {
             let address = Subject::address(Kind::ResetMailAddress, from);
             throttle::reserve(txn, limits, &[address], now)?;
             let account = Subject::account(Kind::ResetMailAccount, &partner, &email);
-            match throttle::reserve(txn, limits, &[account], now) {
-                Ok(_) => {}
-                Err(Refused::TooMany(_)) => return Ok(()),
-                Err(Refused::Store(error)) => return Err(error.into()),
+            if !throttle::admit(txn, limits, account, now)? {
+                return Ok(());
             }
             match txn.find::<UsersByEmail>(&(partner, email))? {
                 Some(user) => inner.put_reset(txn, user, &token, locale, now),
@@ -85,10 +81,7 @@ impl Accounts {
             let known = user_record(txn, &user)?;
             let account = Subject::account(Kind::LoginAccount, &known.partner, &known.email);
             txn.delete::<Throttles>(&account.key())?;
-            inner
-                .mail
-                .enqueue(txn, password::notice(user, known), now)?;
-            Ok(())
+            inner.tell_of_password(txn, user, known, now)
         })
     }
 }

@@ -26,10 +26,11 @@ pub(super) enum Kind {
     ResetAddress,
     Pin,
     PinMail,
+    NoticeMail,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::LoginAccount,
         Self::LoginAddress,
         Self::SignUpAddress,
@@ -38,6 +39,7 @@ impl Kind {
         Self::ResetAddress,
         Self::Pin,
         Self::PinMail,
+        Self::NoticeMail,
     ];
 
     /// The number in keys; never changed once released.
@@ -51,6 +53,7 @@ impl Kind {
             Self::ResetAddress => 6,
             Self::Pin => 7,
             Self::PinMail => 8,
+            Self::NoticeMail => 9,
         }
     }
 }
@@ -120,8 +123,10 @@ pub struct Limits {
     pub reset: Rule,
     /// Wrong PINs per user.
     pub pin: Rule,
-    /// PINs mailed per user.
+    /// PINs mailed per account.
     pub pin_mail: Rule,
+    /// Notices of a new password mailed per account; more are silently not sent.
+    pub notice_mail: Rule,
 }
 
 impl Default for Limits {
@@ -142,6 +147,7 @@ impl Default for Limits {
             reset: rule(60, QUARTER, &[]),
             pin: rule(5, QUARTER, &[QUARTER]),
             pin_mail: rule(3, HOUR, &[]),
+            notice_mail: rule(3, HOUR, &[]),
         }
     }
 }
@@ -157,6 +163,7 @@ impl Limits {
             Kind::ResetAddress => &self.reset,
             Kind::Pin => &self.pin,
             Kind::PinMail => &self.pin_mail,
+            Kind::NoticeMail => &self.notice_mail,
         }
     }
 
@@ -210,6 +217,20 @@ pub(super) fn reserve(
     match refused {
         Some(seconds) => Err(Refused::TooMany(seconds)),
         None => Ok(Reservation(marks)),
+    }
+}
+
+/// Counts what is silently left out where there was too much of it: whether it was not.
+pub(super) fn admit(
+    txn: &mut Txn<'_>,
+    limits: &Limits,
+    subject: Subject,
+    now: UnixSeconds,
+) -> Result<bool, StoreError> {
+    match reserve(txn, limits, &[subject], now) {
+        Ok(_) => Ok(true),
+        Err(Refused::TooMany(_)) => Ok(false),
+        Err(Refused::Store(error)) => Err(error),
     }
 }
 

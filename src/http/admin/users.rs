@@ -8,7 +8,7 @@ use crate::http::context::Context;
 use crate::http::endpoint::admin::users::{
     AddUserRequest, ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
 use crate::http::run::{cold, hashing};
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
@@ -62,7 +62,12 @@ pub async fn add_user(
     let user = hashing(app, move |accounts, memory| {
         accounts.add(partner, new, password, now, memory)
     })
-    .await?;
+    .await
+    .map_err(|error| {
+        error
+            .of_member("email", &[ErrorCode::EmailInUse])
+            .of_member("password", ErrorCode::BAD_PASSWORD)
+    })?;
     Reply::json(&AddedUser {
         user_id: user.id.to_string(),
     })

@@ -9,7 +9,7 @@ use crate::domain::accounts::NewUser;
 use crate::http::auth::{PartnerAuth, UserAuth};
 use crate::http::context::Context;
 use crate::http::endpoint::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
 use crate::http::run::{cold, hashing};
 use crate::http::wire::login::LoginReply;
@@ -41,7 +41,12 @@ pub async fn sign_up(
     let opened = hashing(app, move |accounts, memory| {
         accounts.sign_up(partner, new, &password, from, now, memory)
     })
-    .await?;
+    .await
+    .map_err(|error| {
+        error
+            .of_member("identity", &[ErrorCode::EmailInUse])
+            .of_member("accessKey", ErrorCode::BAD_PASSWORD)
+    })?;
     Reply::json(&LoginReply::new(&opened, true))
 }
 
@@ -116,6 +121,7 @@ pub async fn reset(
     hashing(app, move |accounts, memory| {
         accounts.complete_reset(Some(partner), token, &password, from, now, memory)
     })
-    .await?;
+    .await
+    .map_err(|error| error.of_member("password", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())
 }

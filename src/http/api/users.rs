@@ -91,7 +91,8 @@ pub async fn change_password(
     hashing(app, move |accounts, memory| {
         accounts.change_password(who, &current, &new, from, now, memory)
     })
-    .await?;
+    .await
+    .map_err(|error| error.of_member("newPassword", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())
 }
 

@@ -1,7 +1,7 @@
 //! Requests of sign-up, login and password reset (interface, parts 4.2 and 4.3).
 
 use super::Payload;
-use crate::http::error::{ApiError, Details, ErrorCode};
+use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
 
@@ -48,8 +48,7 @@ pub struct ResetRequest {
 /// A required password. One of over 256 characters has its own code.
 pub(super) fn password(body: &Object, name: &'static str) -> Result<Password, ApiError> {
     Password::new(body.required_text(name)?).map_err(|why| {
-        ApiError::new(ErrorCode::PasswordTooLong, why.0)
-            .with_details(Details::Field { field: name.into() })
+        ApiError::new(ErrorCode::PasswordTooLong, why.0).of_member(name, ErrorCode::BAD_PASSWORD)
     })
 }
 

@@ -10,7 +10,7 @@ impl From<AccountsError> for ApiError {
         match error {
             E::EmailInUse => Self::new(
                 ErrorCode::EmailInUse,
-                "identity: the address has an account with this partner",
+                "the address has an account with this partner",
             ),
             E::InvalidCredentials => Self::new(
                 ErrorCode::InvalidCredentials,

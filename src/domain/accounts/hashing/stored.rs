@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use argon2::{Algorithm, Version};
 use data_encoding::{BASE64, BASE64_NOPAD};
-use ring::pbkdf2;
+use ring::{digest, pbkdf2};
 
 use super::{Cost, HashMemory, HashingFailed, OUTPUT, compute};
 
@@ -28,8 +28,8 @@ mod bounds {
     pub(super) const BCRYPT: u32 = 13;
     /// scrypt: N · r · p.
     pub(super) const SCRYPT: u64 = 1 << 21;
-    /// PBKDF2: rounds.
-    pub(super) const PBKDF2: u32 = 2_000_000;
+    /// PBKDF2: rounds, times the blocks that the output is made of: each goes through all of them.
+    pub(super) const PBKDF2: u64 = 2_000_000;
 }
 
 /// A stored hash, read.
@@ -107,7 +107,16 @@ impl Stored {
                         && blocks.saturating_mul(u64::from(*p)) <= bounds::SCRYPT
                 })
             }
-            Self::Pbkdf2 { rounds, .. } => rounds.get() <= bounds::PBKDF2,
+            Self::Pbkdf2 {
+                digest,
+                rounds,
+                output,
+                ..
+            } => {
+                let blocks = output.len().div_ceil(block_of(*digest));
+                let rounds = u64::from(rounds.get());
+                u64::try_from(blocks).is_ok_and(|blocks| rounds * blocks <= bounds::PBKDF2)
+            }
         }
     }
 
@@ -170,6 +179,17 @@ impl Stored {
                 output,
             } => Ok(pbkdf2::verify(*digest, *rounds, salt, bytes, output).is_ok()),
         }
+    }
+}
+
+/// Bytes of a block that a PBKDF2 makes its output of.
+fn block_of(digest: pbkdf2::Algorithm) -> usize {
+    if digest == pbkdf2::PBKDF2_HMAC_SHA1 {
+        digest::SHA1_OUTPUT_LEN
+    } else if digest == pbkdf2::PBKDF2_HMAC_SHA256 {
+        digest::SHA256_OUTPUT_LEN
+    } else {
+        digest::SHA512_OUTPUT_LEN
     }
 }
 
@@ -401,6 +421,15 @@ mod tests {
             assert!(!affordable(&format!("${dear}${salt}${output}")), "{dear}");
             assert!(affordable(&format!("${cheap}${salt}${output}")), "{cheap}");
         }
+        // An output of 32 bytes is made of two blocks of SHA-1, one of 64 of four.
+        let long = BASE64_NOPAD.encode(&[7; 64]);
+        assert!(!affordable(&format!("$pbkdf2$1000001${salt}${output}")));
+        assert!(affordable(&format!("$pbkdf2$1000000${salt}${output}")));
+        assert!(!affordable(&format!("$pbkdf2$500001${salt}${long}")));
+        assert!(!affordable(&format!(
+            "$pbkdf2-sha256$1000001${salt}${long}"
+        )));
+        assert!(affordable(&format!("$pbkdf2-sha512$2000000${salt}${long}")));
         assert!(!affordable(&bcrypt(14)) && affordable(&bcrypt(13)));
     }
 

@@ -157,11 +157,17 @@ fn an_erased_account_leaves_nothing() {
         assert!(txn.scan::<Logins>(&All, 9).unwrap().is_empty());
         assert!(txn.scan::<ResetTokens>(&All, 9).unwrap().is_empty());
         let kinds: Vec<_> = txn.scan::<Throttles>(&All, 9).unwrap();
-        // Those of the network address alone: failed logins, sign-ups, mails asked for.
+        // Those of the network address: failed logins, sign-ups, mails asked for; and of the mails
+        // themselves, resets and PINs, under the hash of their address.
         assert_eq!(
             kinds.iter().map(|(key, _)| key.0).collect::<Vec<_>>(),
-            [2, 3, 5]
+            [2, 3, 4, 5, 8]
         );
+    });
+    assert!(accounts.sweep(NOW + 3_600).is_ok());
+    f.store.read(|txn| {
+        let kinds = txn.scan::<Throttles>(&crate::store::All, 9).unwrap();
+        assert!(kinds.is_empty());
     });
     assert_eq!(
         accounts.remove(&user, NOW),
@@ -169,6 +175,46 @@ fn an_erased_account_leaves_nothing() {
     );
     f.sign_up("ann@example.com");
     f.assert_sound();
+}
+
+#[test]
+fn who_signs_up_again_under_an_address_has_no_more_mails_sent_there() {
+    let f = fixture();
+    let (word, other) = (password(PASSWORD), password("goats gruff and gruffer"));
+    let mut sent = [0; 3];
+    for _ in 0..6 {
+        let opened = f.sign_up("ann@example.com");
+        let who = Login {
+            user: opened.user.id,
+            login: opened.login,
+        };
+        f.accounts
+            .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
+            .unwrap();
+        let on = UserChange {
+            parental_enabled: Some(true),
+            ..UserChange::default()
+        };
+        // Refused once there were three.
+        let _ = f
+            .accounts
+            .change_user(&who.user, on, None, NOW, &mut memory());
+        for (old, new) in [(&word, &other), (&other, &word)] {
+            f.accounts
+                .change_password(who, old, new, HERE, NOW, &mut memory())
+                .unwrap();
+        }
+        for (sent, kind) in sent
+            .iter_mut()
+            .zip([Kind::Reset, Kind::Pin, Kind::PasswordChanged])
+        {
+            *sent += f.mails(kind);
+        }
+        f.accounts
+            .erase(&who.user, &word, HERE, NOW, &mut memory())
+            .unwrap();
+    }
+    assert_eq!(sent, [3, 3, 3]);
 }
 
 #[test]

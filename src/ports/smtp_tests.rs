@@ -1,0 +1,186 @@
+//! How mails are composed, what is made of a server's words, and a server that drips.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::types::{MailId, UnixSeconds};
+
+fn settings() -> SmtpSettings {
+    SmtpSettings {
+        host: "mail.example".to_owned(),
+        port: 25,
+        security: Security::Plain,
+        ca: None,
+        login: Some(("tv".to_owned(), "hunter2 hunter2".to_owned())),
+        from_name: Some("Åsa, \"TV\"".to_owned()),
+        from: Email::parse("tv@example.org").unwrap(),
+        timeout: Duration::from_secs(1),
+    }
+}
+
+fn parcel(to: &str, subject: &str) -> Parcel {
+    Parcel {
+        id: MailId::from_bytes([7; 16]),
+        to: Email::parse(to).unwrap(),
+        date: UnixSeconds(1_767_225_600),
+        subject: subject.to_owned(),
+        text: "Hej på dig\n.\nQUIT\n".to_owned(),
+        html: "<p>Hej på dig</p>".to_owned(),
+    }
+}
+
+fn composed(parcel: &Parcel) -> String {
+    let mailer = SmtpMailer::new(settings()).unwrap();
+    let (_, message) = mailer.compose(parcel).unwrap();
+    String::from_utf8(message).unwrap()
+}
+
+#[test]
+fn a_message_has_its_headers_and_both_parts() {
+    let message = composed(&parcel("ann@example.com", "Välj ett nytt lösenord"));
+    let (head, body) = message.split_once("\r\n\r\n").unwrap();
+    for line in [
+        "To: ann@example.com",
+        "Message-ID: <BwcHBwcHBwcHBwcHBwcHBw@example.org>",
+        "Date: Thu, 01 Jan 2026 00:00:00 +0000",
+        "Auto-Submitted: auto-generated",
+        "MIME-Version: 1.0",
+    ] {
+        assert!(head.lines().any(|l| l == line), "{line} is not in\n{head}");
+    }
+    assert!(head.contains("tv@example.org>") && message.is_ascii());
+    assert!(body.contains("Content-Type: text/plain") && body.contains("Content-Type: text/html"));
+    let far = Parcel {
+        date: UnixSeconds(i64::MAX),
+        ..parcel("a@b.example", "x")
+    };
+    assert!(composed(&far).contains("31 Dec 9999"));
+}
+
+#[test]
+fn what_a_server_says_is_one_short_line_without_credentials() {
+    let mask = Mask::new(settings().login.as_ref());
+    let plain = BASE64.encode(b"\0tv\0hunter2 hunter2");
+    let said = format!(
+        "no\r\n {plain} \u{1b}[31m hunter2 hunter2 {}",
+        "x".repeat(1_000)
+    );
+    let words = mask.words(&said);
+    assert!(
+        words.starts_with("no ******** [31m ******** xxx"),
+        "{words}"
+    );
+    assert_eq!(words.chars().count(), WORDS_MAX);
+}
+
+#[test]
+fn a_file_of_certificates_must_hold_one() {
+    let with = |ca: &[u8]| SmtpSettings {
+        security: Security::Tls,
+        ca: Some(ca.to_vec()),
+        ..settings()
+    };
+    for bad in [
+        &b""[..],
+        b"not a certificate",
+        b"-----BEGIN CERTIFICATE-----\nx\n",
+    ] {
+        let error = SmtpMailer::new(with(bad)).err().unwrap().to_string();
+        assert!(error.starts_with("`smtp.ca`"), "{error}");
+    }
+}
+
+/// A server that gives so many answers as it should and drips the next one, until it is left. Returns
+/// its port, and whether it was left before the answer was whole.
+fn dripping(whole: usize) -> (u16, JoinHandle<bool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let mut answer = "220 mail.example\r\n";
+        for _ in 0..whole {
+            (&stream).write_all(answer.as_bytes()).unwrap();
+            let line = lines.next().unwrap().unwrap();
+            answer = if line == "DATA" {
+                "354 go on\r\n"
+            } else {
+                "250 mail.example\r\n"
+            };
+        }
+        drips(&stream, answer)
+    });
+    (port, server)
+}
+
+/// Writes a byte at a time, the last one much too late; whether the other side has gone before.
+fn drips(mut stream: &TcpStream, answer: &str) -> bool {
+    let filler = answer.replacen(' ', "-", 1).trim_end().to_owned() + &"x".repeat(500);
+    let left = filler.bytes().any(|byte| {
+        thread::park_timeout(Duration::from_millis(20));
+        stream.write_all(&[byte]).is_err()
+    });
+    left || stream
+        .write_all(format!("\r\n{answer}").as_bytes())
+        .is_err()
+}
+
+#[test]
+fn a_server_that_drips_is_left_as_one_that_is_silent() {
+    // Greeting, EHLO, sender, recipient, DATA, the message.
+    for whole in 0..6 {
+        let (port, server) = dripping(whole);
+        let mailer = SmtpMailer::new(SmtpSettings {
+            host: "127.0.0.1".to_owned(),
+            port,
+            login: None,
+            timeout: Duration::from_millis(300),
+            ..settings()
+        });
+        let mut dialogue = Dialogue::new();
+        let sent = mailer
+            .unwrap()
+            .connect(&mut dialogue)
+            .map_err(Unsent::Trouble)
+            .and_then(|mut line| line.send(&parcel("ann@example.com", "x"), &mut dialogue));
+        let late = LATE.to_owned();
+        let of_server = Trouble {
+            words: late.clone(),
+            lasting: false,
+        };
+        let expected = match whole {
+            0..=2 => Unsent::Trouble(of_server),
+            _ => Unsent::Later(late),
+        };
+        assert_eq!(sent, Err(expected), "{whole}: {dialogue:?}");
+        assert!(dialogue.last().unwrap().ends_with(LATE), "{dialogue:?}");
+        assert!(server.join().unwrap(), "{whole}: the connection is let go");
+    }
+}
+
+proptest! {
+    /// Whatever an account's address and a template's subject are: no further header, no further
+    /// recipient.
+    #[test]
+    fn nothing_begins_a_header(
+        local in "[a-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[a-z0-9!#$%&'*+-]{1,9})?",
+        subject in "[^\r\n]{0,80}",
+    ) {
+        let to = format!("{local}@example.com");
+        let parcel = parcel(&to, &subject);
+        let message = composed(&parcel);
+        let (head, _) = message.split_once("\r\n\r\n").unwrap();
+        let names: Vec<&str> = head
+            .split("\r\n")
+            .filter(|line| !line.starts_with([' ', '\t']))
+            .map(|line| line.split(':').next().unwrap())
+            .collect();
+        prop_assert_eq!(names.iter().filter(|name| **name == "To").count(), 1);
+        prop_assert_eq!(names.len(), 8, "{}", head);
+        prop_assert!(!message.replace("\r\n", "").contains(['\r', '\n']));
+    }
+}
