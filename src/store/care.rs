@@ -8,7 +8,7 @@ use super::portable::{self, Exported, Imported};
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
 use super::verify::{self, TableReport, TruthReport};
-use super::{Durability, Options, Store, StoreError, files, keeper, recovery};
+use super::{Durability, Options, Store, StoreError, compaction, keeper};
 
 /// Writes every record of a snapshot, be it a base or a backup, as a line of text.
 ///
@@ -91,21 +91,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Full`], or that something is damaged.
     pub fn compact(&self) -> Result<(u64, u64), StoreError> {
-        self.renew_base()?;
-        let core = Arc::clone(&self.0.core);
-        let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-        let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
-        let next = disk.place.next_engine()?;
-        let base = disk.base.lock();
-        let begin = base.as_ref().map_or(0, |base| base.number);
-        let truth = keeper::truth(&core, base.as_ref(), begin)?;
-        let made = recovery::make_engine(&next, &disk.place, truth)?;
-        let before = files::size_of(&old.path);
-        let engine = recovery::guarded(made, &next, &core.failure.told());
-        self.between(move |writer| writer.change_engine(Arc::new(engine), begin))?;
-        drop(base);
-        std::fs::remove_dir_all(&old.path)?;
-        Ok((before, files::size_of(&next.path)))
+        compaction::compact(&self.0.core, &self.0.inbox, (self.0.clock)())
     }
 
     /// The file of a new base, which has everything that was committed so far. It goes with the next

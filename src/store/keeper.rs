@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::StoreError;
+use super::compaction::Waste;
 use super::core::{Core, OnDisk};
 use super::log::{FileLog, Segment, Survey};
 use super::recovery::{Recovered, Recovery};
@@ -42,6 +43,7 @@ impl Keeper {
     pub(super) fn run(self, stopped: &Receiver<()>) {
         let (mut checkpointed, mut resumed) = (Instant::now(), Instant::now());
         let mut scrub = Instant::now() + SCRUB_AFTER;
+        let mut waste = Waste::default();
         while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             let Some(core) = self.core.upgrade() else {
                 return;
@@ -66,7 +68,9 @@ impl Keeper {
             } else if core.is_writable() && checkpointed.elapsed() >= CHECKPOINT_EVERY {
                 checkpointed = Instant::now();
                 self.keep(&core, |core, now| {
-                    checkpoint(core).and_then(|()| renew_if_long(core, now))
+                    checkpoint(core)?;
+                    renew_if_long(core, now)?;
+                    waste.clear(core, &self.writer, now)
                 });
                 if scrub <= Instant::now() {
                     scrub = Instant::now() + SCRUB_EVERY;
@@ -76,7 +80,7 @@ impl Keeper {
         }
     }
 
-    fn keep(&self, core: &Core, work: impl FnOnce(&Core, i64) -> Result<(), StoreError>) {
+    fn keep(&self, core: &Arc<Core>, work: impl FnOnce(&Arc<Core>, i64) -> Result<(), StoreError>) {
         let now = (self.clock)();
         match work(core, now) {
             Ok(()) => {}

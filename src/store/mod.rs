@@ -13,6 +13,7 @@
 
 mod backup;
 mod care;
+mod compaction;
 mod core;
 mod engine;
 mod error;
@@ -415,12 +416,7 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let (sender, receiver) = oneshot::channel();
-        let message = Message::Between(Box::new(move |writer| {
-            let _ = sender.send(work(writer));
-        }));
-        self.0.inbox.send(message).map_err(|_| StoreError::Closed)?;
-        receiver.recv().map_err(|_| StoreError::Closed)?
+        writer::between(&self.0.inbox, work)
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use super::compaction::Waste;
 use super::engine::tamper;
+use super::files::size_of;
 use super::place::Place;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
@@ -302,5 +304,38 @@ fn compaction_changes_nothing_but_the_engine() {
     drop(store);
     let store = open(directory.path()).unwrap();
     assert_eq!(all(&store).len(), 300);
+    assert_sound(&store);
+}
+
+#[test]
+fn an_engine_that_has_grown_is_made_anew_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    let engine = || {
+        let place = Place::of(directory.path(), true);
+        place.engines().unwrap().0.unwrap().path
+    };
+    let mut waste = Waste::default();
+    let mut clear = |enough| {
+        waste.enough = enough;
+        waste.clear(&store.0.core, &store.0.inbox, 0).unwrap();
+    };
+    for round in 0..50 {
+        for key in 0..20 {
+            put(&store, key, person(&"x".repeat(500), round)).unwrap();
+        }
+    }
+    store.checkpoint().unwrap();
+    let (old, size) = (engine(), size_of(&engine()));
+    clear(size);
+    assert_eq!(engine(), old);
+    clear(size - 1);
+    assert_ne!(engine(), old);
+    assert!(!old.exists() && size_of(&engine()) < size);
+    // It is as small as it can be, whatever would be enough.
+    let new = engine();
+    clear(0);
+    assert_eq!(engine(), new);
+    assert_eq!(all(&store).len(), 20);
     assert_sound(&store);
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,19 @@ pub(super) enum Message {
     /// Runs between two groups: mirrors are attached and indexes verified so.
     Between(Box<dyn FnOnce(&mut Writer) + Send>),
     Stop,
+}
+
+/// Has the writer do something between two groups, and waits for it.
+pub(super) fn between<R: Send + 'static>(
+    writer: &SyncSender<Message>,
+    work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
+) -> Result<R, StoreError> {
+    let (sender, receiver) = oneshot::channel();
+    let message = Message::Between(Box::new(move |writer| {
+        let _ = sender.send(work(writer));
+    }));
+    writer.send(message).map_err(|_| StoreError::Closed)?;
+    receiver.recv().map_err(|_| StoreError::Closed)?
 }
 
 /// The state of the writer thread.

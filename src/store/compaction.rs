@@ -1,0 +1,98 @@
+//! Making the engine anew beside the one that serves: what the old one held on to is free again.
+//!
+//! sled frees little of what it has once written, in its file and in memory, so an engine that takes
+//! far more than it did when it was new is replaced without being asked for.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use super::core::{Core, OnDisk};
+use super::files::size_of;
+use super::writer::{Message, between};
+use super::{Need, StoreError, keeper, recovery};
+
+const ENOUGH: u64 = 64 * 1024 * 1024;
+/// How many times the size that it had when it was new an engine may grow to.
+const GROWTH: u64 = 4;
+/// How many times the base, which is packed, an engine may take whose size as a new one is not known.
+const UNPACKED: u64 = 8;
+
+/// Makes the engine anew; the bytes that it took before, and takes now.
+pub(super) fn compact(
+    core: &Arc<Core>,
+    writer: &SyncSender<Message>,
+    now: i64,
+) -> Result<(u64, u64), StoreError> {
+    between(writer, |writer| writer.log.roll())?;
+    keeper::renew(core, now)?;
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
+    let next = disk.place.next_engine()?;
+    let base = disk.base.lock();
+    let begin = base.as_ref().map_or(0, |base| base.number);
+    let truth = keeper::truth(core, base.as_ref(), begin)?;
+    let made = recovery::make_engine(&next, &disk.place, truth)?;
+    let before = size_of(&old.path);
+    let engine = recovery::guarded(made, &next, &core.failure.told());
+    between(writer, move |writer| {
+        writer.change_engine(Arc::new(engine), begin)
+    })?;
+    drop(base);
+    fs::remove_dir_all(&old.path)?;
+    Ok((before, size_of(&next.path)))
+}
+
+/// Watches what the engine takes.
+pub(super) struct Waste {
+    /// An engine may take this much, whatever it holds.
+    pub(super) enough: u64,
+    /// Which engine took how much when it was new.
+    new: Option<(PathBuf, u64)>,
+}
+
+impl Default for Waste {
+    fn default() -> Self {
+        Self {
+            enough: ENOUGH,
+            new: None,
+        }
+    }
+}
+
+impl Waste {
+    /// Makes the engine anew if it takes far more than it needs, and there is room for another one.
+    pub(super) fn clear(
+        &mut self,
+        core: &Arc<Core>,
+        writer: &SyncSender<Message>,
+        now: i64,
+    ) -> Result<(), StoreError> {
+        let Some(disk) = &core.disk else {
+            return Ok(());
+        };
+        let Some(engine) = disk.place.engines()?.0 else {
+            return Ok(());
+        };
+        let allowed = match &self.new {
+            Some((path, size)) if *path == engine.path => GROWTH * size,
+            _ => UNPACKED * base_bytes(disk),
+        };
+        let allowed = allowed.max(self.enough);
+        let room = disk.space.admits(Need::Telemetry) && disk.space.bytes().0 > allowed;
+        if size_of(&engine.path) <= allowed || !room {
+            return Ok(());
+        }
+        let (before, after) = compact(core, writer, now)?;
+        tracing::info!(before, after, "the engine had grown, and was made anew");
+        self.new = disk.place.engines()?.0.map(|new| (new.path, after));
+        Ok(())
+    }
+}
+
+fn base_bytes(disk: &OnDisk) -> u64 {
+    let base = disk.base.lock().as_ref().map(|base| base.number);
+    let file = base.and_then(|number| fs::metadata(disk.base_path(number)).ok());
+    file.map_or(0, |file| file.len())
+}
