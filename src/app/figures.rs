@@ -8,7 +8,7 @@ use crate::domain::backups::{Backups, Status};
 use crate::domain::feeds::{FeedState, Feeds, Standstill};
 use crate::domain::mail::{self, Mail};
 use crate::domain::telemetry::{Counts, Telemetry};
-use crate::domain::upkeep::Upkeep;
+use crate::domain::upkeep::{Upkeep, Written};
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
 
@@ -34,6 +34,22 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
         "Whether the store takes changes: 0 while its disk is full or read-only.",
         &[],
         move || i64::from(of.is_writable()),
+    );
+    let of = |read: fn(Written) -> u64| {
+        let upkeep = upkeep.clone();
+        move || i64::try_from(read(upkeep.written())).unwrap_or(i64::MAX)
+    };
+    metrics.counter_of(
+        "playgate_store_commits_total",
+        "Changes that were committed.",
+        &[],
+        of(|written| written.commits),
+    );
+    metrics.counter_of(
+        "playgate_store_syncs_total",
+        "Syncs of the commit log; those who wait for one share it.",
+        &[],
+        of(|written| written.syncs),
     );
     let of = upkeep.clone();
     metrics.gauge_if(

@@ -5,6 +5,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+pub use crate::store::Written;
 use crate::store::{
     self, Exported, Salvaged, Store, StoreError, TableReport, TruthReport, export_snapshot,
 };
@@ -126,6 +127,12 @@ impl Upkeep {
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.is_writable()
+    }
+
+    /// What was committed since the start.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        self.0.written()
     }
 
     /// Bytes that are free on the disk; none of a store in memory.

@@ -156,8 +156,11 @@ impl Store {
             return Ok(false);
         }
         if identity.format < format {
+            // A directory that is not there may be on a disk that is not mounted: no reason to stay
+            // with the old format, and none to fill the mount point.
             let aside = place.aside();
-            let backup = self.back_up(options.backups.as_deref().unwrap_or(&aside))?;
+            let backups = options.backups.as_deref().filter(|path| path.is_dir());
+            let backup = self.back_up(backups.unwrap_or(&aside))?;
             tracing::info!(backup = %backup.path.display(), format, "the store is upgraded");
             identity.format = format;
             place.identify(identity)?;

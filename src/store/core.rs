@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -33,6 +33,7 @@ pub(super) struct Core {
     pub(super) failure: Failure,
     /// Whether commits are taken; not while the disk is full or read-only.
     writable: AtomicBool,
+    pub(super) counts: Counts,
     /// What only a store on a disk has.
     pub(super) disk: Option<OnDisk>,
 }
@@ -70,6 +71,7 @@ impl Core {
             tail: Tail::default(),
             failure: Failure::new(on_failure),
             writable: AtomicBool::new(writable),
+            counts: Counts::default(),
             disk,
         }
     }
@@ -101,6 +103,22 @@ impl Core {
         Ok(())
     }
 
+    /// Brings the engine forward behind the log, until the store ends.
+    pub(super) fn follow(&self) {
+        while self.tail.wait() {
+            match self.apply_tail() {
+                Ok(()) => {}
+                // The log has it. What the engine lacks stays readable in the tail.
+                Err(StoreError::Full) => self.tail.stall(),
+                Err(error) => {
+                    self.failure.report(&error);
+                    self.tail.end();
+                    return;
+                }
+            }
+        }
+    }
+
     /// Whether commits are taken.
     pub(super) fn is_writable(&self) -> bool {
         self.writable.load(Ordering::Acquire) && !self.tail.is_stalled()
@@ -113,6 +131,39 @@ impl Core {
             .as_ref()
             .is_none_or(|disk| disk.space.admits(need));
         room && self.is_writable()
+    }
+}
+
+/// What was committed since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Plans that changed something.
+    pub commits: u64,
+    /// Groups of them that were synced together.
+    pub syncs: u64,
+}
+
+/// Written by the writer alone.
+#[derive(Default)]
+pub(super) struct Counts {
+    commits: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn committed(&self, plans: u64) {
+        self.commits.fetch_add(plans, Ordering::Relaxed);
+    }
+
+    pub(super) fn synced(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Written {
+        Written {
+            commits: self.commits.load(Ordering::Relaxed),
+            syncs: self.syncs.load(Ordering::Relaxed),
+        }
     }
 }
 

@@ -39,6 +39,8 @@ mod writer;
 #[cfg(test)]
 mod leaving_tests;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod recovery_tests;
 #[cfg(test)]
 mod tests;
@@ -52,7 +54,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::core::{Notes, OnFailure, Prove};
+pub use self::core::{Notes, OnFailure, Prove, Written};
 pub use backup::{
     Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
 };
@@ -250,7 +252,7 @@ impl Store {
         let applied = Arc::clone(&core);
         let threads = [
             spawn("store-writer", move || writer.run(&messages)),
-            spawn("store-apply", move || apply(&applied)),
+            spawn("store-apply", move || applied.follow()),
         ];
         Self(Arc::new(Inner {
             core,
@@ -398,6 +400,12 @@ impl Store {
         Some(self.0.core.disk.as_ref()?.space.bytes())
     }
 
+    /// What was committed since the start.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        self.0.core.counts.read()
+    }
+
     /// Whether the writer thread answers, for the watchdog: whatever it answers, it is not hung.
     pub fn probe(&self) -> Commit<(), StoreError> {
         self.write(Durability::Logged, |_| Ok(()))
@@ -436,20 +444,4 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<
         .spawn(work)
         .inspect_err(|error| tracing::error!(%error, name, "no thread could be started"))
         .ok()
-}
-
-/// Brings the engine forward behind the log, until the store ends.
-fn apply(core: &Core) {
-    while core.tail.wait() {
-        match core.apply_tail() {
-            Ok(()) => {}
-            // The log has it. What the engine lacks stays readable in the tail.
-            Err(StoreError::Full) => core.tail.stall(),
-            Err(error) => {
-                core.failure.report(&error);
-                core.tail.end();
-                return;
-            }
-        }
-    }
 }

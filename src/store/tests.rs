@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -30,7 +29,7 @@ impl Table for People {
     }
 }
 
-struct ByTown;
+pub(super) struct ByTown;
 
 impl Index for ByTown {
     const NAME: TreeName = "people.by_town";
@@ -236,92 +235,6 @@ fn damage_is_reported_with_its_place_and_never_served() {
         ),
         (1, 0, 0)
     );
-}
-
-#[derive(Clone, Debug)]
-enum Operation {
-    Put(u32, u8, u8),
-    Delete(u32),
-    /// A plan of several changes that fails at its end.
-    Fail(u32, u8),
-    Reopen,
-}
-
-fn operation() -> impl Strategy<Value = Operation> {
-    prop_oneof![
-        6 => (0..20_u32, 0..3_u8, any::<u8>()).prop_map(|(k, t, a)| Operation::Put(k, t, a)),
-        3 => (0..20_u32).prop_map(Operation::Delete),
-        1 => (0..20_u32, 0..3_u8).prop_map(|(k, t)| Operation::Fail(k, t)),
-        1 => Just(Operation::Reopen),
-    ]
-}
-
-/// Runs the operations against a sorted map and compares tables, indexes and mirror with it.
-fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> Store) {
-    let mut store = open(None);
-    let mut mirror = Arc::new(MemoryTable::<People>::default());
-    store.attach::<People>(mirror.clone()).unwrap();
-    let mut model = BTreeMap::new();
-    for operation in operations.iter().cloned() {
-        match operation {
-            Operation::Put(key, town, age) => {
-                let record = person(&"abc"[..usize::from(town)], age);
-                model.insert(key, record.clone());
-                put(&store, key, record).unwrap();
-            }
-            Operation::Delete(key) => {
-                model.remove(&key);
-                store
-                    .write(Durability::Logged, move |txn| txn.delete::<People>(&key))
-                    .wait()
-                    .unwrap();
-            }
-            Operation::Fail(key, town) => {
-                let failed: Result<(), StoreError> = store
-                    .write(Durability::Durable, move |txn| {
-                        txn.put::<People>(&key, &person(&"abc"[..usize::from(town)], 1))?;
-                        txn.delete::<People>(&(key + 1))?;
-                        Err(StoreError::Closed)
-                    })
-                    .wait();
-                failed.unwrap_err();
-            }
-            Operation::Reopen => {
-                store = open(Some(store));
-                mirror = Arc::new(MemoryTable::default());
-                store.attach::<People>(mirror.clone()).unwrap();
-            }
-        }
-    }
-    assert_eq!(all(&store), model);
-    let mut mirrored = BTreeMap::new();
-    mirror.for_each(|key, record| {
-        mirrored.insert(*key, Person::clone(record));
-    });
-    assert_eq!(mirrored, model);
-    assert_sound(&store);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    #[test]
-    fn memory_equals_the_model(operations in prop::collection::vec(operation(), 0..60)) {
-        check_model(&operations, |old| old.unwrap_or_else(|| Store::in_memory(schema())));
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20))]
-
-    #[test]
-    fn sled_equals_the_model(operations in prop::collection::vec(operation(), 0..60)) {
-        let directory = tempfile::tempdir().unwrap();
-        check_model(&operations, |old| {
-            drop(old);
-            Store::open(directory.path(), schema(), Options::default()).unwrap()
-        });
-    }
 }
 
 /// Reads within a transaction see its own changes over its group's over the engine's.

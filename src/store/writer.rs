@@ -135,11 +135,12 @@ impl Writer {
         let engine = self.core.engine();
         let mut group = Plan::default();
         let mut answers = Vec::new();
-        let mut durable = false;
+        let (mut durable, mut changes) = (false, 0);
         let mut next = None;
         loop {
             if let Some(outcome) = self.plan(&*engine, job, &group) {
                 durable |= class == Durability::Durable && !outcome.plan.is_empty();
+                changes += u64::from(!outcome.plan.is_empty());
                 group.merge(outcome.plan);
                 answers.push(outcome.answer);
             }
@@ -157,6 +158,9 @@ impl Writer {
         }
         drop(engine);
         let result = self.commit(group, durable);
+        if result.is_ok() {
+            self.core.counts.committed(changes);
+        }
         for answer in answers {
             answer(result.clone());
         }
@@ -280,6 +284,7 @@ impl Writer {
         let synced = self.log.sync();
         self.or_fail(synced)?;
         self.unsynced = None;
+        self.core.counts.synced();
         Ok(())
     }
 

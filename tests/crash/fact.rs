@@ -38,13 +38,13 @@ pub enum Class {
     Logged,
 }
 
-/// The states of a thing that were answered since it was last looked at, and the one that was asked
+/// The states of a thing that were answered since it was last looked at, and those that were asked
 /// for without an answer.
 #[derive(Clone)]
 pub struct Fact<T> {
     class: Class,
     answered: Vec<(Instant, T)>,
-    asked: Option<T>,
+    asked: Vec<T>,
 }
 
 impl<T: Clone + Debug + PartialEq> Fact<T> {
@@ -52,7 +52,7 @@ impl<T: Clone + Debug + PartialEq> Fact<T> {
         Self {
             class,
             answered: vec![(Instant::now(), state)],
-            asked: None,
+            asked: Vec::new(),
         }
     }
 
@@ -62,19 +62,25 @@ impl<T: Clone + Debug + PartialEq> Fact<T> {
 
     /// A change is asked for.
     pub fn ask(&mut self, state: T) {
-        self.asked = Some(state);
+        self.asked.push(state);
     }
 
     /// The change was answered: done.
     pub fn done(&mut self) {
-        if let Some(state) = self.asked.take() {
+        if let Some(state) = self.asked.pop() {
             self.answered.push((Instant::now(), state));
         }
+        self.asked.clear();
     }
 
     /// The change was answered: refused.
     pub fn refused(&mut self) {
-        self.asked = None;
+        self.asked.pop();
+    }
+
+    /// Whether a change was asked for that may have been made, and may not.
+    pub fn is_open(&self) -> bool {
+        !self.asked.is_empty()
     }
 
     /// Every state that it may have, the newest first.
@@ -83,7 +89,8 @@ impl<T: Clone + Debug + PartialEq> Fact<T> {
         let oldest = self.answered.iter().rposition(|(at, _)| kept(at));
         let answered = &self.answered[oldest.unwrap_or(0)..];
         let answered = answered.iter().map(|(_, state)| state);
-        self.asked.iter().chain(answered.rev()).cloned().collect()
+        let asked = self.asked.iter().rev();
+        asked.chain(answered.rev()).cloned().collect()
     }
 
     /// It is seen to have this state, which holds from now on.
@@ -91,7 +98,7 @@ impl<T: Clone + Debug + PartialEq> Fact<T> {
         // What was seen after a cut was read from the disk.
         let at = self.answered[0].0;
         self.answered = vec![(at, state)];
-        self.asked = None;
+        self.asked.clear();
     }
 
     /// Judges the state that it is seen to have; the sentence if it may not have it.

@@ -24,6 +24,7 @@ mod erasure;
 mod export;
 mod framing;
 mod front;
+mod golden;
 mod guessing;
 mod guide_maker;
 mod guides;

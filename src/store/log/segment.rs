@@ -147,7 +147,7 @@ impl Survey {
             })?;
             let missing = self.next;
             let tail = bytes.get(at..).unwrap_or_default();
-            if tail.len() >= 8 && tail.iter().all(|byte| *byte == 0) {
+            if tail.len() >= 8 && used(tail).is_empty() {
                 break;
             }
             // Of a file that was cut nobody knows what came next.
@@ -189,6 +189,7 @@ impl Survey {
 
 /// The next place from `at` on where a frame can be read, its number at least `number`; and its mark.
 fn later(bytes: &[u8], mut at: usize, number: u64) -> Option<(usize, u64)> {
+    let bytes = used(bytes);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
         if let Some(frame) = parse(rest).filter(|frame| frame.number >= number) {
             return Some((at, frame.synced));
@@ -196,6 +197,21 @@ fn later(bytes: &[u8], mut at: usize, number: u64) -> Option<(usize, u64)> {
         at += 8;
     }
     None
+}
+
+/// The bytes up to the last one that is not zero, which no frame ends in. Most of a segment may be
+/// zeros, so they are skipped by the page.
+fn used(mut bytes: &[u8]) -> &[u8] {
+    const PAGE: [u8; 4_096] = [0; 4_096];
+    while let Some((before, page)) = bytes.split_last_chunk()
+        && *page == PAGE
+    {
+        bytes = before;
+    }
+    let last = bytes.iter().rposition(|byte| *byte != 0);
+    bytes
+        .get(..last.map_or(0, |last| last + 1))
+        .unwrap_or_default()
 }
 
 /// Walks the frames from a place on, handing over each with its place; returns where they end.

@@ -253,12 +253,12 @@ impl People {
 
 impl Actor for People {
     fn act(&mut self, line: &mut Line, dice: &mut Dice) -> Result<(), Silence> {
+        // What follows on a change that may have been made would have too many ends to tell.
         let usable: Vec<usize> = (0..self.people.len())
             .filter(|at| {
-                let account = self.people[*at].account.now();
-                account
-                    .as_ref()
-                    .is_some_and(|account| !account.tokens.is_empty())
+                let account = &self.people[*at].account;
+                let tokens = account.now().as_ref().map(|account| &account.tokens);
+                !account.is_open() && tokens.is_some_and(|tokens| !tokens.is_empty())
             })
             .collect();
         if usable.len() < 3 || (self.people.len() < PEOPLE && dice.once_in(3)) {

@@ -1,0 +1,147 @@
+//! The row "durable commit": one writer and 64 against appending to a file and syncing it, which take
+//! turns on the same disk.
+//!
+//! `cargo bench --bench store`
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing
+)]
+#![allow(clippy::cast_precision_loss, clippy::disallowed_methods)]
+
+mod yardstick;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use playgate::store::{Durability, Options, Record, Schema, Store, Table};
+use yardstick::{median, sorted};
+
+/// The size of a broadcast, as most records are smaller.
+const BYTES: usize = 390;
+const ROUNDS: usize = 9;
+/// Commits of one writer in a round.
+const EACH: u64 = 300;
+
+struct Others;
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Other(Vec<u8>);
+
+impl Record for Other {}
+
+impl Table for Others {
+    const NAME: &'static str = "others";
+    type Key = u64;
+    type Record = Other;
+}
+
+/// How long each of some steps took, in microseconds, in order.
+fn times(count: u64, mut step: impl FnMut(u64)) -> Vec<f64> {
+    sorted((0..count).map(|nth| {
+        let began = Instant::now();
+        step(nth);
+        began.elapsed().as_secs_f64() * 1e6
+    }))
+}
+
+fn commit(store: &Store, key: u64) {
+    let written = store.write(Durability::Durable, move |txn| {
+        txn.put::<Others>(&key, &Other(vec![7; BYTES]))
+    });
+    written.wait().expect("there is space");
+}
+
+/// What so many writers wait for a commit, and how long all of them took.
+fn writers(store: &Store, count: u64) -> (Vec<f64>, Duration) {
+    let began = Instant::now();
+    let all = thread::scope(|scope| {
+        let each =
+            |writer| scope.spawn(move || times(EACH, |nth| commit(store, writer * EACH + nth)));
+        let running: Vec<_> = (0..count).map(each).collect();
+        let done = running
+            .into_iter()
+            .map(|writer| writer.join().expect("it ran"));
+        sorted(done.flatten())
+    });
+    (all, began.elapsed())
+}
+
+/// What was measured in one round; times in microseconds, in order.
+struct Round {
+    raw: Vec<f64>,
+    one: Vec<f64>,
+    many: Vec<f64>,
+    /// Commits of 64 writers in the time of one fdatasync.
+    per_sync: f64,
+    /// Commits of 64 writers that shared a sync.
+    shared: f64,
+}
+
+impl Round {
+    fn run(raw: &mut File, store: &Store) -> Self {
+        let raw = times(EACH, |_| {
+            raw.write_all(&[7; BYTES]).expect("there is space");
+            raw.sync_data().expect("it is synced");
+        });
+        let (one, _) = writers(store, 1);
+        let before = store.written();
+        let (many, took) = writers(store, 64);
+        let after = store.written();
+        let commits = (after.commits - before.commits) as f64;
+        Self {
+            per_sync: commits * median(&raw) / (took.as_secs_f64() * 1e6),
+            shared: commits / (after.syncs - before.syncs) as f64,
+            raw,
+            one,
+            many,
+        }
+    }
+}
+
+fn p99(times: &[f64]) -> f64 {
+    times[times.len() * 99 / 100]
+}
+
+/// Median, lowest and highest of what the rounds say.
+fn spread(rounds: &[Round], read: impl Fn(&Round) -> f64) -> String {
+    let values = sorted(rounds.iter().map(read));
+    let (lowest, highest) = (values[0], values[values.len() - 1]);
+    format!("{:.2} [{lowest:.2}..{highest:.2}]", median(&values))
+}
+
+fn main() {
+    // Beside what is built: the usual folder for temporary files may be in memory.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let mut raw = File::create(folder.path().join("raw")).expect("it can be written");
+    let schema = Schema::default().with::<Others>();
+    let store = Store::open(&folder.path().join("data"), schema, Options::default());
+    let store = store.expect("a new store");
+
+    let mut rounds: Vec<Round> = (0..=ROUNDS).map(|_| Round::run(&mut raw, &store)).collect();
+    // The first one warms up.
+    rounds.remove(0);
+
+    println!("durable commit of {BYTES} bytes, {ROUNDS} rounds");
+    println!("| | us | times the p50 of fdatasync | goal |");
+    println!("|---|---|---|---|");
+    let row = |name: &str, goal: &str, read: fn(&Round) -> f64| {
+        let ratio = spread(&rounds, |round| read(round) / median(&round.raw));
+        println!("| {name} | {} | {ratio} | {goal} |", spread(&rounds, read));
+    };
+    row("append and fdatasync, p50", "-", |round| median(&round.raw));
+    row("append and fdatasync, p99", "-", |round| p99(&round.raw));
+    row("one writer, p50", "<= 1.3", |round| median(&round.one));
+    row("one writer, p99", "-", |round| p99(&round.one));
+    row("64 writers, p50", "<= 4", |round| median(&round.many));
+    row("64 writers, p99", "-", |round| p99(&round.many));
+    println!(
+        "64 writers: {} commits in the time of one fdatasync (goal: 13), {} share a sync",
+        spread(&rounds, |round| round.per_sync),
+        spread(&rounds, |round| round.shared)
+    );
+}

@@ -1,0 +1,164 @@
+//! Random sequences of operations against a sorted map, on both engines.
+//!
+//! Each run prints its seed and repeats it with `PROPTEST_RNG_SEED`. The long form:
+//!
+//! ```text
+//! PLAYGATE_MODEL_CASES=100000 cargo test --release --lib equals_the_model -- --nocapture
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
+use super::{Durability, MemoryTable, Options, Store, StoreError};
+
+/// So many sequences, or those of the long form; the seed is printed.
+fn cases(short: u32) -> ProptestConfig {
+    let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
+    let seed = number("PROPTEST_RNG_SEED")
+        .unwrap_or_else(|| UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs()));
+    let cases = number("PLAYGATE_MODEL_CASES").and_then(|cases| cases.try_into().ok());
+    let cases = cases.unwrap_or(short);
+    println!("{cases} sequences, PROPTEST_RNG_SEED={seed}");
+    ProptestConfig {
+        rng_seed: RngSeed::Fixed(seed),
+        ..ProptestConfig::with_cases(cases)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Put(u32, u8, u8),
+    Delete(u32),
+    /// A plan of several changes that fails at its end.
+    Fail(u32, u8),
+    /// One record, and the people of a town.
+    Look(u32, u8),
+    Care(Care),
+    Reopen,
+}
+
+/// What the store does beside reading and writing.
+#[derive(Clone, Copy, Debug)]
+enum Care {
+    Checkpoint,
+    RenewBase,
+    Compact,
+    Rebuild,
+}
+
+/// `""`, `"a"` or `"ab"`: one begins with the other, as a key must not be mistaken for its prefix.
+fn town(number: u8) -> String {
+    "ab"[..usize::from(number)].to_owned()
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Care::{Checkpoint, Compact, Rebuild, RenewBase};
+    let care = prop::sample::select(vec![Checkpoint, RenewBase, Compact, Rebuild]);
+    prop_oneof![
+        12 => (0..20_u32, 0..3_u8, any::<u8>()).prop_map(|(k, t, a)| Operation::Put(k, t, a)),
+        6 => (0..20_u32).prop_map(Operation::Delete),
+        6 => (0..20_u32, 0..3_u8).prop_map(|(k, t)| Operation::Look(k, t)),
+        2 => (0..20_u32, 0..3_u8).prop_map(|(k, t)| Operation::Fail(k, t)),
+        1 => care.prop_map(Operation::Care),
+        1 => Just(Operation::Reopen),
+    ]
+}
+
+fn take_care(store: &Store, care: Care) {
+    match care {
+        Care::Rebuild => drop(store.rebuild().unwrap()),
+        Care::Checkpoint => store.checkpoint().unwrap(),
+        // These are about files.
+        _ if store.instance().is_none() => {}
+        Care::RenewBase => drop(store.renew_base().unwrap()),
+        Care::Compact => drop(store.compact().unwrap()),
+    }
+}
+
+fn look(store: &Store, model: &BTreeMap<u32, Person>, key: u32, town: &str) {
+    let read = store.read(|txn| txn.get::<People>(&key)).unwrap();
+    assert_eq!(read.as_ref(), model.get(&key));
+    let there = model.iter().filter(|(_, person)| person.town == town);
+    let mut there: Vec<(u8, u32)> = there.map(|(key, person)| (person.age, *key)).collect();
+    there.sort_unstable();
+    let found = store.read(|txn| txn.scan_index::<ByTown>(&town.to_owned(), usize::MAX));
+    let found = found.unwrap().into_iter().map(|((_, age), key)| (age, key));
+    assert_eq!(found.collect::<Vec<_>>(), there);
+}
+
+/// Runs the operations against a sorted map and compares tables, indexes and mirror with it.
+fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> Store) {
+    let mut store = open(None);
+    let mut mirror = Arc::new(MemoryTable::<People>::default());
+    store.attach::<People>(mirror.clone()).unwrap();
+    let mut model = BTreeMap::new();
+    for operation in operations.iter().cloned() {
+        match operation {
+            Operation::Put(key, number, age) => {
+                let record = person(&town(number), age);
+                model.insert(key, record.clone());
+                put(&store, key, record).unwrap();
+            }
+            Operation::Delete(key) => {
+                model.remove(&key);
+                store
+                    .write(Durability::Logged, move |txn| txn.delete::<People>(&key))
+                    .wait()
+                    .unwrap();
+            }
+            Operation::Fail(key, number) => {
+                let failed: Result<(), StoreError> = store
+                    .write(Durability::Durable, move |txn| {
+                        txn.put::<People>(&key, &person(&town(number), 1))?;
+                        txn.delete::<People>(&(key + 1))?;
+                        Err(StoreError::Closed)
+                    })
+                    .wait();
+                failed.unwrap_err();
+            }
+            Operation::Look(key, number) => look(&store, &model, key, &town(number)),
+            Operation::Care(care) => take_care(&store, care),
+            Operation::Reopen => {
+                store = open(Some(store));
+                mirror = Arc::new(MemoryTable::default());
+                store.attach::<People>(mirror.clone()).unwrap();
+            }
+        }
+    }
+    assert_eq!(all(&store), model);
+    let mut mirrored = BTreeMap::new();
+    mirror.for_each(|key, record| {
+        mirrored.insert(*key, Person::clone(record));
+    });
+    assert_eq!(mirrored, model);
+    assert_sound(&store);
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn memory_equals_the_model(operations in prop::collection::vec(operation(), 0..60)) {
+        check_model(&operations, |old| old.unwrap_or_else(|| Store::in_memory(schema())));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(20))]
+
+    #[test]
+    fn sled_equals_the_model(operations in prop::collection::vec(operation(), 0..60)) {
+        let directory = tempfile::tempdir().unwrap();
+        check_model(&operations, |old| {
+            drop(old);
+            // What a power cut takes is for the crash tests.
+            let options = Options { sync: false, ..Options::default() };
+            Store::open(directory.path(), schema(), options).unwrap()
+        });
+    }
+}
