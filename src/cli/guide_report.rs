@@ -39,7 +39,7 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
     for (member, meaning) in [
         ("unmapped", "not in the catalogue"),
         ("created", made),
-        ("newChannels", "seen for the first time"),
+        ("newChannels", "new in this source"),
         ("doubts", "in doubt"),
     ] {
         let ids = report.get(member).and_then(Value::as_array);

@@ -275,6 +275,15 @@ fn s5_cuts_days_by_the_livestreams_zone() {
     assert_eq!(answer["empty"], json!([]));
     assert!(answer.get("unknown").is_none());
     assert_eq!(day("2026-01-02", "news").json(), json!({"news": []}));
+    // In another zone that morning is another day's, at once.
+    let import = |catalog: &str| {
+        let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
+        assert_eq!(imported.status, 200);
+    };
+    import(&CATALOG.replace("Europe/Stockholm", "Asia/Tokyo"));
+    assert_eq!(titles(&day("2026-01-02", "news").json()["news"]), ["E"]);
+    import(CATALOG);
+    assert_eq!(day("2026-01-02", "news").json(), json!({"news": []}));
     assert_eq!(day("2025-12-31", "news").json(), json!({"news": []}));
     let unknown = day("2026-01-01", "x");
     assert_eq!(
@@ -361,7 +370,9 @@ fn answers_are_conditional_packed_and_headed() {
     let single = "/api/schedule/v1/broadcasts/b";
     let several = "/api/schedule/v1/broadcasts?broadcasts=a,b,c,d,e,f";
     let s6 = live("livestreams=news");
-    for target in [day, single, several, &s6] {
+    let s1 = "/api/schedule/v1/livestreams/news/live?offset=-60";
+    let s2 = "/api/schedule/v1/livestreams/news/day/2026-01-01";
+    for target in [day, single, several, &s6, s1, s2] {
         let plain = get(&lab, target);
         let tag = plain.header("etag").unwrap();
         assert!(tag.starts_with('"'), "strong: {tag}");
@@ -379,6 +390,11 @@ fn answers_are_conditional_packed_and_headed() {
             ),
             (200, Some(&*length), Some(tag))
         );
+        let origin = ("Origin", "https://player.example");
+        let read = ask_with(&lab, "GET", target, &[origin]);
+        assert_eq!(read.header("access-control-allow-origin"), Some("*"));
+        let exposed = read.header("access-control-expose-headers").unwrap();
+        assert!(exposed.contains("ETag"), "{exposed}");
     }
     let plain = get(&lab, several);
     let packed = ask_with(&lab, "GET", several, &[("Accept-Encoding", "gzip")]);

@@ -54,7 +54,7 @@ fn openssl(directory: &Path, arguments: &str) {
 }
 
 /// An authority, a certificate that it signed for this machine, and one for another name.
-fn certificates() -> TempDir {
+pub fn certificates() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batch";
@@ -84,7 +84,7 @@ fn certificates() -> TempDir {
 }
 
 /// A port that is free for now.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::thread;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::appliance::{Appliance, playgate};
+use super::smtp::{certificates, free_port};
 
 const CATALOG: &str = "[[livestream]]\nid = \"news\"\n";
 const ROWS: usize = 48;
@@ -310,4 +311,183 @@ fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
     let mut asked = asked.lock().unwrap().clone();
     asked.retain(|path| path != "/gone");
     assert_eq!(asked, ["/main", "/xz"]);
+}
+
+#[test]
+fn a_guide_is_read_as_its_source_is_configured() {
+    let place = Place::new();
+    let file = place.folder.path().join("guide.xml");
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let first = i64::try_from(now).unwrap() / 3_600 * 3_600;
+    let time = |hour: i64| {
+        let at = chrono::DateTime::from_timestamp(first + hour * 3_600, 0).unwrap();
+        at.format("%Y%m%d%H%M%S").to_string()
+    };
+    // The first programme names no zone.
+    let programme = |hour: i64, zone: &str| {
+        format!(
+            "<programme channel=\"News.tv\" start=\"{}{zone}\" stop=\"{}{zone}\">\
+             <title lang=\"en\">News</title><title lang=\"sv\">Nyheter</title></programme>",
+            time(hour),
+            time(hour + 1)
+        )
+    };
+    let guide = [programme(0, ""), programme(8, " +0000")].concat();
+    fs::write(&file, format!("<tv>{guide}</tv>")).unwrap();
+    let india = "zone = \"Asia/Kolkata\"";
+    let sources = [
+        ("plain", String::new(), [0, 16], "News"),
+        ("zoned", india.to_owned(), [-11, 16], "News"),
+        (
+            "local",
+            format!("{india}\nignore_offsets = true"),
+            [-11, 5],
+            "News",
+        ),
+        (
+            "swedish",
+            "languages = [\"fi\", \"sv\"]".to_owned(),
+            [0, 16],
+            "Nyheter",
+        ),
+    ];
+    let config = sources.iter().map(|(name, settings, _, _)| {
+        format!(
+            "[[epg.sources]]\nname = \"{name}\"\nurl = \"/nowhere\"\n\
+             channels = {{ \"News.tv\" = \"news\" }}\n{settings}\n"
+        )
+    });
+    fs::write(place.config(), config.collect::<String>()).unwrap();
+    let file = file.to_str().unwrap();
+    let tried = ["epg", "import", file, "--dry-run", "--json"];
+    assert_eq!(
+        place.json(&tried)["unmapped"][0],
+        "News.tv",
+        "no source is named"
+    );
+    for (name, _, starts, title) in sources {
+        let report = place.json(&[&tried[..], &["--source", name]].concat());
+        let edits = report["changes"][0]["edits"].as_array().unwrap();
+        let half_hours = |edit: &Value| (edit["after"]["start"].as_i64().unwrap() - first) / 1_800;
+        let told: Vec<_> = edits.iter().map(half_hours).collect();
+        assert_eq!(told, starts, "{name}: {report}");
+        assert_eq!(edits[0]["after"]["title"], title, "{name}");
+    }
+}
+
+#[test]
+fn a_guide_comes_over_tls_from_whom_this_machine_trusts_alone() {
+    let certificates = certificates();
+    let at = certificates.path();
+    fs::write(at.join("guide.xml"), guide()).unwrap();
+    let port = free_port();
+    let mut server = Command::new("openssl")
+        .args([
+            "s_server", "-WWW", "-quiet", "-cert", "here.pem", "-key", "here.key",
+        ])
+        .args(["-accept", &format!("127.0.0.1:{port}")])
+        .current_dir(at)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it does not listen"
+        );
+        thread::park_timeout(Duration::from_millis(50));
+    }
+    let place = Place::new();
+    let address = format!("https://127.0.0.1:{port}/guide.xml");
+    place.configure(&[("sealed", address)]);
+    let refresh = |authority: &str| {
+        let mut command = playgate(&place.data());
+        command.env("SSL_CERT_FILE", at.join(authority)).args([
+            "--config",
+            &place.config(),
+            "epg",
+            "refresh",
+            "sealed",
+            "--json",
+        ]);
+        command.output().unwrap()
+    };
+    let trusted = refresh("ca.pem");
+    let foreign = refresh("elsewhere.pem");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let told = String::from_utf8_lossy(&trusted.stderr);
+    assert!(trusted.status.success(), "{told}");
+    let report: Value = serde_json::from_slice(&trusted.stdout).unwrap();
+    assert_eq!(report["added"], ROWS);
+    let told = String::from_utf8_lossy(&foreign.stderr);
+    assert_eq!(foreign.status.code(), Some(1), "{told}");
+    assert!(told.contains("certificate"), "{told}");
+}
+
+/// What a person sees of a command, whose output goes to a terminal; nothing without `script`.
+fn watched(command: &str) -> Option<Child> {
+    let mut script = Command::new("script");
+    script
+        .args([
+            "--quiet",
+            "--return",
+            "--flush",
+            "--command",
+            command,
+            "/dev/null",
+        ])
+        .env("PLAYGATE_LOG_LEVEL", "error")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let child = script.spawn().ok();
+    if child.is_none() {
+        eprintln!("skipped: script of util-linux is absent");
+    }
+    child
+}
+
+#[test]
+fn a_person_who_watches_sees_how_far_an_import_is() {
+    let place = Place::new();
+    place.configure(&[("main", "/nowhere".to_owned())]);
+    let pipe = place.folder.path().join("guide.xml");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let command = format!(
+        "{} --data-dir {} --config {} epg import {} --source main",
+        env!("CARGO_BIN_EXE_playgate"),
+        place.data().display(),
+        place.config(),
+        pipe.display()
+    );
+    let Some(mut child) = watched(&command) else {
+        return;
+    };
+    // A file is sent in pieces of 64 KiB.
+    let guide = guide().replacen("<tv>", &format!("<tv>{}", " ".repeat(128 * 1_024)), 1);
+    let (begun, rest) = guide.as_bytes().split_at(128 * 1_024);
+    let mut sender = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    sender.write_all(begun).unwrap();
+    let mut screen = child.stdout.take().unwrap();
+    let mut seen = String::new();
+    while !seen.contains("sent 128 KiB") {
+        let mut some = [0; 256];
+        let count = screen.read(&mut some).unwrap();
+        assert!(count > 0, "it ended: {seen}");
+        seen += &String::from_utf8_lossy(&some[..count]);
+    }
+    sender.write_all(rest).unwrap();
+    drop(sender);
+    screen.read_to_string(&mut seen).unwrap();
+    assert!(child.wait().unwrap().success(), "{seen}");
+    // The line of progress is gone before the report comes.
+    let (_, report) = seen.rsplit_once("\r\u{1b}[K").unwrap();
+    assert!(
+        report.contains("added       48") && !report.contains("sent"),
+        "{seen}"
+    );
 }

@@ -11,7 +11,7 @@ use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{ImportReport, Outcome};
 use crate::types::UnixSeconds;
 
-/// How many doubts and unmapped channels of a guide are kept by name.
+/// How many unmapped and new channels of a guide are kept by name.
 const NAMED_MAX: usize = 20;
 
 /// A source of guides.
@@ -100,6 +100,10 @@ pub struct LastImport {
     pub unmapped: u64,
     /// The first of them.
     pub unmapped_ids: Vec<String>,
+    /// How many of its channels its last guide had not.
+    pub new: u64,
+    /// The first of them.
+    pub new_ids: Vec<String>,
     /// What the brake has against it.
     pub doubts: Vec<String>,
 }
@@ -108,6 +112,7 @@ impl LastImport {
     pub(super) fn of(report: &ImportReport, at: UnixSeconds) -> Self {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         let unmapped = report.unmapped.iter().take(NAMED_MAX);
+        let new = report.newly_seen.iter().take(NAMED_MAX);
         Self {
             at,
             standstill: match report.outcome {
@@ -123,6 +128,8 @@ impl LastImport {
             skipped: report.skipped.total(),
             unmapped: count(report.unmapped.len()),
             unmapped_ids: unmapped.map(|channel| channel.id.to_string()).collect(),
+            new: count(report.newly_seen.len()),
+            new_ids: new.map(ToString::to_string).collect(),
             doubts: report.doubts.iter().map(ToString::to_string).collect(),
         }
     }

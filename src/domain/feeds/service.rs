@@ -318,6 +318,7 @@ impl Feeds {
             removed = report.difference.removed,
             skipped = report.skipped.total(),
             unmapped = report.unmapped.len(),
+            new = report.newly_seen.len(),
             "a guide was brought in"
         );
     }

@@ -193,7 +193,12 @@ fn a_source_is_asked_again_when_it_is_due_and_not_given_twice() {
     assert_eq!(lab.run(0), 1);
     assert_eq!(lab.shown("news"), "A 0-6");
     let state = lab.state("main");
-    assert_eq!(state.last.as_ref().unwrap().unmapped_ids, ["other"]);
+    let last = state.last.as_ref().unwrap();
+    assert_eq!(last.unmapped_ids, ["other"]);
+    assert_eq!(
+        (last.new, last.new_ids.join(" ")),
+        (2, "news other".to_owned())
+    );
     let due = state.due.0 - MIDNIGHT;
     assert!((HOUR..=HOUR + HOUR / 10).contains(&due), "{due}");
     assert_eq!(lab.web.asked(), [("a".to_owned(), None)]);

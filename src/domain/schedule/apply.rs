@@ -15,6 +15,7 @@ use super::plan::{Difference, Plan, plan};
 use super::ready::{Ready, doubts, put_in_order};
 use super::report::{ImportOptions, ImportReport, Outcome, Unmapped};
 use super::rights::{BroadcastRights, ChannelFacts, Rights};
+use super::seen;
 use super::service::{Schedule, ScheduleError, first_day, render};
 use super::shelf::{Shelf, Writing};
 use super::snapshot::Snapshot;
@@ -127,6 +128,9 @@ impl Schedule {
             let id = channel.id.as_str();
             make.is_some() && !rights.is_taken(id) && before.broadcast(id).is_none()
         });
+        let source = &options.standing.source;
+        let known = seen::last(&self.store, source);
+        let channels: BTreeSet<_> = draft.channels.keys().cloned().collect();
         let mut report = ImportReport {
             outcome: Outcome::Applied,
             channels: u64::try_from(draft.channels.len()).unwrap_or(u64::MAX),
@@ -136,7 +140,7 @@ impl Schedule {
             shortened: draft.shortened,
             unmapped,
             created,
-            newly_seen: Vec::new(),
+            newly_seen: channels.difference(&known).cloned().collect(),
             doubts: Vec::new(),
             edits: Vec::new(),
         };
@@ -146,7 +150,7 @@ impl Schedule {
         };
         let skipped = &mut report.skipped;
         let ready = put_in_order(draft, &expanded, &self.claims, options, skipped);
-        report.doubts = doubts(&before, &self.claims, &options.standing.source, &ready);
+        report.doubts = doubts(&before, &self.claims, source, &ready);
         report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
             (true, _) => Outcome::DryRun,
             (false, false) => Outcome::Held,
@@ -174,6 +178,9 @@ impl Schedule {
             self.replace(&mut shelf, empty.collect(), Slab::default());
         }
         change.apply(&mut shelf, ready, &mut report)?;
+        if let Err(error) = seen::note(&self.store, source, &known, &channels) {
+            tracing::warn!(source, %error, "the next guide will tell some channels as new again");
+        }
         Ok(report)
     }
 }
@@ -294,9 +301,6 @@ impl Change<'_> {
         let (livestream, room, rows) = ready.rows(&mut report.skipped);
         let ids: Vec<_> = rows.iter().filter_map(|row| row.id.clone()).collect();
         let old = shelf.read(&self.schedule.store, &livestream)?;
-        if old.is_empty() && !rows.is_empty() {
-            report.newly_seen.push(livestream.clone());
-        }
         let taken = |id: &BroadcastId| {
             let elsewhere = self.before.broadcast(id.as_str());
             given.contains(id)

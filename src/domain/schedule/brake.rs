@@ -18,13 +18,22 @@ pub enum Doubt {
         new: u64,
     },
     /// The guide ends over a day earlier than what is there for its channels.
-    #[error("the guide ends at {new}, the schedule of its channels at {now} (Unix seconds)")]
+    #[error("the guide ends on {}, the schedule of its channels on {}", utc(*.new), utc(*.now))]
     Shorter {
         /// The latest stop now.
         now: UnixSeconds,
         /// The latest stop in the guide.
         new: UnixSeconds,
     },
+}
+
+/// An instant as a person reads it.
+fn utc(at: UnixSeconds) -> String {
+    let time = chrono::DateTime::from_timestamp(at.0, 0);
+    time.map_or_else(
+        || at.to_string(),
+        |time| time.format("%Y-%m-%d at %H:%M UTC").to_string(),
+    )
 }
 
 /// How many programmes there are in what a guide may replace, and how far they reach.
@@ -95,6 +104,15 @@ mod tests {
         assert!(held(extent(100, 0), extent(69, 0)));
         assert!(!held(extent(10, DAY), extent(10, 0)), "a day shorter");
         assert!(held(extent(10, DAY + 1), extent(10, 0)));
-        assert_eq!(doubts(extent(100, 3 * DAY), extent(1, 0)).len(), 2);
+        let both = doubts(extent(100, 3 * DAY), extent(1, 0));
+        let told: Vec<_> = both.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "the guide has 1 programmes where there are 100 now",
+                "the guide ends on 1970-01-01 at 00:00 UTC, the schedule of its channels on \
+                 1970-01-04 at 00:00 UTC"
+            ]
+        );
     }
 }

@@ -23,6 +23,7 @@ mod ready;
 mod render;
 mod report;
 pub mod rights;
+mod seen;
 mod service;
 mod shelf;
 pub mod snapshot;

@@ -65,7 +65,7 @@ pub struct ImportReport {
     pub unmapped: Vec<Unmapped>,
     /// Channels that were made livestreams, or would be.
     pub created: Vec<Unmapped>,
-    /// Livestreams that had no broadcast before.
+    /// Channels that the last guide of the source had not, mapped or not.
     pub newly_seen: Vec<LivestreamId>,
     /// What the brake has against it; an accepted import has them too.
     pub doubts: Vec<Doubt>,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::AllClaims;
 use super::model::Broadcast;
+use super::seen::SeenChannels;
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
 use crate::types::LivestreamId;
 
@@ -80,7 +81,8 @@ impl Table for Heads {
 /// Adds the schedule's tables to a store's.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
-    schema.with::<Chunks>().with::<Heads>().with::<AllClaims>()
+    let schema = schema.with::<Chunks>().with::<Heads>();
+    schema.with::<AllClaims>().with::<SeenChannels>()
 }
 
 /// Cuts the broadcasts of one day into chunks; none make one empty chunk.

@@ -195,6 +195,51 @@ fn an_import_is_served_and_the_same_again_changes_nothing() {
 }
 
 #[test]
+fn a_channel_is_told_as_new_once_by_each_source() {
+    let store = in_memory();
+    let schedule = open(store.clone(), &two_channels());
+    let row = |channel| (channel, "A", 0, 60);
+    let import =
+        |schedule: &Schedule, channels: &[&'static str], change: &dyn Fn(&mut ImportOptions)| {
+            let rows: Vec<_> = channels.iter().map(|channel| row(*channel)).collect();
+            let mut options = options();
+            change(&mut options);
+            let report = schedule.import(guide(&rows), &options).unwrap();
+            let new: Vec<_> = report
+                .newly_seen
+                .iter()
+                .map(LivestreamId::to_string)
+                .collect();
+            new.join(" ")
+        };
+    let taken = |_: &mut ImportOptions| ();
+    let of_other = |options: &mut ImportOptions| options.standing.source = "other".to_owned();
+    let both = ["news", "unmapped"];
+    assert_eq!(
+        import(&schedule, &both, &|options| options.dry_run = true),
+        "news unmapped"
+    );
+    assert_eq!(import(&schedule, &both, &taken), "news unmapped");
+    assert_eq!(import(&schedule, &both, &taken), "");
+    assert_eq!(import(&schedule, &["news"], &of_other), "news");
+    let all = ["film", "news", "unmapped"];
+    assert_eq!(import(&schedule, &all, &taken), "film");
+    drop(schedule);
+    let schedule = open(store.clone(), &two_channels());
+    assert_eq!(import(&schedule, &all, &taken), "");
+    assert_eq!(import(&schedule, &["news"], &of_other), "");
+    // A guide that is held was not taken: what is new in it is told again.
+    let late = |options: &mut ImportOptions| options.now = UnixSeconds(NOW.0 + 90 * DAY);
+    let more = ["empty", "film", "news", "unmapped"];
+    assert_eq!(import(&schedule, &more, &late), "empty");
+    assert_eq!(import(&schedule, &more, &taken), "empty");
+    // What the last guide had not is new when it is back.
+    assert_eq!(import(&schedule, &["film", "news"], &taken), "");
+    assert_eq!(import(&schedule, &all, &taken), "unmapped");
+    assert_sound(&store);
+}
+
+#[test]
 fn a_gap_and_an_unknown_livestream_are_told_apart() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);

@@ -44,6 +44,9 @@ struct WireLastImport {
     skipped: u64,
     unmapped: u64,
     unmapped_ids: Vec<String>,
+    /// Channels that the guide before it had not, and the first of them.
+    new_channels: u64,
+    new_channel_ids: Vec<String>,
     doubts: Vec<String>,
 }
 
@@ -91,6 +94,8 @@ impl From<LastImport> for WireLastImport {
             skipped: last.skipped,
             unmapped: last.unmapped,
             unmapped_ids: last.unmapped_ids,
+            new_channels: last.new,
+            new_channel_ids: last.new_ids,
             doubts: last.doubts,
         }
     }

@@ -35,7 +35,7 @@ pub struct WireReport {
     unmapped: Vec<String>,
     /// Livestreams that were made, or would be.
     created: Vec<String>,
-    /// Livestreams that had no broadcast before.
+    /// Channels that the last guide of the source had not, as livestream ids.
     new_channels: Vec<String>,
     /// Why it is, or without `accept` would have been, held.
     doubts: Vec<String>,
