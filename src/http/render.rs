@@ -16,7 +16,7 @@ use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
 use super::range::{Part, part};
 use super::reply::{Content, FileReply, Kept, Prepared, Reply, media};
-use super::stream::{FileBody, LaneBody, ReplyBody, ReplyStream};
+use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARIES: HeaderValue = HeaderValue::from_static("Accept-Encoding, Accept-Language, Origin");
@@ -231,7 +231,7 @@ fn file_body(
     if wish.head || length == 0 {
         return Ok(ReplyBody::Empty);
     }
-    let body = FileBody::new(file.file, from, length);
+    let body = Pieces::of_file(file.file, from, length);
     Ok(ReplyBody::Stream(Box::pin(body), None))
 }
 

@@ -1,7 +1,6 @@
 //! Bodies of responses: nothing, bytes, or a stream that tells the connection when it is done.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -89,38 +88,51 @@ impl Body for ReplyBody {
     }
 }
 
-/// What is read of a file at once.
-const CHUNK: u64 = 64 * 1024;
+/// What one piece of a body holds at least, where there is so much.
+pub const PIECE: usize = 64 * 1024;
 
-/// A part of a file. Each chunk is read on the pool of blocking threads when the client has taken
-/// the one before, so that a slow client holds no thread.
-pub struct FileBody {
-    file: Arc<File>,
-    at: u64,
-    left: u64,
-    reading: Option<JoinHandle<io::Result<Bytes>>>,
+/// One piece of a body.
+pub type Piece = Result<Bytes, BodyError>;
+
+/// A body that is made piece by piece. Each is made on the pool of blocking threads when the client
+/// has taken the one before, so that a slow client holds neither a thread nor memory.
+pub struct Pieces<P> {
+    /// Nothing while a piece is made, and at the end.
+    maker: Option<P>,
+    making: Option<JoinHandle<(P, Option<Piece>)>>,
+    /// Bytes that are still to come, where that is known.
+    left: Option<u64>,
 }
 
-impl FileBody {
-    /// `length` bytes of the file from `from` on.
+impl<P: Iterator<Item = Piece>> Pieces<P> {
+    /// A body of any length.
     #[must_use]
-    pub fn new(file: File, from: u64, length: u64) -> Self {
+    pub const fn new(maker: P) -> Self {
         Self {
-            file: Arc::new(file),
-            at: from,
-            left: length,
-            reading: None,
+            maker: Some(maker),
+            making: None,
+            left: None,
         }
     }
 }
 
-fn read_chunk(file: &File, at: u64, most: u64) -> io::Result<Bytes> {
-    let mut buffer = vec![0; usize::try_from(most).unwrap_or_default()];
-    file.read_exact_at(&mut buffer, at)?;
-    Ok(buffer.into())
+impl Pieces<FilePart> {
+    /// `length` bytes of the file from `from` on.
+    #[must_use]
+    pub fn of_file(file: File, from: u64, length: u64) -> Self {
+        let part = FilePart {
+            file,
+            at: from,
+            left: length,
+        };
+        Self {
+            left: Some(length),
+            ..Self::new(part)
+        }
+    }
 }
 
-impl Body for FileBody {
+impl<P: Iterator<Item = Piece> + Send + Unpin + 'static> Body for Pieces<P> {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -129,29 +141,63 @@ impl Body for FileBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        if this.left == 0 {
+        if this.is_end_stream() {
             return Poll::Ready(None);
         }
-        let (at, most) = (this.at, this.left.min(CHUNK));
-        let reading = this.reading.get_or_insert_with(|| {
-            let file = Arc::clone(&this.file);
-            tokio::task::spawn_blocking(move || read_chunk(&file, at, most))
-        });
-        let chunk = ready!(Pin::new(reading).poll(cx));
-        this.reading = None;
-        // A file that became shorter meanwhile breaks the body off: its length has been promised.
-        let chunk = chunk??;
-        this.at += most;
-        this.left -= most;
-        Poll::Ready(Some(Ok(Frame::data(chunk))))
+        if let Some(mut maker) = this.maker.take() {
+            this.making = Some(tokio::task::spawn_blocking(move || {
+                let piece = maker.next();
+                (maker, piece)
+            }));
+        }
+        let Some(making) = &mut this.making else {
+            return Poll::Ready(None);
+        };
+        let made = ready!(Pin::new(making).poll(cx));
+        this.making = None;
+        let (maker, Some(piece)) = made? else {
+            return Poll::Ready(None);
+        };
+        let piece = piece?;
+        this.maker = Some(maker);
+        this.left = this
+            .left
+            .map(|left| left.saturating_sub(piece.len() as u64));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.left == Some(0) || (self.maker.is_none() && self.making.is_none())
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        self.left.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+/// A part of a file, piece by piece.
+pub struct FilePart {
+    file: File,
+    at: u64,
+    left: u64,
+}
+
+impl Iterator for FilePart {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let length = self.left.min(PIECE as u64);
+        if length == 0 {
+            return None;
+        }
+        let mut buffer = vec![0; usize::try_from(length).unwrap_or_default()];
+        // A file that became shorter meanwhile breaks the body off: its length has been promised.
+        if let Err(error) = self.file.read_exact_at(&mut buffer, self.at) {
+            return Some(Err(error.into()));
+        }
+        self.at += length;
+        self.left -= length;
+        Some(Ok(buffer.into()))
     }
 }
 
@@ -201,11 +247,11 @@ mod tests {
         let path = directory.path().join("f");
         let content: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
         std::fs::write(&path, &content).unwrap();
-        let body = FileBody::new(File::open(&path).unwrap(), 1_000, 150_000);
+        let body = Pieces::of_file(File::open(&path).unwrap(), 1_000, 150_000);
         assert_eq!(body.size_hint().exact(), Some(150_000));
         let sent = body.collect().await.unwrap().to_bytes();
         assert_eq!(sent, &content[1_000..151_000]);
-        let beyond = FileBody::new(File::open(&path).unwrap(), 199_999, 2);
+        let beyond = Pieces::of_file(File::open(&path).unwrap(), 199_999, 2);
         assert!(beyond.collect().await.is_err());
     }
 }

@@ -7,7 +7,8 @@ use crate::http::context::Context;
 use crate::http::endpoint::admin::telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use crate::http::error::ApiError;
 use crate::http::reply::{Reply, media};
-use crate::http::wire::events::EventsBody;
+use crate::http::stream::Pieces;
+use crate::http::wire::events::EventPieces;
 use crate::http::wire::telemetry::{QualityBody, facts};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
@@ -29,7 +30,7 @@ pub async fn export(
         .cold
         .run(move |()| telemetry.events(selection))?
         .await??;
-    let body = EventsBody::lines(events);
+    let body = Pieces::new(EventPieces::lines(events));
     Ok(Reply::stream(media::NDJSON, None, Box::pin(body)))
 }
 

@@ -14,6 +14,7 @@ use crate::http::context::Context;
 use crate::http::endpoint::schedule::{M3uRequest, MANIFESTS, WatchRequest, encoded};
 use crate::http::error::ApiError;
 use crate::http::reply::{Kept, Prepared, Reply, media};
+use crate::http::stream::Pieces;
 use crate::http::wire::{m3u, xmltv};
 use crate::types::time::HOUR;
 use crate::types::{MediaPath, Protocol};
@@ -40,7 +41,7 @@ pub fn xmltv(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiE
         channel.is_some_and(|channel| !channel.is_empty())
     });
     let livestreams = listed.cloned().collect();
-    let body = xmltv::Export::new(app.schedule.clone(), livestreams);
+    let body = Pieces::new(xmltv::pieces(app.schedule.clone(), livestreams));
     let kept = Kept {
         tag: app.front.era.wrapping_add(generation),
         max_age: app.config.schedule.max_age,

@@ -11,8 +11,9 @@ use crate::http::endpoint::users::{
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::{Reply, media};
 use crate::http::run::{cold, hashing};
+use crate::http::stream::Pieces;
 use crate::http::wire::entitlement::OfferReply;
-use crate::http::wire::events::EventsBody;
+use crate::http::wire::events::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
 
 /// GET the record.
@@ -157,6 +158,10 @@ pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, Ap
         .collect();
     let export = ExportReply::new(&held, auth.login(), offers, played.into());
     let object = serde_json::to_vec(&export).map_err(ApiError::internal)?;
-    let body = EventsBody::member(object, "telemetry", events).map_err(ApiError::internal)?;
-    Ok(Reply::stream(media::JSON, None, Box::pin(body)))
+    let pieces = EventPieces::member(object, "telemetry", events).map_err(ApiError::internal)?;
+    Ok(Reply::stream(
+        media::JSON,
+        None,
+        Box::pin(Pieces::new(pieces)),
+    ))
 }

@@ -1,80 +1,29 @@
 //! The schedule as XMLTV, made as it is sent. Reading XMLTV is for the domain's import.
 
-use std::pin::Pin;
+use std::iter;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http_body::{Body, Frame};
-use tokio::task::JoinHandle;
 
 use crate::domain::catalog::Livestream;
-use crate::domain::schedule::{Broadcast, Image, Schedule, ScheduleError};
-use crate::http::stream::BodyError;
+use crate::domain::schedule::{Broadcast, Image, Schedule};
+use crate::http::stream::Piece;
 use crate::types::UnixSeconds;
 
-/// An export on its way. Each livestream's programmes are read on the pool of blocking threads when
-/// the client has taken those before, so that a slow client holds no thread.
-pub struct Export {
+/// The schedule of these livestreams, piece by piece: the channels, then the programmes of each.
+pub fn pieces(
     schedule: Arc<Schedule>,
-    /// What comes first: the channels.
-    head: Option<Bytes>,
-    left: std::vec::IntoIter<Arc<Livestream>>,
-    reading: Option<JoinHandle<Result<String, ScheduleError>>>,
-    done: bool,
-}
-
-impl Export {
-    /// The schedule of these livestreams.
-    #[must_use]
-    pub fn new(schedule: Arc<Schedule>, livestreams: Vec<Arc<Livestream>>) -> Self {
-        Self {
-            schedule,
-            head: Some(channels(&livestreams).into()),
-            left: livestreams.into_iter(),
-            reading: None,
-            done: false,
-        }
-    }
-}
-
-impl Body for Export {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        if let Some(head) = this.head.take() {
-            return Poll::Ready(Some(Ok(Frame::data(head))));
-        }
-        loop {
-            if let Some(reading) = &mut this.reading {
-                let programmes = ready!(Pin::new(reading).poll(cx));
-                this.reading = None;
-                let programmes = programmes??;
-                if !programmes.is_empty() {
-                    return Poll::Ready(Some(Ok(Frame::data(programmes.into()))));
-                }
-            }
-            let Some(livestream) = this.left.next() else {
-                let last = (!this.done).then_some(Ok(Frame::data(Bytes::from_static(b"</tv>\n"))));
-                this.done = true;
-                return Poll::Ready(last);
-            };
-            let schedule = Arc::clone(&this.schedule);
-            this.reading = Some(tokio::task::spawn_blocking(move || {
-                let broadcasts = schedule.broadcasts(&livestream.id)?;
-                Ok(programmes(livestream.id.as_str(), &broadcasts))
-            }));
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.done
-    }
+    livestreams: Vec<Arc<Livestream>>,
+) -> impl Iterator<Item = Piece> {
+    let head = Bytes::from(channels(&livestreams));
+    let bodies = livestreams.into_iter().map(move |livestream| {
+        let broadcasts = schedule.broadcasts(&livestream.id)?;
+        Ok(programmes(livestream.id.as_str(), &broadcasts).into())
+    });
+    let end = Bytes::from_static(b"</tv>\n");
+    iter::once(Ok(head))
+        .chain(bodies)
+        .chain(iter::once(Ok(end)))
 }
 
 fn channels(livestreams: &[Arc<Livestream>]) -> String {
