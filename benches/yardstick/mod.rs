@@ -119,6 +119,7 @@ pub fn enter() {
         let status = std::process::Command::new("taskset")
             .args(["-c", "1"])
             .arg(own)
+            .args(std::env::args_os().skip(1))
             .env("BENCH_PINNED", "1")
             .status()
             .expect("taskset of util-linux is installed");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -15,6 +16,9 @@ use super::snapshot::SnapshotHead;
 use super::space::{Need, Space};
 use super::table::Schema;
 use super::tail::Tail;
+
+/// How long the engine lets commits gather.
+const LINGER: Duration = Duration::from_millis(1);
 
 /// Told once when a write or sync has failed and the process has to restart.
 pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
@@ -106,6 +110,8 @@ impl Core {
     /// Brings the engine forward behind the log, until the store ends.
     pub(super) fn follow(&self) {
         while self.tail.wait() {
+            // What follows closely goes with it, and the processors are left to whoever waits.
+            std::thread::sleep(LINGER);
             match self.apply_tail() {
                 Ok(()) => {}
                 // The log has it. What the engine lacks stays readable in the tail.

@@ -401,6 +401,12 @@ impl Store {
         Some(self.0.core.disk.as_ref()?.space.bytes())
     }
 
+    /// Waits until the engine has nearly caught up: for whoever writes much, so that the commits of
+    /// others do not wait for the engine.
+    pub fn pace(&self) {
+        self.0.core.tail.pace();
+    }
+
     /// What was committed since the start.
     #[must_use]
     pub fn written(&self) -> Written {

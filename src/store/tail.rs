@@ -15,6 +15,9 @@ use super::table::TreeName;
 /// More than this waits for the engine only while it applies one commit: the writer then waits too.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
 
+/// Whoever writes much at a time leaves room below that, so that the writer never has to wait.
+const PACED_BYTES: usize = 1024 * 1024;
+
 /// Commits on their way into the engine.
 #[derive(Default)]
 pub(super) struct Tail {
@@ -52,6 +55,14 @@ impl Tail {
         state.waiting.merge(plan);
         state.number = number;
         self.changed.notify_all();
+    }
+
+    /// Waits while so much is waiting that the writer would soon have to.
+    pub(super) fn pace(&self) {
+        let mut state = self.state.lock();
+        while state.stage == Stage::Running && state.waiting.bytes() > PACED_BYTES {
+            self.changed.wait(&mut state);
+        }
     }
 
     pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Option<Change> {

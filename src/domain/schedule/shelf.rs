@@ -8,9 +8,9 @@ use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Head, Heads, chunks};
 use crate::store::{All, Durability, Store, StoreError};
 use crate::types::LivestreamId;
 
-/// How many chunks are read at a time, and how many are written in one plan: at most 768 KiB, so
+/// How many chunks are read at a time, and how many are written in one plan: at most 192 KiB, so
 /// that commits of others do not wait long behind one.
-const BATCH: usize = 64;
+const BATCH: usize = 16;
 /// How many chunks one plan deletes.
 const SWEEP: usize = 1_000;
 /// How many chunks retention takes at a time: several days of a usual schedule; the next run goes on.
@@ -311,6 +311,7 @@ impl Writing<'_> {
         if batch.is_empty() {
             return Ok(());
         }
+        self.store.pace();
         self.store
             .write(Durability::Logged, move |txn| {
                 batch

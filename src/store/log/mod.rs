@@ -6,6 +6,7 @@
 //! which everything was synced when it was written: a frame that is missing before it was lost to
 //! damage, one that is missing after it to a power cut, and was never promised.
 
+mod ahead;
 mod frame;
 mod segment;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use ahead::Ahead;
 pub(super) use frame::{announced, frame, parse, payload_at};
 pub(super) use segment::{Segment, Segments, Survey, read_segment};
 
@@ -45,6 +47,7 @@ pub(super) struct FileLog {
     directory: PathBuf,
     segments: Segments,
     open: Option<OpenSegment>,
+    ahead: Ahead,
     next: u64,
     synced: u64,
     sync: bool,
@@ -82,6 +85,7 @@ impl FileLog {
             directory: directory.to_owned(),
             segments: Segments::new(survey.segments),
             open: None,
+            ahead: Ahead::of(directory, SEGMENT_BYTES, sync)?,
             next,
             synced: next - 1,
             sync,
@@ -95,10 +99,15 @@ impl FileLog {
         self.segments.clone()
     }
 
-    fn start_segment(&self, frame: u64) -> Result<OpenSegment, StoreError> {
+    fn start_segment(&mut self, frame: u64) -> Result<OpenSegment, StoreError> {
         let path = self.directory.join(format!("{:020}.log", self.next));
         let length = SEGMENT_BYTES.max(frame + HEAD as u64);
-        let file = match self.prepare(&path, length) {
+        let ready = match length {
+            SEGMENT_BYTES => self.ahead.take(&path),
+            _ => Ok(None),
+        };
+        let made = ready.and_then(|ready| ready.map_or_else(|| self.make(&path, length), Ok));
+        let file = match made {
             Ok(file) => file,
             Err(error) => {
                 // What a full disk left half made would only take up space.
@@ -117,17 +126,25 @@ impl FileLog {
         })
     }
 
-    fn prepare(&self, path: &Path, length: u64) -> io::Result<File> {
-        let file = create_private(path)?;
-        file.write_all_at(&head(length), 0)?;
-        fill(&file, HEAD as u64, length)?;
+    fn make(&self, path: &Path, length: u64) -> io::Result<File> {
+        let file = prepare(path, length, self.sync)?;
         if self.sync {
-            file.sync_all()?;
             // The directory entry too, or the file is gone after a power cut.
             sync_directory(&self.directory)?;
         }
         Ok(file)
     }
+}
+
+/// A segment without frames. Its directory entry is not synced yet.
+fn prepare(path: &Path, length: u64, sync: bool) -> io::Result<File> {
+    let file = create_private(path)?;
+    file.write_all_at(&head(length), 0)?;
+    fill(&file, HEAD as u64, length)?;
+    if sync {
+        file.sync_all()?;
+    }
+    Ok(file)
 }
 
 /// Writes zeros from one place up to another.
@@ -167,6 +184,9 @@ impl CommitLog for FileLog {
         };
         open.file.write_all_at(&frame, open.position)?;
         open.position += size;
+        if open.position > open.length / 2 {
+            self.ahead.begin();
+        }
         self.next = number + 1;
         Ok(())
     }

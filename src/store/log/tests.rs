@@ -1,6 +1,7 @@
 //! What the log promises.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use super::*;
 
@@ -199,4 +200,45 @@ fn a_segment_that_was_cut_is_told() {
             assert!(!survey.gaps.is_empty() && survey.torn.is_none(), "{cut}");
         }
     }
+}
+
+#[test]
+fn the_next_segment_is_made_ahead() {
+    let directory = tempfile::tempdir().unwrap();
+    let ahead = directory.path().join("ahead");
+    fs::write(&ahead, "of a process that was killed").unwrap();
+    let (_, mut log) = reopen(directory.path(), 0);
+    assert!(!ahead.exists());
+    let megabyte = vec![7; 1024 * 1024];
+    log.append(1, &megabyte).unwrap();
+    assert!(!ahead.exists());
+    log.append(2, &megabyte).unwrap();
+    while fs::metadata(&ahead).map_or(0, |file| file.len()) < SEGMENT_BYTES {
+        std::thread::yield_now();
+    }
+    let made = fs::metadata(&ahead).unwrap().ino();
+    for number in 3..=4 {
+        log.append(number, &megabyte).unwrap();
+    }
+    assert!(!ahead.exists());
+    let segments = log.segments().all();
+    assert_eq!(segments.last().map(|last| last.first), Some(4));
+    let last = &segments.last().unwrap().path;
+    assert_eq!(fs::metadata(last).unwrap().ino(), made);
+    drop(log);
+    let survey = Survey::of(directory.path()).unwrap();
+    assert_eq!((survey.next, survey.gaps.len(), survey.torn), (5, 0, None));
+}
+
+#[test]
+fn a_segment_that_could_not_be_made_ahead_is_made_when_it_is_needed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, mut log) = reopen(directory.path(), 0);
+    fs::create_dir(directory.path().join("ahead")).unwrap();
+    for number in 1..=9 {
+        log.append(number, &vec![7; 1024 * 1024]).unwrap();
+    }
+    assert_eq!(log.segments().all().len(), 3);
+    drop(log);
+    assert_eq!(Survey::of(directory.path()).unwrap().next, 10);
 }

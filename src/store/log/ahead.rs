@@ -1,0 +1,74 @@
+//! The next segment, made ready while the present one is filled: its zeros take as long to reach the
+//! disk as many commits do.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::{Builder, JoinHandle};
+
+use super::prepare;
+use crate::store::files::rename;
+
+/// What it is called until it is written to. Nothing reads a file of this name.
+const NAME: &str = "ahead";
+
+pub(super) struct Ahead {
+    path: PathBuf,
+    length: u64,
+    sync: bool,
+    making: Option<JoinHandle<io::Result<File>>>,
+}
+
+impl Ahead {
+    /// None yet; what a process that has ended left behind is removed.
+    pub(super) fn of(directory: &Path, length: u64, sync: bool) -> io::Result<Self> {
+        let path = directory.join(NAME);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        Ok(Self {
+            path,
+            length,
+            sync,
+            making: None,
+        })
+    }
+
+    /// Has it made, unless it is.
+    pub(super) fn begin(&mut self) {
+        if self.making.is_none() {
+            let (path, length, sync) = (self.path.clone(), self.length, self.sync);
+            let make = move || prepare(&path, length, sync);
+            // Without a thread it is made when it is needed.
+            self.making = Builder::new()
+                .name("store-ahead".to_owned())
+                .spawn(make)
+                .ok();
+        }
+    }
+
+    /// Gives it the name under which it is written to. None if it was not made, for whatever reason:
+    /// whoever makes it then is told.
+    pub(super) fn take(&mut self, path: &Path) -> io::Result<Option<File>> {
+        let Some(making) = self.making.take() else {
+            return Ok(None);
+        };
+        let Ok(Ok(file)) = making.join() else {
+            let _ = fs::remove_file(&self.path);
+            return Ok(None);
+        };
+        rename(&self.path, path, self.sync)?;
+        Ok(Some(file))
+    }
+}
+
+impl Drop for Ahead {
+    /// Nobody may write to the file any more when another log begins one of that name.
+    fn drop(&mut self) {
+        if let Some(making) = self.making.take() {
+            let _ = making.join();
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
