@@ -111,7 +111,7 @@ impl Core {
     pub(super) fn follow(&self) {
         while self.tail.wait() {
             // What follows closely goes with it, and the processors are left to whoever waits.
-            std::thread::sleep(LINGER);
+            std::thread::park_timeout(LINGER);
             match self.apply_tail() {
                 Ok(()) => {}
                 // The log has it. What the engine lacks stays readable in the tail.

@@ -17,6 +17,10 @@ use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schem
 use super::{Durability, MemoryTable, Options, Store, StoreError};
 
 /// So many sequences, or those of the long form; the seed is printed.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the long form is asked for by the environment, as in all tests"
+)]
 fn cases(short: u32) -> ProptestConfig {
     let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
     let seed = number("PROPTEST_RNG_SEED")
