@@ -261,8 +261,9 @@ pub struct Route {
     pub rate: RateClass,
     /// The pattern of the route that replaces it.
     pub deprecated: Option<&'static str>,
-    /// Whether its answers are kept by the text of their requests.
-    pub kept: bool,
+    /// From which length of path and query on its answers are kept by the text of their requests:
+    /// shorter ones are made faster than they are looked up. `None`: never.
+    pub kept: Option<usize>,
     /// Whether the partner token may come in the query as `accessToken`: for players that take
     /// an address and nothing else.
     pub query_token: bool,
@@ -287,7 +288,7 @@ impl Route {
             lane,
             rate: RateClass::General,
             deprecated: None,
-            kept: false,
+            kept: None,
             query_token: false,
             label,
         }
@@ -303,8 +304,8 @@ impl Route {
         self
     }
 
-    pub(super) const fn kept(mut self) -> Self {
-        self.kept = true;
+    pub(super) const fn kept_from(mut self, length: usize) -> Self {
+        self.kept = Some(length);
         self
     }
 

@@ -278,8 +278,7 @@ fn act(
     let kept = entry
         .route
         .kept
-        .then(|| keepsake(app, &entry.cx, parts, heads))
-        .flatten();
+        .and_then(|length| keepsake(app, &entry.cx, parts, heads, length));
     if let Some((request, at)) = kept
         && let Some(answer) = app.front.answers.find(request, at)
     {
@@ -306,16 +305,14 @@ fn act(
     Ok(outcome)
 }
 
-/// Requests with a query up to this length are read faster than they are looked up.
-const SHORT_QUERY: usize = 256;
-
 /// The text that an answer is kept by, and the moment that it is of, if it is worth keeping: where it
-/// is packed, or where many ids are asked for.
+/// is packed, or where the request is as long as its route asks.
 fn keepsake<'p>(
     app: &App,
     cx: &Context,
     parts: &'p Parts,
     heads: &Heads<'_>,
+    length: usize,
 ) -> Option<(&'p str, Moment)> {
     let request = parts.uri.path_and_query()?.as_str();
     let packed = heads.accept_encoding.ascii().is_some_and(accepts_gzip);
@@ -323,7 +320,7 @@ fn keepsake<'p>(
         now: cx.now,
         generation: app.schedule.generation(),
     };
-    (packed || request.len() > SHORT_QUERY).then_some((request, at))
+    (packed || request.len() >= length).then_some((request, at))
 }
 
 /// The part of a request that waits: for its body, for its handler.
