@@ -73,7 +73,8 @@ fn a_kill_leaves_the_old_guide_or_the_new_one() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
     let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let first = (now() - DAY) / 3_600 * 3_600;
+    // A day into the guide is the middle of a programme, and in none of its gaps.
+    let first = now() - DAY;
     let guide = |word: &'static str, shift| {
         let path = folder.path().join(word);
         MadeGuide {
