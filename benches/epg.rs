@@ -13,6 +13,8 @@
 
 #[path = "../tests/it/guide_maker.rs"]
 mod guide_maker;
+#[path = "yardstick/record.rs"]
+mod record;
 
 use std::fs::File;
 use std::hint::black_box;
@@ -33,9 +35,10 @@ use playgate::domain::schedule::{
     Broadcast, BroadcastRights, ChannelFacts, ImportOptions, ImportReport, Rights, Schedule, View,
     tables,
 };
-use playgate::store::{Durability, Options, Record, Schema, Store, Table};
+use playgate::store::{Durability, Options, Schema, Store};
 use playgate::types::time::DAY;
 use playgate::types::{LiveOffset, LivestreamId, UnixSeconds};
+use record::{Other, Others};
 
 const CHANNELS: usize = 500;
 const PROGRAMMES: usize = 456;
@@ -130,20 +133,6 @@ fn memory() -> (f64, f64) {
     // Sets the high-water mark back; where that is not allowed the figures are upper bounds.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     found
-}
-
-/// A table of others, that is written while an import runs.
-struct Others;
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Other(Vec<u8>);
-
-impl Record for Other {}
-
-impl Table for Others {
-    const NAME: &'static str = "others";
-    type Key = u64;
-    type Record = Other;
 }
 
 /// What reads of the schedule and commits of others take at the 99th percentile.

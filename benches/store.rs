@@ -11,6 +11,8 @@
 )]
 #![allow(clippy::cast_precision_loss, clippy::disallowed_methods)]
 
+#[path = "yardstick/record.rs"]
+mod record;
 mod yardstick;
 
 use std::fs::File;
@@ -18,7 +20,8 @@ use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use playgate::store::{Durability, Options, Record, Schema, Store, Table};
+use playgate::store::{Durability, Options, Schema, Store};
+use record::{Other, Others};
 use yardstick::{median, sorted};
 
 /// The size of a broadcast, as most records are smaller.
@@ -26,19 +29,6 @@ const BYTES: usize = 390;
 const ROUNDS: usize = 9;
 /// Commits of one writer in a round.
 const EACH: u64 = 300;
-
-struct Others;
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Other(Vec<u8>);
-
-impl Record for Other {}
-
-impl Table for Others {
-    const NAME: &'static str = "others";
-    type Key = u64;
-    type Record = Other;
-}
 
 /// How long each of some steps took, in microseconds, in order.
 fn times(count: u64, mut step: impl FnMut(u64)) -> Vec<f64> {

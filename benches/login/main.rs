@@ -30,7 +30,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use yardstick::client::{self, member, request, send};
@@ -274,21 +273,7 @@ async fn session(address: String, beats: Arc<[Vec<u8>]>, number: usize) -> Vec<f
     while Instant::now() < until {
         tokio::time::sleep(PAUSE).await;
         let began = Instant::now();
-        socket
-            .write_all(&beats[number])
-            .await
-            .expect("the server reads");
-        buffer.clear();
-        let answer = loop {
-            let read = socket
-                .read_buf(&mut buffer)
-                .await
-                .expect("the server answers");
-            assert!(read > 0, "the server closed a connection");
-            if let Some(answer) = client::parse(&buffer) {
-                break answer;
-            }
-        };
+        let answer = load::exchange(&mut socket, &beats[number], &mut buffer).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         times.push(began.elapsed().as_secs_f64() * 1e6);
     }

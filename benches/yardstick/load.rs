@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::Contestant;
-use super::client;
+use super::client::{self, Answer};
 
 const CONNECTIONS: usize = 64;
 
@@ -59,25 +59,22 @@ async fn connection(
     while Instant::now() < until {
         let request = &requests[next % requests.len()];
         next += connections;
-        socket.write_all(request).await.expect("the server reads");
-        buffer.clear();
-        loop {
-            let read = socket
-                .read_buf(&mut buffer)
-                .await
-                .expect("the server answers");
-            assert!(read > 0, "the server closed a connection");
-            if let Some(answer) = client::parse(&buffer) {
-                assert_eq!(
-                    answer.status,
-                    status,
-                    "{}",
-                    String::from_utf8_lossy(&buffer)
-                );
-                break;
-            }
-        }
+        let answer = exchange(&mut socket, request, &mut buffer).await;
+        assert_eq!(answer.status, status, "{}", answer.text());
         done += 1;
     }
     done
+}
+
+/// Sends a request, and waits for the whole answer to it.
+pub async fn exchange(socket: &mut TcpStream, request: &[u8], buffer: &mut Vec<u8>) -> Answer {
+    socket.write_all(request).await.expect("the server reads");
+    buffer.clear();
+    loop {
+        let read = socket.read_buf(buffer).await.expect("the server answers");
+        assert!(read > 0, "the server closed a connection");
+        if let Some(answer) = client::parse(buffer) {
+            return answer;
+        }
+    }
 }

@@ -81,8 +81,7 @@ impl Store {
     /// # Errors
     /// That there is no space, or that something is damaged.
     pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
-        self.between(|writer| writer.log.roll())?;
-        keeper::renew(&self.0.core, (self.0.clock)())
+        keeper::renew_whole(&self.0.core, &self.0.inbox, (self.0.clock)())
     }
 
     /// Makes the engine anew beside the one that serves, and changes over: what the old one held on to

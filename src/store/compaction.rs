@@ -25,8 +25,7 @@ pub(super) fn compact(
     writer: &SyncSender<Message>,
     now: i64,
 ) -> Result<(u64, u64), StoreError> {
-    between(writer, |writer| writer.log.roll())?;
-    keeper::renew(core, now)?;
+    keeper::renew_whole(core, writer, now)?;
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
     let next = disk.place.next_engine()?;

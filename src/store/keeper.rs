@@ -14,7 +14,7 @@ use super::log::{FileLog, Segment, Survey};
 use super::recovery::{Recovered, Recovery};
 use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
 use super::truth::Truth;
-use super::writer::Message;
+use super::writer::{Message, between};
 
 /// How often the disk is looked at.
 const TICK: Duration = Duration::from_millis(500);
@@ -191,6 +191,16 @@ fn renew_if_long(core: &Core, now: i64) -> Result<(), StoreError> {
         return Ok(());
     }
     renew(core, now).map(drop)
+}
+
+/// Closes the segment that is written to, so that the new base has everything that was committed.
+pub(super) fn renew_whole(
+    core: &Core,
+    writer: &SyncSender<Message>,
+    now: i64,
+) -> Result<SnapshotHead, StoreError> {
+    between(writer, |writer| writer.log.roll())?;
+    renew(core, now)
 }
 
 /// Makes a new base of the base and the closed segments; retires what nobody needs any more.

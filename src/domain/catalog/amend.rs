@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::model::Livestream;
-use super::rules::Effects;
+use super::rules::{Draft, Effects};
 use super::snapshot::Contents;
 use super::{Catalog, CatalogError, Difference};
 use crate::types::{BroadcastId, LivestreamId};
@@ -58,22 +58,13 @@ impl Amendment {
     }
 }
 
-/// `catchup` is not among a livestream's defaults: its days say it all.
+/// As the rules build up the rights of a broadcast. `catchup` is not among a livestream's defaults:
+/// its days say it all.
 fn set_defaults(livestream: &mut Livestream, effects: &Effects) {
-    let Effects {
-        live,
-        catchup: _,
-        catchup_days,
-        start_over,
-        pause,
-        rewind,
-        fast_forward,
-    } = *effects;
-    let set = |slot: &mut bool, value: Option<bool>| *slot = value.unwrap_or(*slot);
-    set(&mut livestream.live_rights, live);
-    set(&mut livestream.start_over, start_over);
-    set(&mut livestream.extended.pause, pause);
-    set(&mut livestream.extended.rewind, rewind);
-    set(&mut livestream.extended.fast_forward, fast_forward);
-    livestream.catchup_days = catchup_days.unwrap_or(livestream.catchup_days);
+    let mut draft = Draft::of(livestream);
+    draft.apply(effects);
+    livestream.live_rights = draft.live;
+    livestream.catchup_days = draft.catchup_days;
+    livestream.start_over = draft.start_over;
+    livestream.extended = draft.extended;
 }

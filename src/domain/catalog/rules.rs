@@ -127,11 +127,11 @@ impl Effects {
 
 /// The rights of a broadcast as they build up.
 pub(super) struct Draft {
-    live: bool,
+    pub(super) live: bool,
     catchup: bool,
-    catchup_days: u16,
-    start_over: bool,
-    extended: ExtendedRights,
+    pub(super) catchup_days: u16,
+    pub(super) start_over: bool,
+    pub(super) extended: ExtendedRights,
 }
 
 impl Draft {
