@@ -21,6 +21,7 @@ use crate::domain::{
 };
 use crate::http::messages::Messages;
 use crate::ports::mailer::Mailer;
+use crate::ports::places::Places;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::time::DAY;
@@ -194,6 +195,7 @@ pub fn check(config: &Config) -> Vec<AppError> {
         mailer(config).map(|_| ()),
         templates,
         licenses(config).map(|_| ()),
+        places(config).map(|_| ()),
     ]
     .into_iter()
     .filter_map(Result::err)
@@ -297,6 +299,17 @@ pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
         fairplay: license_server("fairplay", &config.fairplay)?,
         fairplay_certificate: fairplay_certificate.map(Into::into),
     })
+}
+
+/// The database of countries.
+pub fn places(config: &Config) -> Result<Option<Arc<Places>>, AppError> {
+    let Some(path) = &config.geo.database else {
+        return Ok(None);
+    };
+    let places = Places::open(path).map_err(|error| {
+        AppError::Setting(format!("`geo.database`: {}: {error}", path.display()))
+    })?;
+    Ok(Some(Arc::new(places)))
 }
 
 fn license_server(

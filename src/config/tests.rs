@@ -398,13 +398,13 @@ fn the_nightly_backup_can_be_switched_off() {
 
 #[test]
 fn what_has_no_effect_yet_is_told() {
-    let loaded = Case::of("epg.sources = []\ngeo.database = 'x.mmdb'\n")
+    let loaded = Case::of("epg.sources = []\ntelemetry.forward.url = 'http://sink.example/'\n")
         .variable("PLAYGATE_UNSAFE_NO_SYNC", "1")
         .good();
     assert!(loaded.unsafe_no_sync);
     assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
     assert!(loaded.warnings[0].contains("nothing is synced"));
-    assert!(loaded.warnings[1].starts_with("`geo.database` ("));
+    assert!(loaded.warnings[1].starts_with("`telemetry.forward.url` ("));
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod lab;
 mod licenses;
 mod nights;
 mod page;
+mod places;
 mod playback;
 mod reset;
 mod rights;

@@ -34,11 +34,12 @@ pub async fn entitlement(
 ) -> Result<Reply, ApiError> {
     let user = user(app, auth)?;
     let asset = request.asset;
+    let country = cx.country(app.places.as_deref());
     let granted = app
         .rights
-        .decide(&user, &asset, request.offset, cx.country, cx.now)?;
+        .decide(&user, &asset, request.offset, country, cx.now)?;
     let considered = app.playback.consider(
-        Viewer::of(&user, cx.country),
+        Viewer::of(&user, country),
         asset,
         Right::of(granted, cx.now),
         request.session.as_ref(),
@@ -90,7 +91,7 @@ pub async fn preflight(
     let drm = request.drm;
     let token = request.token;
     let start = Start {
-        viewer: Viewer::of(&user, cx.country),
+        viewer: Viewer::of(&user, cx.country(app.places.as_deref())),
         asset: request.asset,
         drm,
         protocol: request.protocol,
