@@ -4,6 +4,47 @@
 //! Whether a user has a right is decided elsewhere; this module keeps what was decided, counts
 //! streams and devices, and judges a running session by the program that it shows. What it asks of
 //! the other domains stands in [`world::World`].
+//!
+//! # States
+//!
+//! An entitlement is a token and what it stands for; a session is a stream. What moves either stands
+//! on the arrows; what does not move it (an answer 403 `PIN_CODE_REQUIRED` or 552, a refused
+//! preflight, a license) stands nowhere.
+//!
+//! ```text
+//! entitlement, with the PIN where one is asked for
+//!        |
+//!        v                first preflight
+//!    unbound ---------------------------------> bound to that device
+//!        |                                          |
+//!        +--------------------+---------------------+
+//!                             v
+//!                          worthless: it expires, its offer goes, the account ends,
+//!                                     or 512 newer ones were issued
+//!
+//! preflight, with room for a stream
+//!        |                      35 s without a beat
+//!        v     +------------------------------------------+
+//!      alive --+                                          v
+//!        ^ | ^----- a beat, and there is room ---------- idle
+//!        | |                                              | 300 s more
+//!  beats +-+                                              v
+//!        |                                              over: tells SESSION_ENDED (expired)
+//!        |                                              |
+//!        v                                              v a sweep
+//!      ended, with the first reason:                  ended: expired
+//!        stopped    its player's DELETE
+//!        replaced   a preflight on the same device
+//!        displaced  a preflight elsewhere, without room, under `displace`
+//!        revoked    the user, an operator, the end of a login or of the account
+//!        |
+//!        v an hour later
+//!      forgotten: tells SESSION_NOT_FOUND
+//! ```
+//!
+//! An idle session holds no slot, and ends by the same four reasons. A restart makes each session that
+//! has not ended alive again, for 35 s from readiness, and moves no other. `tests/walk.rs` walks the
+//! diagram at random, beside a model that is nothing else.
 
 pub mod address;
 pub mod challenge;
