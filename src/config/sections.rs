@@ -20,7 +20,9 @@ use super::kinds::{
 use super::limits::Limits;
 use super::secret::Secret;
 use super::sender::Sender;
-use super::words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
+use super::words::{
+    LicenseStyle, LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull,
+};
 
 section! {
     /// The keys without a section.
@@ -164,6 +166,14 @@ section! {
         url: Option<String> = some(url), None;
         /// The value of `Authorization` that the license server expects.
         authorization: Option<Secret> = some(secret(8)), None;
+        /// How it is told whom a license is for: `plain`, `drmtoday`, `axinom` or `jwt`.
+        style: LicenseStyle = word, Some("plain");
+        /// The merchant's name, for `drmtoday`.
+        merchant: Option<String> = some(text(256)), None;
+        /// The id of the key that messages are signed with, for `axinom` and `jwt`.
+        message_key_id: Option<String> = some(text(256)), None;
+        /// That key, base64.
+        message_key: Option<Secret> = some(secret(22)), None;
         /// The header in which the license server takes custom data.
         custom_data_header: Option<String> = some(header_name), None;
         /// How long an answer may take.

@@ -44,6 +44,17 @@ words! {
         /// It ends the oldest.
         Displace = "displace",
     }
+    /// The form in which a license server is told whom a license is for.
+    LicenseStyle {
+        /// Base64 of user, session and asset, in the header of custom data.
+        Plain = "plain",
+        /// DRMtoday's custom data.
+        Drmtoday = "drmtoday",
+        /// Axinom DRM's signed message.
+        Axinom = "axinom",
+        /// A JWT in the header of custom data.
+        Jwt = "jwt",
+    }
     /// The form of log lines.
     LogFormat {
         /// For people.

@@ -32,6 +32,7 @@ mod house;
 mod imports;
 mod kill_import;
 mod lab;
+mod license_servers;
 mod licenses;
 mod nights;
 mod page;
