@@ -18,11 +18,13 @@ use super::kinds::{
     time_of_day, unless_off, url, word, zone,
 };
 use super::limits::Limits;
+use super::network::networks;
 use super::secret::Secret;
 use super::sender::Sender;
 use super::words::{
     LicenseStyle, LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull,
 };
+use crate::domain::playback;
 
 section! {
     /// The keys without a section.
@@ -200,6 +202,14 @@ section! {
 }
 
 section! {
+    /// Content delivery networks.
+    pub struct Cdn {
+        /// Those whose playlist addresses are signed.
+        networks: Vec<playback::Network> = networks, None;
+    }
+}
+
+section! {
     /// The schedule.
     pub struct Schedule {
         /// The zone of livestreams that name none.
@@ -350,6 +360,8 @@ whole! {
         fairplay_extra: Fairplay = "license.fairplay.";
         /// The built-in origin.
         origin: Media = "origin.";
+        /// Content delivery networks.
+        cdn: Cdn = "cdn.";
         /// The schedule.
         schedule: Schedule = "schedule.";
         /// Guides that are fetched.

@@ -1,6 +1,7 @@
 //! Keys whose value is one of a few words.
 
 use super::http::Environment;
+use crate::domain::playback::Scheme;
 
 /// A type with a word for each of its values.
 pub(super) trait Word: Copy + PartialEq + 'static {
@@ -89,6 +90,15 @@ words! {
 impl Word for Environment {
     const WORDS: &'static [(&'static str, Self)] =
         &[("production", Self::Production), ("staging", Self::Staging)];
+}
+
+impl Word for Scheme {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("path-hmac", Self::PathHmac),
+        ("secure-link", Self::SecureLink),
+        ("akamai", Self::Akamai),
+        ("cloudfront", Self::Cloudfront),
+    ];
 }
 
 /// The word for a value.

@@ -20,6 +20,7 @@ mod codes;
 mod connections;
 mod coverage;
 mod defects;
+mod delivery;
 mod erasure;
 mod export;
 mod framing;

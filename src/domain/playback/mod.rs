@@ -1,5 +1,5 @@
 //! Playback: entitlement tokens and unlocks, preflight, sessions and heartbeats, devices, licenses
-//! and the addresses of the built-in origin (interface parts 4.4 to 4.7).
+//! and signed playlist addresses (interface parts 4.4 to 4.7).
 //!
 //! Whether a user has a right is decided elsewhere; this module keeps what was decided, counts
 //! streams and devices, and judges a running session by the program that it shows. What it asks of
@@ -80,11 +80,11 @@ pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
 pub use preflight::{Start, Started};
 pub use session::{Beat, BeatRate, Session};
+pub use signing::{Key, Network, Scheme, Signing};
 pub use tables::{erase, schema};
 pub use world::{Viewer, World};
 
 use session::{EndedMap, SessionMap};
-use signing::Signer;
 use tokens::TokenMap;
 
 /// What an operator decides about playback.
@@ -130,7 +130,7 @@ pub struct Playback {
     entropy: Arc<dyn Entropy>,
     settings: Arc<Settings>,
     world: Arc<dyn World>,
-    signer: Arc<Signer>,
+    signing: Arc<Signing>,
     tokens: Arc<TokenMap>,
     sessions: Arc<SessionMap>,
     ended: Arc<EndedMap>,
@@ -145,7 +145,7 @@ impl Playback {
         store: &Store,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
-        signing_key: &[u8; 32],
+        signing: Signing,
         world: Arc<dyn World>,
     ) -> Result<Self, StoreError> {
         let playback = Self {
@@ -153,7 +153,7 @@ impl Playback {
             entropy,
             settings: Arc::new(settings),
             world,
-            signer: Arc::new(Signer::new(signing_key)),
+            signing: Arc::new(signing),
             tokens: Arc::default(),
             sessions: Arc::default(),
             ended: Arc::default(),
@@ -167,8 +167,15 @@ impl Playback {
     /// Whether the signed address of a media file is good.
     #[must_use]
     pub fn origin_allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
-        self.signer.allows(token, path, now)
+        self.signing.origin.allows(token, path, now)
     }
+
+    /// Whether a preflight may compute so long that it must not run on a thread that serves others.
+    #[must_use]
+    pub fn signs_slowly(&self) -> bool {
+        self.signing.is_slow()
+    }
+
     /// The session of an id, or how it ended.
     fn find(&self, id: Option<&SessionId>) -> Result<Arc<Session>, PlaybackError> {
         let id = id.ok_or(PlaybackError::SessionNotFound)?;

@@ -104,7 +104,7 @@ impl Lab {
             store,
             Arc::new(SeededEntropy::new(seed)),
             settings,
-            &[3; 32],
+            Signing::new(&[3; 32], Vec::new()),
             world.clone(),
         )
         .unwrap()
