@@ -8,10 +8,11 @@ use http::header::{
     ETAG, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use hyper::ext::ReasonPhrase;
 
 use super::answers::Packable;
 use super::coding::{PackedBody, accepts_gzip, is_known, tag};
-use super::error::{ApiError, ErrorBody, ErrorCode};
+use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
 use super::range::{Part, part};
@@ -23,6 +24,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARIES: HeaderValue = HeaderValue::from_static("Accept-Encoding, Accept-Language, Origin");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
+const NO_LIVE_RIGHTS: ReasonPhrase = ReasonPhrase::from_static(b"No Live Rights");
 
 /// Headers of an ordinary answer; room for them saves growing the map.
 const USUAL_HEADERS: usize = 12;
@@ -284,7 +286,12 @@ pub fn render_error(
         headers.insert(name, value.clone());
     }
     let body = whole(body.into(), wish, &mut headers);
-    response(status, headers, body)
+    let mut response = response(status, headers, body);
+    // A status that no table of clients and proxies has says in its line what it is.
+    if status.as_u16() == NO_LIVE_RIGHTS_STATUS {
+        response.extensions_mut().insert(NO_LIVE_RIGHTS);
+    }
+    response
 }
 
 /// Every 401 says what would be taken; `invalid_token` only where a token was sent (RFC 6750).
