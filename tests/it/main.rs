@@ -33,6 +33,7 @@ mod imports;
 mod kill_import;
 mod lab;
 mod licenses;
+mod loops;
 mod nights;
 mod page;
 mod playback;
