@@ -11,7 +11,7 @@ use crate::domain::entitlement;
 use crate::domain::feeds::Feeds;
 use crate::domain::mail::{Mail, MailError};
 use crate::domain::partners::Partners;
-use crate::domain::playback::{self, Playback, World};
+use crate::domain::playback::{self, Playback, Signing, World};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::surroundings::Surroundings;
 use crate::domain::telemetry::{self, Telemetry};
@@ -110,15 +110,14 @@ impl Ground<'_> {
     pub fn playback(&self, world: Surroundings) -> Result<Playback, AppError> {
         let world: Arc<dyn World> = Arc::new(world);
         let data_dir = &self.config.server.data_dir;
-        let signing = match &self.config.origin.signing_key {
+        let origin_key = match &self.config.origin.signing_key {
             Some(secret) => settings::signing_key(secret),
             None => keys::read_or_make(data_dir, keys::ORIGIN, &**self.entropy)?,
         };
+        let signing = Signing::new(&origin_key, self.config.cdn.networks.clone());
         let limits = settings::playback(self.config);
         let entropy = Arc::clone(self.entropy);
-        Ok(Playback::open(
-            self.store, entropy, limits, &signing, world,
-        )?)
+        Ok(Playback::open(self.store, entropy, limits, signing, world)?)
     }
 
     pub fn telemetry(

@@ -36,6 +36,7 @@ use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
+use crate::ports::places::Places;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Store, StoreError};
@@ -90,6 +91,8 @@ pub struct App {
     pub playback: Playback,
     /// License servers of others.
     pub licenses: LicenseServers,
+    /// In which country an address is, where the operator has a database of that.
+    pub places: Option<Arc<Places>>,
     /// The files of the built-in origin.
     pub media: MediaDirectory,
     /// Players' telemetry.
@@ -280,6 +283,7 @@ impl App {
             rights,
             playback,
             licenses: settings::licenses(&config)?,
+            places: settings::places(&config)?,
             media: MediaDirectory::new(&config.origin.media_dir),
             telemetry,
             upkeep,

@@ -13,7 +13,7 @@ use ring::digest;
 use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{
-    self, Address, Config, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
+    self, Address, Config, LicenseStyle, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
 };
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
@@ -21,6 +21,7 @@ use crate::domain::{
 };
 use crate::http::messages::Messages;
 use crate::ports::mailer::Mailer;
+use crate::ports::places::Places;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::time::DAY;
@@ -194,6 +195,7 @@ pub fn check(config: &Config) -> Vec<AppError> {
         mailer(config).map(|_| ()),
         templates,
         licenses(config).map(|_| ()),
+        places(config).map(|_| ()),
     ]
     .into_iter()
     .filter_map(Result::err)
@@ -299,6 +301,17 @@ pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
     })
 }
 
+/// The database of countries.
+pub fn places(config: &Config) -> Result<Option<Arc<Places>>, AppError> {
+    let Some(path) = &config.geo.database else {
+        return Ok(None);
+    };
+    let places = Places::open(path).map_err(|error| {
+        AppError::Setting(format!("`geo.database`: {}: {error}", path.display()))
+    })?;
+    Ok(Some(Arc::new(places)))
+}
+
 fn license_server(
     system: &str,
     given: &config::LicenseServer,
@@ -309,7 +322,19 @@ fn license_server(
     let settings = LicenseServerSettings {
         url: url.clone(),
         authorization: given.authorization.as_ref().map(|s| s.reveal().to_owned()),
-        custom_data_header: given.custom_data_header.clone(),
+        style: match given.style {
+            LicenseStyle::Plain => upstream::Style::Plain,
+            LicenseStyle::Drmtoday => upstream::Style::Drmtoday,
+            LicenseStyle::Axinom => upstream::Style::Axinom,
+            LicenseStyle::Jwt => upstream::Style::Jwt,
+        },
+        message: upstream::MessageSettings {
+            header: given.custom_data_header.clone(),
+            merchant: given.merchant.clone(),
+            key_id: given.message_key_id.clone(),
+            key: given.message_key.as_ref().map(|s| s.reveal().to_owned()),
+        },
+        soap: system == "playready",
         timeout: given.timeout,
     };
     let server = HttpLicenseServer::new(&settings)

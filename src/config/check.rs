@@ -146,7 +146,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "telemetry.forward.",
         "this version forwards no telemetry; use `playgate telemetry export`",
     ),
-    ("geo.database", "this version reads no database of places"),
 ];
 
 /// What an operator should know about a sound configuration.

@@ -225,8 +225,8 @@ impl Reader<'_> {
     }
 }
 
-/// The first line of a secret's file.
-fn read_secret(path: &Path, check_rights: bool) -> Result<String, String> {
+/// The content of a secret's file, without the end of its last line.
+pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, String> {
     /// Far more than any secret has.
     const MOST: u64 = 64 * 1024;
     let shown = path.display();

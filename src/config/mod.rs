@@ -14,6 +14,8 @@ mod check;
 mod declare;
 mod kinds;
 mod load;
+mod members;
+mod network;
 mod origin;
 mod problem;
 mod raw;
@@ -33,11 +35,13 @@ pub use origin::Origin;
 pub use problem::{Problem, Problems};
 pub use secret::Secret;
 pub use sections::{
-    Accounts, Backup, Config, Fairplay, Geo, Guides, Http, Lab, LicenseServer, Log, Mail, Media,
-    Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
+    Accounts, Backup, Cdn, Config, Fairplay, Geo, Guides, Http, Lab, LicenseServer, Log, Mail,
+    Media, Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
 };
 pub use sender::Sender;
-pub use words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
+pub use words::{
+    LicenseStyle, LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull,
+};
 
 /// Where the file is looked for when none is named; it may be absent.
 pub const DEFAULT_FILE: &str = "/etc/playgate/playgate.toml";

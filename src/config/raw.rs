@@ -62,6 +62,22 @@ impl Raw {
         }
     }
 
+    /// Whether some table in it has a member of this name.
+    pub(super) fn has(&self, member: &str) -> bool {
+        match self {
+            Self::Table(members) => {
+                members.contains_key(member) || members.values().any(|inner| inner.has(member))
+            }
+            Self::List(items) => items.iter().any(|item| item.has(member)),
+            Self::Loose(_)
+            | Self::Text(_)
+            | Self::Integer(_)
+            | Self::Flag(_)
+            | Self::Moment(_)
+            | Self::Other => false,
+        }
+    }
+
     /// The elements, where the key takes several: a single value is a list of one, and a variable
     /// has them between commas.
     pub(super) fn items(&self) -> Vec<Self> {

@@ -18,9 +18,13 @@ use super::kinds::{
     time_of_day, unless_off, url, word, zone,
 };
 use super::limits::Limits;
+use super::network::networks;
 use super::secret::Secret;
 use super::sender::Sender;
-use super::words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
+use super::words::{
+    LicenseStyle, LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull,
+};
+use crate::domain::playback;
 
 section! {
     /// The keys without a section.
@@ -164,6 +168,14 @@ section! {
         url: Option<String> = some(url), None;
         /// The value of `Authorization` that the license server expects.
         authorization: Option<Secret> = some(secret(8)), None;
+        /// How it is told whom a license is for: `plain`, `drmtoday`, `axinom` or `jwt`.
+        style: LicenseStyle = word, Some("plain");
+        /// The merchant's name, for `drmtoday`.
+        merchant: Option<String> = some(text(256)), None;
+        /// The id of the key that messages are signed with, for `axinom` and `jwt`.
+        message_key_id: Option<String> = some(text(256)), None;
+        /// That key, base64.
+        message_key: Option<Secret> = some(secret(22)), None;
         /// The header in which the license server takes custom data.
         custom_data_header: Option<String> = some(header_name), None;
         /// How long an answer may take.
@@ -186,6 +198,14 @@ section! {
         media_dir: PathBuf = path, Some("{data_dir}/media");
         /// What playlist addresses are signed with; made on first start if absent.
         signing_key: Option<Secret> = some(secret(32)), None;
+    }
+}
+
+section! {
+    /// Content delivery networks.
+    pub struct Cdn {
+        /// Those whose playlist addresses are signed.
+        networks: Vec<playback::Network> = networks, None;
     }
 }
 
@@ -340,6 +360,8 @@ whole! {
         fairplay_extra: Fairplay = "license.fairplay.";
         /// The built-in origin.
         origin: Media = "origin.";
+        /// Content delivery networks.
+        cdn: Cdn = "cdn.";
         /// The schedule.
         schedule: Schedule = "schedule.";
         /// Guides that are fetched.

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::declare::{Given, readable_by_all};
 use super::raw::Raw;
 use super::sections::Config;
-use super::{Origin, Problems};
+use super::{Origin, Problems, network};
 
 /// What every variable of ours begins with.
 const PREFIX: &str = "PLAYGATE_";
@@ -151,10 +151,10 @@ impl<'a> Found<'a> {
     /// A secret that stands in the file itself is no secret if everybody may read the file.
     fn refuse_open_secrets(&mut self, path: &Path) {
         let open = fs::metadata(path).is_ok_and(|found| readable_by_all(path, found.mode()));
-        let secret = self
-            .given
-            .iter()
-            .find(|(name, _)| self.names.secrets.contains(*name));
+        let secret = self.given.iter().find(|(name, given)| {
+            let in_list = *name == network::SECRET.0 && given.raw.has(network::SECRET.1);
+            in_list || self.names.secrets.contains(*name)
+        });
         if let (true, Some((name, given))) = (open, secret) {
             let message = format!(
                 "`{name}` is a secret, and everybody on this machine may read this file; take that \

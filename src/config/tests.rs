@@ -181,6 +181,9 @@ fn every_kind_of_mistake_is_found() {
         ("epg.sources = [{ name = 'a' }]", "without `url`"),
         ("epg.sources = [{ nam = 'a' }]", "nearest is `name`"),
         ("epg.sources = [{ name = 'a', url = 'x' }]", "whose `url`"),
+        ("cdn.networks = ['https://a.b']", "list of tables"),
+        ("cdn.networks = [{}]", "has a network without `prefix`"),
+        ("cdn.network = []", "nearest is `cdn.networks`"),
         ("smtp.host = 'mail.example'", "needs `mail.from`"),
         ("smtp.username = 'u'", "needs `smtp.password`"),
         ("smtp.password = 'changeme'", "placeholder"),
@@ -398,13 +401,13 @@ fn the_nightly_backup_can_be_switched_off() {
 
 #[test]
 fn what_has_no_effect_yet_is_told() {
-    let loaded = Case::of("epg.sources = []\ngeo.database = 'x.mmdb'\n")
+    let loaded = Case::of("epg.sources = []\ntelemetry.forward.url = 'http://sink.example/'\n")
         .variable("PLAYGATE_UNSAFE_NO_SYNC", "1")
         .good();
     assert!(loaded.unsafe_no_sync);
     assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
     assert!(loaded.warnings[0].contains("nothing is synced"));
-    assert!(loaded.warnings[1].starts_with("`geo.database` ("));
+    assert!(loaded.warnings[1].starts_with("`telemetry.forward.url` ("));
 }
 
 #[test]
@@ -432,7 +435,7 @@ fn a_guide_source_has_all_its_members() {
     let same = Case::of(
         "epg.sources = [{ name = 'a', url = 'http://a.b' }, { name = 'a', url = 'http://c.d' }]",
     );
-    assert!(same.problems()[0].contains("same name"));
+    assert!(same.problems()[0].contains("has source `a` twice"));
     let wrong = Case::of(
         "epg.sources = [{ nam = 'a' }, { name = 'b', url = 'http://b.c', zone = 'No/Where', interval = 'x' }]",
     )
@@ -447,6 +450,132 @@ fn a_guide_source_has_all_its_members() {
     ] {
         assert!(wrong.contains(part), "{part} is not in {wrong}");
     }
+}
+
+/// A network with these members beside its name, and a key `a` unless they have keys.
+fn network(name: &str, members: &str) -> String {
+    let key = match members.contains("keys") {
+        true => String::new(),
+        false => format!("keys = [{{ id = 'a', key = '{}' }}]", "0f".repeat(32)),
+    };
+    format!("[[cdn.networks]]\nname = '{name}'\n{members}\n{key}\n")
+}
+
+#[test]
+fn a_network_has_all_its_members_and_its_keys_are_secret() {
+    let text = network(
+        "main",
+        "prefix = 'https://cdn.example/'\nscheme = 'secure-link'\nlifetime = '2h'",
+    ) + &network(
+        "other",
+        "prefix = 'https://cdn.example/b'\nscheme = 'akamai'\nparameter = 'tok'",
+    );
+    let case = Case::of(&text);
+    let loaded = case.good();
+    let shown = in_force(&loaded, "cdn.networks").value.as_deref();
+    let expected = "main (secure-link, https://cdn.example), other (akamai, https://cdn.example/b)";
+    assert_eq!(shown, Some(expected));
+
+    write_with_mode(&case.path("playgate.toml"), &text, 0o644);
+    let problems = case.problems();
+    assert!(problems[0].contains("everybody"), "{problems:?}");
+    assert!(!problems[0].contains("0f0f"), "{problems:?}");
+    let files = text.replace("key = '", "key_file = '/absent/");
+    let case = Case::of(&files);
+    write_with_mode(&case.path("playgate.toml"), &files, 0o644);
+    let problems = case.problems();
+    assert!(problems[0].contains("cannot be taken"), "{problems:?}");
+    assert!(!problems[0].contains("everybody"), "{problems:?}");
+
+    let case = Case::of("");
+    let key = case.path("cdn.key");
+    let file = format!(
+        "prefix = 'https://c.d'\nscheme = 'path-hmac'\nkeys = [{{ id = 'a', key_file = '{}' }}]",
+        key.display()
+    );
+    let file = network("main", &file);
+    write_with_mode(&case.path("playgate.toml"), &file, 0o644);
+    write_with_mode(&key, &format!("{}\n", "k".repeat(32)), 0o640);
+    assert_eq!(case.good().config.cdn.networks.len(), 1);
+    write_with_mode(&key, &"k".repeat(32), 0o644);
+    assert!(case.problems()[0].contains("everybody"));
+}
+
+#[test]
+fn the_networks_that_the_readme_shows_can_be_had() {
+    let readme = include_str!("../../README.md");
+    let (_, rest) = readme.split_once("```toml\n[[cdn.networks]]").unwrap();
+    let (shown, _) = rest.split_once("```").unwrap();
+    let case = Case::of("");
+    let folder = format!("{}/", case.directory.path().display());
+    let text = format!("[[cdn.networks]]{shown}").replace("/etc/playgate/", &folder);
+    for (name, digit) in [("cdn-2026-a.key", "a"), ("cdn-2026-b.key", "b")] {
+        write_with_mode(&case.path(name), &digit.repeat(64), 0o640);
+    }
+    write_with_mode(&case.path("playgate.toml"), &text, 0o644);
+    assert_eq!(case.good().config.cdn.networks.len(), 1);
+    let other = text
+        .replace("secure-link", "akamai")
+        .replace("# parameter", "parameter");
+    write_with_mode(&case.path("playgate.toml"), &other, 0o644);
+    assert_eq!(case.good().config.cdn.networks.len(), 1);
+}
+
+#[test]
+fn every_mistake_in_networks_is_told_at_once() {
+    let https = "prefix = 'https://cdn.example'\nscheme = ";
+    let key = "0f".repeat(32);
+    let text = [
+        network("a", "prefix = 'cdn.example'\nscheme = 'hmac'\nlifetim = 3"),
+        network(
+            "b",
+            &format!("{https}'path-hmac'\nparameter = 'x'\nlifetime = '1s'"),
+        ),
+        network("c", &format!("{https}'akamai'\nkeys = []")),
+        network(
+            "d",
+            &format!(
+                "{https}'akamai'\nkeys = [{{ id = 'x', key = 'not hexadecimal at all' }}, \
+                 {{ id = 'a b', key = '{key}' }}]"
+            ),
+        ),
+        network(
+            "e",
+            &format!(
+                "{https}'path-hmac'\nkeys = [{{ id = 'x', key = '{key}', key_file = '/k' }}, \
+                 {{ id = 'x', kee = 1 }}]"
+            ),
+        ),
+        network("e", &format!("{https}'cloudfront'")),
+    ]
+    .concat();
+    let problems = Case::of(&text).problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    for said in [
+        "a network `a` with an unknown member `lifetim`; the nearest is `lifetime`",
+        "a network `a` whose `prefix` must be an address",
+        "a network `a` whose `scheme` must be one of path-hmac, secure-link, akamai, cloudfront",
+        "a network `b` whose `parameter` is of the scheme `akamai` alone",
+        "a network `b` whose `lifetime` must be",
+        "a network `c` whose `keys` must be one key or two",
+        "a network `d` whose `keys` has a key `x` whose `key` must have 32 to 128 hexadecimal",
+        "has a key `a b` whose `id` must have",
+        "a network `e` whose `keys` has a key `x` whose `key` is given twice",
+        "has a key `x` with an unknown member `kee`; the nearest is `key`",
+        "has a key `x` whose `key` is absent",
+        "has key `x` twice",
+        "a network `e` whose `keys` has a key `a` whose `key` must be a private key as PEM",
+        "has network `e` twice",
+    ] {
+        assert!(problems[0].contains(said), "{said}: {problems:?}");
+    }
+    assert!(!problems[0].contains(&key), "{problems:?}");
+    let same = network("a", &format!("{https}'path-hmac'"))
+        + &network(
+            "b",
+            &format!("{https}'akamai'").replace("example'", "example/'"),
+        );
+    assert!(Case::of(&same).problems()[0].contains("the same prefix"));
 }
 
 /// What `config show` prints can be given again, and is the same.
@@ -511,6 +640,15 @@ fn the_packaged_file_says_what_the_defaults_are() {
     });
     let mut missing: Vec<_> = keys().map(|key| key.key).collect();
     missing.retain(|key| {
+        // Each system has the keys of the first, as the file says.
+        let key = ["playready", "fairplay"]
+            .iter()
+            .fold(key.clone(), |key, system| {
+                match key.strip_prefix(&format!("license.{system}.")) {
+                    Some("certificate") | None => key,
+                    Some(name) => format!("license.widevine.{name}"),
+                }
+            });
         !text.contains(&format!("{key} = ")) && !text.contains(&format!("{key}_file = "))
     });
     assert!(missing.is_empty(), "the packaged file lacks {missing:?}");

@@ -1,6 +1,7 @@
 //! Keys whose value is one of a few words.
 
 use super::http::Environment;
+use crate::domain::playback::Scheme;
 
 /// A type with a word for each of its values.
 pub(super) trait Word: Copy + PartialEq + 'static {
@@ -44,6 +45,17 @@ words! {
         /// It ends the oldest.
         Displace = "displace",
     }
+    /// The form in which a license server is told whom a license is for.
+    LicenseStyle {
+        /// Base64 of user, session and asset, in the header of custom data.
+        Plain = "plain",
+        /// DRMtoday's custom data.
+        Drmtoday = "drmtoday",
+        /// Axinom DRM's signed message.
+        Axinom = "axinom",
+        /// A JWT in the header of custom data.
+        Jwt = "jwt",
+    }
     /// The form of log lines.
     LogFormat {
         /// For people.
@@ -78,6 +90,15 @@ words! {
 impl Word for Environment {
     const WORDS: &'static [(&'static str, Self)] =
         &[("production", Self::Production), ("staging", Self::Staging)];
+}
+
+impl Word for Scheme {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("path-hmac", Self::PathHmac),
+        ("secure-link", Self::SecureLink),
+        ("akamai", Self::Akamai),
+        ("cloudfront", Self::Cloudfront),
+    ];
 }
 
 /// The word for a value.

@@ -133,13 +133,14 @@ impl World for Surroundings {
             .is_some_and(|user| self.rights.is_entitled(&user, asset, viewer.country, now))
     }
 
-    fn has_key(&self, asset: &AssetId, kid: &[u8; 16]) -> bool {
-        self.source(asset)
-            .is_some_and(|source| source.keys().contains(&KeyId::from_bytes(*kid)))
+    fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
+        let source = self.source(asset);
+        let keys = source.iter().flat_map(Source::keys);
+        keys.map(|key| *key.as_bytes()).collect()
     }
 
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]> {
-        self.has_key(asset, kid).then_some(())?;
+        self.key_ids(asset).contains(kid).then_some(())?;
         let key = self.catalog.content_key(&KeyId::from_bytes(*kid))?;
         Some(*key.reveal())
     }

@@ -8,6 +8,7 @@ use http::HeaderValue;
 
 use super::headers::Heads;
 use crate::config::limits::REQUEST_ID_MAX;
+use crate::ports::places::Places;
 use crate::types::{Country, UnixSeconds};
 
 /// What stands in every log line of a request and in `X-Request-Id` of its answer.
@@ -94,9 +95,18 @@ pub struct Context {
     /// The address it comes from: the peer's, or the right-most untrusted hop behind a trusted proxy.
     pub peer: IpAddr,
     /// The viewer's country as a trusted proxy tells it.
-    pub country: Option<Country>,
+    pub told_country: Option<Country>,
     /// `Accept-Language`, for texts that are made for a viewer.
     pub accept_language: Option<HeaderValue>,
+}
+
+impl Context {
+    /// The viewer's country, as far as it is known: as a trusted proxy tells it, else by the
+    /// operator's database. Looked up when it is asked for: most requests need none.
+    #[must_use]
+    pub fn country(&self, places: Option<&Places>) -> Option<Country> {
+        self.told_country.or_else(|| places?.country(self.peer))
+    }
 }
 
 #[cfg(test)]

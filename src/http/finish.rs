@@ -16,9 +16,10 @@ use super::error::ApiError;
 use super::headers::Heads;
 use super::matcher::Table;
 use super::pages::View;
-use super::render::{Wish, render, render_error};
+use super::render::{ErrorForm, Wish, render, render_error};
 use super::reply::Reply;
 use super::routes::Route;
+use super::soap;
 use super::stream::ReplyBody;
 use crate::app::App;
 use crate::types::UserId;
@@ -46,6 +47,8 @@ pub(super) struct Flow {
     pub(super) head: bool,
     /// An error repeats its message at top level: clients of such services read it there.
     flat: bool,
+    /// The request is one of SOAP.
+    soap: bool,
     /// The connection ends with this answer.
     pub(super) close: bool,
 }
@@ -62,6 +65,7 @@ impl Flow {
             successor: None,
             head: parts.method == Method::HEAD,
             flat: parts.uri.path().starts_with(LOGIN),
+            soap: parts.headers.contains_key(soap::ACTION),
             close: false,
         }
     }
@@ -137,7 +141,14 @@ fn refuse(app: &App, flow: &Flow, wish: Wish<'_>, error: &ApiError) -> Response<
     {
         return page;
     }
-    render_error(error, text, flow.flat, &app.front.names, wish)
+    let form = match flow.flat {
+        _ if flow.soap && flow.route.is_some_and(|(_, route)| route.speaks_soap()) => {
+            ErrorForm::Soap
+        }
+        true => ErrorForm::Flat,
+        false => ErrorForm::Json,
+    };
+    render_error(error, text, form, &app.front.names, wish)
 }
 
 /// An error as a person reads it.

@@ -8,6 +8,8 @@ use http::StatusCode;
 use super::code::NO_LIVE_RIGHTS_STATUS;
 use super::matcher::Table;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
+use crate::ports::upstream::UpstreamError;
+use crate::types::Drm;
 
 /// Classes of statuses. 552 is an answer like another, so it stands apart from our failures.
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "552"];
@@ -19,6 +21,54 @@ fn class(status: StatusCode) -> usize {
         300..400 => 1,
         400..500 => 2,
         _ => 3,
+    }
+}
+
+/// The systems that licenses are given for.
+const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
+
+/// What came of a request for a license.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LicenseResult {
+    /// A license was given.
+    Issued,
+    /// A service certificate was given.
+    Certificate,
+    /// We refused it.
+    Denied,
+    /// The license server refused it.
+    Refused,
+    /// The license server failed.
+    Failed,
+    /// The license server did not answer in time.
+    TimedOut,
+    /// The license server was not asked: too many wait for it, or it fails all the time.
+    NotAsked,
+}
+
+impl LicenseResult {
+    const ALL: [(Self, &'static str); 7] = [
+        (Self::Issued, "issued"),
+        (Self::Certificate, "certificate"),
+        (Self::Denied, "denied"),
+        (Self::Refused, "refused"),
+        (Self::Failed, "failed"),
+        (Self::TimedOut, "timed_out"),
+        (Self::NotAsked, "not_asked"),
+    ];
+
+    /// What a failure of a license server counts as.
+    #[must_use]
+    pub fn of(error: &UpstreamError) -> Self {
+        match error {
+            UpstreamError::Refused(_) => Self::Refused,
+            UpstreamError::Status(status) if status.is_client_error() => Self::Refused,
+            UpstreamError::Status(_) | UpstreamError::TooLarge | UpstreamError::Connection(_) => {
+                Self::Failed
+            }
+            UpstreamError::TimedOut => Self::TimedOut,
+            UpstreamError::Busy | UpstreamError::Resting => Self::NotAsked,
+        }
     }
 }
 
@@ -52,12 +102,27 @@ pub struct HttpMetrics {
     ops: Vec<RouteMetrics>,
     /// Requests that found no route.
     unmatched: RouteMetrics,
+    licenses: Vec<(Drm, LicenseResult, Arc<Counter>)>,
     /// Open connections.
     pub connections: Arc<Gauge>,
     /// Connections closed at once because a limit was reached.
     pub refused: Arc<Counter>,
     /// Handlers that panicked.
     pub panics: Arc<Counter>,
+}
+
+fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
+    let each = |drm: Drm| {
+        LicenseResult::ALL.map(|(result, name)| {
+            let counter = registry.counter(
+                "playgate_licenses_total",
+                "Requests for licenses by what came of them.",
+                &[("system", drm.as_str()), ("result", name)],
+            );
+            (drm, result, counter)
+        })
+    };
+    SYSTEMS.into_iter().flat_map(each).collect()
 }
 
 impl HttpMetrics {
@@ -75,6 +140,7 @@ impl HttpMetrics {
             public: of(Table::Public),
             ops: of(Table::Ops),
             unmatched: RouteMetrics::new(registry, "none"),
+            licenses: licenses(registry),
             connections: registry.gauge("playgate_http_connections", "Open connections.", &[]),
             refused: registry.counter(
                 "playgate_http_connections_refused_total",
@@ -86,6 +152,14 @@ impl HttpMetrics {
                 "Requests answered with 500 because their handler panicked.",
                 &[],
             ),
+        }
+    }
+
+    /// Counts what came of a request for a license.
+    pub fn license(&self, system: Drm, result: LicenseResult) {
+        let mut counters = self.licenses.iter();
+        if let Some((.., counter)) = counters.find(|(drm, of, _)| (*drm, *of) == (system, result)) {
+            counter.one();
         }
     }
 

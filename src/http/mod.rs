@@ -43,6 +43,7 @@ pub mod routes;
 pub mod run;
 pub mod service;
 pub mod situations;
+mod soap;
 pub mod stream;
 pub mod table;
 pub mod wire;

@@ -16,6 +16,7 @@ use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
 use super::range::{Part, part};
 use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
+use super::soap;
 use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -248,18 +249,38 @@ fn content_range(range: &str) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("bytes */0"))
 }
 
+/// The form of an error's body.
+#[derive(Clone, Copy)]
+pub enum ErrorForm {
+    /// JSON, as on every route.
+    Json,
+    /// JSON with the message at top level too.
+    Flat,
+    /// A fault of SOAP.
+    Soap,
+}
+
 /// Makes the response of an error; `user_message` is what a viewer may be shown.
 #[must_use]
 pub fn render_error(
     error: &ApiError,
     user_message: &str,
-    flat: bool,
+    form: ErrorForm,
     names: &HeaderNames,
     wish: Wish<'_>,
 ) -> Response<ReplyBody> {
+    let json = |flat| {
+        let body = ErrorBody::new(error, user_message, flat);
+        serde_json::to_vec(&body).unwrap_or_default()
+    };
+    let (media, body) = match form {
+        ErrorForm::Json => (media::JSON, json(false)),
+        ErrorForm::Flat => (media::JSON, json(true)),
+        ErrorForm::Soap => (media::SOAP, soap::fault(error, user_message).into_bytes()),
+    };
     let status = error.code().status();
     let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
-    headers.insert(CONTENT_TYPE, media::JSON);
+    headers.insert(CONTENT_TYPE, media);
     headers.insert(CACHE_CONTROL, NO_STORE);
     if let Some(seconds) = error.retry_after() {
         headers.insert(RETRY_AFTER, seconds.into());
@@ -270,7 +291,6 @@ pub fn render_error(
     for (name, value) in error.headers() {
         headers.insert(name, value.clone());
     }
-    let body = serde_json::to_vec(&ErrorBody::new(error, user_message, flat)).unwrap_or_default();
     let body = whole(body.into(), wish, &mut headers);
     response(status, headers, body)
 }

@@ -24,6 +24,8 @@ pub mod media {
     pub const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
     /// XMLTV.
     pub const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
+    /// SOAP 1.1.
+    pub const SOAP: HeaderValue = HeaderValue::from_static("text/xml; charset=utf-8");
     /// An M3U playlist.
     pub const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
     /// HTML.

@@ -323,6 +323,15 @@ impl Route {
         )
     }
 
+    /// Whether clients that speak SOAP ask here.
+    #[must_use]
+    pub const fn speaks_soap(&self) -> bool {
+        matches!(
+            self.target,
+            Target::User(UserRoute::License(Drm::Playready))
+        )
+    }
+
     /// The lowest role that an operator needs: content for catalogue and guide, agent for users.
     /// `None` for routes of others.
     #[must_use]

@@ -227,7 +227,7 @@ impl Service {
             now,
             request_id: flow.id.clone(),
             peer,
-            country: self.country(parts),
+            told_country: self.told_country(parts),
             accept_language: heads.accept_language.value().cloned(),
         };
         Ok(Entered::Go(Entry {
@@ -240,7 +240,7 @@ impl Service {
     }
 
     /// The country as the proxy tells it, if the peer is a trusted one.
-    fn country(&self, parts: &Parts) -> Option<Country> {
+    fn told_country(&self, parts: &Parts) -> Option<Country> {
         let name = self.app.front.geo_header.as_ref()?;
         let proxies = &self.app.http.trusted_proxies;
         proxies

@@ -20,6 +20,7 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     tasks.extend(guides(app));
     tasks.extend(telemetry(app));
     tasks.push(backups(app));
+    tasks.extend(places(app));
     tasks
 }
 
@@ -76,6 +77,14 @@ fn schedule(app: &Arc<App>) -> Task {
         schedule.retain(now, days)?;
         Ok::<_, ScheduleError>(0)
     })
+}
+
+/// Takes up a database of countries that the operator has replaced. Without one there is no task.
+fn places(app: &Arc<App>) -> Option<Task> {
+    let places = app.places.clone()?;
+    Some(Task::new("places", MINUTE, move |_| {
+        places.refresh().map(usize::from)
+    }))
 }
 
 /// Looks which source is due: each has an interval of its own. Without a source there is no task.

@@ -30,6 +30,14 @@ impl Default for SystemEntropy {
     }
 }
 
+/// What ring draws on when it signs. It takes no other source than its own, so that a signature of
+/// ECDSA is another each time, in tests too.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the port that the ban points to")]
+pub fn of_signatures() -> SystemRandom {
+    SystemRandom::new()
+}
+
 impl Entropy for SystemEntropy {
     fn fill(&self, buffer: &mut [u8]) {
         // Linux answers getrandom once it is seeded, before any service runs. A machine where it

@@ -5,6 +5,7 @@ pub mod entropy;
 pub mod fetch;
 pub mod mailer;
 pub mod media;
+pub mod places;
 pub mod smtp;
 pub mod upstream;
 pub mod web;

@@ -40,6 +40,7 @@ mod line;
 mod order;
 mod orders;
 mod rig;
+mod sessions;
 mod soak;
 mod tally;
 mod template;

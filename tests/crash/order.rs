@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, fallocate, ftruncate, statvfs};
 use serde_json::{Value, json};
 
 use crate::appliance::{Launch, Started};
-use crate::cast::{Cast, Client, PASSWORD, play_headers};
+use crate::cast::{Cast, Client, PASSWORD, Stream, token};
 use crate::dice::skip;
 use crate::disk::Disk;
 use crate::line::Line;
@@ -39,8 +39,7 @@ impl Filler {
 struct Viewer {
     client: Client,
     operator: String,
-    session: String,
-    entitlement: String,
+    stream: Stream,
     line: Line,
     events: i64,
 }
@@ -49,19 +48,12 @@ impl Viewer {
     fn new(cast: &Cast, mut line: Line) -> Self {
         let email = "full@example.com";
         let client = Client::sign_up(&cast.keys, &mut line, email).unwrap();
-        let target = "/api/entitlement/v2/asset/clear";
-        let answer = client.ask(&mut line, "POST", target, &[], &Value::Null);
-        let json = answer.unwrap().json();
-        let entitlement = json["token"].as_str().unwrap().to_owned();
-        let target = "/api/playback/v2/preflight/asset/clear";
-        let headers = play_headers(&entitlement);
-        let answer = client.ask(&mut line, "POST", target, &headers, &Value::Null);
-        let session = answer.unwrap().json()["headers"]["Service-Play-Session"].clone();
+        let entitlement = token(&client.entitle(&mut line).unwrap());
+        let begun = client.preflight(&mut line, &entitlement, "tv").unwrap();
         Self {
             client,
             operator: cast.keys.operator.clone(),
-            session: session.as_str().unwrap().to_owned(),
-            entitlement,
+            stream: Stream::of(&begun, &entitlement, "tv"),
             line,
             events: 0,
         }
@@ -84,7 +76,7 @@ impl Viewer {
     }
 
     fn session(&mut self) -> u16 {
-        self.post("/api/entitlement/v2/asset/clear", &[], &Value::Null)
+        self.client.entitle(&mut self.line).unwrap().status
     }
 
     fn change(&mut self) -> u16 {
@@ -100,21 +92,8 @@ impl Viewer {
     }
 
     fn beat(&mut self) -> u16 {
-        let now = std::time::UNIX_EPOCH
-            .elapsed()
-            .unwrap()
-            .as_secs()
-            .to_string();
-        let (session, entitlement) = (self.session.clone(), self.entitlement.clone());
-        let mut headers = play_headers(&entitlement);
-        headers.extend([
-            ("Service-Play-Session", session.as_str()),
-            ("Service-Play-Timestamp", now.as_str()),
-            ("Service-Play-Bitrate", "2500000"),
-            ("Service-Play-ResolutionWidth", "1280"),
-            ("Service-Play-ResolutionHeight", "720"),
-        ]);
-        self.post("/api/playback/v1/heartbeat", &headers, &Value::Null)
+        let answer = self.client.beat(&mut self.line, &self.stream);
+        answer.unwrap().status
     }
 
     /// What is answered to telemetry, a new session, a change, a login and a heartbeat.

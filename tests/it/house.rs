@@ -2,7 +2,7 @@
 //! still, a partner and operators. For the tests of a resource.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use playgate::app::{App, Parts, Ports};
@@ -59,8 +59,23 @@ impl House {
 
     /// Starts the service over a store that is made for its data directory.
     pub fn over(store: impl FnOnce(&Path) -> Store, settings: &[(&'static str, &str)]) -> Self {
+        Self::of(None, store, settings)
+    }
+
+    /// Starts the service with a configuration file.
+    pub fn with_file(file: &Path) -> Self {
+        let file = Some(file.to_owned());
+        Self::of(file, |_| Store::in_memory(domain::schema()), &[])
+    }
+
+    fn of(
+        file: Option<PathBuf>,
+        store: impl FnOnce(&Path) -> Store,
+        settings: &[(&'static str, &str)],
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut inputs = Inputs {
+            file,
             demo: true,
             ..Inputs::default()
         };

@@ -43,7 +43,7 @@ fn python() -> Option<&'static str> {
     found
 }
 
-fn openssl(directory: &Path, arguments: &str) {
+pub fn openssl(directory: &Path, arguments: &str) {
     let output = Command::new("openssl")
         .args(arguments.split(' '))
         .current_dir(directory)

@@ -126,27 +126,33 @@ impl Stage {
             ("playback.clearkey", "true"),
         ];
         let settings: Vec<_> = ours.into_iter().chain(settings.iter().copied()).collect();
-        let house = House::with(&settings);
-        let import = |target: &str, body: &str| {
-            let bearer = format!("Bearer {}", house.admin);
-            let headers = [("Authorization", bearer.as_str())];
-            let answer = ask(house.ops, request("POST", target, &headers, body));
-            let text = String::from_utf8_lossy(&answer.body).into_owned();
-            assert_eq!(answer.status, 200, "{text}");
-        };
-        import("/admin/v1/catalog/import", CATALOGUE);
+        let stage = Self::of(House::with(&settings), media, CATALOGUE);
         let programs = GUIDE.map(|(id, start, stop, age)| {
             json!({
                 "id": id, "title": id, "pgAge": age,
                 "start": NOON.0 + start, "stop": NOON.0 + stop,
             })
         });
-        import(
-            "/admin/v1/epg/import",
-            &json!({"news": programs}).to_string(),
-        );
+        let guide = json!({"news": programs}).to_string();
+        stage.import("epg", &guide);
+        stage
+    }
+
+    /// A house with media files and a catalogue, and a viewer.
+    pub fn of(house: House, media: TempDir, catalogue: &str) -> Self {
         let ann = house.sign_up("ann@example.com");
-        Self { house, ann, media }
+        let stage = Self { house, ann, media };
+        stage.import("catalog", catalogue);
+        stage
+    }
+
+    fn import(&self, what: &str, body: &str) {
+        let bearer = format!("Bearer {}", self.house.admin);
+        let headers = [("Authorization", bearer.as_str())];
+        let target = format!("/admin/v1/{what}/import");
+        let answer = ask(self.house.ops, request("POST", &target, &headers, body));
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        assert_eq!(answer.status, 200, "{text}");
     }
 
     /// Another viewer.

@@ -1,4 +1,5 @@
-//! Playlist addresses: those of the built-in origin, and the templates of other servers.
+//! Playlist addresses: those of the built-in origin, and the templates of other servers. A template
+//! is filled in before it is signed.
 
 use std::fmt::Write as _;
 
@@ -24,6 +25,8 @@ pub(super) struct Values<'a> {
     pub(super) session: &'a SessionId,
     pub(super) playing: &'a Playing,
     pub(super) expires: UnixSeconds,
+    /// When the address is given.
+    pub(super) now: UnixSeconds,
 }
 
 /// The prefix of an address that the built-in origin serves.
@@ -57,10 +60,14 @@ impl Playback {
                     https,
                 )
             }
-            None => (
-                Playlist::Absolute(fill(address, values)),
-                address.starts_with("https://"),
-            ),
+            None => {
+                let filled = fill(address, values);
+                let signed = self.signing.signed(filled, values.now, values.expires);
+                (
+                    Playlist::Absolute(signed.ok_or(PlaybackError::ProtocolNotAvailable)?),
+                    address.starts_with("https://"),
+                )
+            }
         };
         if protocol.wants_https() && !secure {
             return Err(PlaybackError::ProtocolNotAvailable);
@@ -71,7 +78,7 @@ impl Playback {
     /// The signed address of a file of the built-in origin, without `{base_url}`.
     #[must_use]
     pub fn origin_address(&self, path: &MediaPath, expires: UnixSeconds) -> String {
-        let mut target = format!("{ORIGIN_PATH}{}/", self.signer.sign(path, expires));
+        let mut target = format!("{ORIGIN_PATH}{}/", self.signing.origin.sign(path, expires));
         encode_into(&mut target, path.as_str(), true);
         target
     }
@@ -171,6 +178,7 @@ mod tests {
                     session: &session,
                     playing,
                     expires: UnixSeconds(99),
+                    now: UnixSeconds(9),
                 },
             )
         };

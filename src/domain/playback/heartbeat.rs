@@ -198,11 +198,8 @@ impl Playback {
             return Err(PlaybackError::EntitlementInvalid);
         }
         let asset = &session.start.asset;
-        if !request
-            .kids
-            .iter()
-            .all(|kid| self.world.has_key(asset, kid))
-        {
+        let keys = self.world.key_ids(asset);
+        if !request.kids.iter().all(|kid| keys.contains(kid)) {
             return Err(PlaybackError::KeyNotAllowed);
         }
         if session.start.drm != request.drm {
@@ -210,6 +207,12 @@ impl Playback {
         }
         self.judge(&session, Grace::OnlyLive, now)?;
         Ok(session)
+    }
+
+    /// The key ids that the asset lists.
+    #[must_use]
+    pub fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
+        self.world.key_ids(asset)
     }
 
     /// The keys of key ids that [`Playback::license`] has let pass.

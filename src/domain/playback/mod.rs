@@ -1,9 +1,50 @@
 //! Playback: entitlement tokens and unlocks, preflight, sessions and heartbeats, devices, licenses
-//! and the addresses of the built-in origin (interface parts 4.4 to 4.7).
+//! and signed playlist addresses (interface parts 4.4 to 4.7).
 //!
 //! Whether a user has a right is decided elsewhere; this module keeps what was decided, counts
 //! streams and devices, and judges a running session by the program that it shows. What it asks of
 //! the other domains stands in [`world::World`].
+//!
+//! # States
+//!
+//! An entitlement is a token and what it stands for; a session is a stream. What moves either stands
+//! on the arrows; what does not move it (an answer 403 `PIN_CODE_REQUIRED` or 552, a refused
+//! preflight, a license) stands nowhere.
+//!
+//! ```text
+//! entitlement, with the PIN where one is asked for
+//!        |
+//!        v                first preflight
+//!    unbound ---------------------------------> bound to that device
+//!        |                                          |
+//!        +--------------------+---------------------+
+//!                             v
+//!                          worthless: it expires, its offer goes, the account ends,
+//!                                     or 512 newer ones were issued
+//!
+//! preflight, with room for a stream
+//!        |                      35 s without a beat
+//!        v     +------------------------------------------+
+//!      alive --+                                          v
+//!        ^ | ^----- a beat, and there is room ---------- idle
+//!        | |                                              | 300 s more
+//!  beats +-+                                              v
+//!        |                                              over: tells SESSION_ENDED (expired)
+//!        |                                              |
+//!        v                                              v a sweep
+//!      ended, with the first reason:                  ended: expired
+//!        stopped    its player's DELETE
+//!        replaced   a preflight on the same device
+//!        displaced  a preflight elsewhere, without room, under `displace`
+//!        revoked    the user, an operator, the end of a login or of the account
+//!        |
+//!        v an hour later
+//!      forgotten: tells SESSION_NOT_FOUND
+//! ```
+//!
+//! An idle session holds no slot, and ends by the same four reasons. A restart makes each session that
+//! has not ended alive again, for 35 s from readiness, and moves no other. `tests/walk.rs` walks the
+//! diagram at random, beside a model that is nothing else.
 
 pub mod address;
 pub mod challenge;
@@ -39,11 +80,11 @@ pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
 pub use preflight::{Start, Started};
 pub use session::{Beat, BeatRate, Session};
+pub use signing::{Key, Network, Scheme, Signing};
 pub use tables::{erase, schema};
 pub use world::{Viewer, World};
 
 use session::{EndedMap, SessionMap};
-use signing::Signer;
 use tokens::TokenMap;
 
 /// What an operator decides about playback.
@@ -89,7 +130,7 @@ pub struct Playback {
     entropy: Arc<dyn Entropy>,
     settings: Arc<Settings>,
     world: Arc<dyn World>,
-    signer: Arc<Signer>,
+    signing: Arc<Signing>,
     tokens: Arc<TokenMap>,
     sessions: Arc<SessionMap>,
     ended: Arc<EndedMap>,
@@ -104,7 +145,7 @@ impl Playback {
         store: &Store,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
-        signing_key: &[u8; 32],
+        signing: Signing,
         world: Arc<dyn World>,
     ) -> Result<Self, StoreError> {
         let playback = Self {
@@ -112,7 +153,7 @@ impl Playback {
             entropy,
             settings: Arc::new(settings),
             world,
-            signer: Arc::new(Signer::new(signing_key)),
+            signing: Arc::new(signing),
             tokens: Arc::default(),
             sessions: Arc::default(),
             ended: Arc::default(),
@@ -126,8 +167,15 @@ impl Playback {
     /// Whether the signed address of a media file is good.
     #[must_use]
     pub fn origin_allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
-        self.signer.allows(token, path, now)
+        self.signing.origin.allows(token, path, now)
     }
+
+    /// Whether a preflight may compute so long that it must not run on a thread that serves others.
+    #[must_use]
+    pub fn signs_slowly(&self) -> bool {
+        self.signing.is_slow()
+    }
+
     /// The session of an id, or how it ended.
     fn find(&self, id: Option<&SessionId>) -> Result<Arc<Session>, PlaybackError> {
         let id = id.ok_or(PlaybackError::SessionNotFound)?;

@@ -99,6 +99,7 @@ impl Playback {
             session: &session,
             playing: &entitlement.playing,
             expires: entitlement.expires,
+            now,
         };
         let playlist = match &playable {
             Some(found) => self.playlist(found.address.as_deref(), protocol, https, &values),

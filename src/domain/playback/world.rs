@@ -95,8 +95,8 @@ pub trait World: Send + Sync + 'static {
     /// offer may have been taken away since the entitlement was issued.
     fn still_entitled(&self, viewer: &Viewer, asset: &AssetId, now: UnixSeconds) -> bool;
 
-    /// Whether the asset lists a key id.
-    fn has_key(&self, asset: &AssetId, kid: &[u8; 16]) -> bool;
+    /// The key ids that the asset lists.
+    fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]>;
 
     /// The content key of a key id that the asset lists.
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]>;

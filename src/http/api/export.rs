@@ -68,11 +68,12 @@ pub fn m3u(
 ) -> Result<Reply, ApiError> {
     let base = format!("{}/api/schedule/v1", app.http.public_url);
     let token = encoded(&request.access_token);
+    let country = cx.country(app.places.as_deref());
     let snapshot = app.catalog.snapshot();
     let entries = snapshot.livestreams().filter_map(|livestream| {
         let open = app
             .rights
-            .open_to_all(&livestream.id, cx.country, cx.now, WATCHED_MOST);
+            .open_to_all(&livestream.id, country, cx.now, WATCHED_MOST);
         // What is on now may be withheld and the next program not.
         matches!(open, Ok(_) | Err(Denied::NoLiveRights)).then_some(())?;
         let mut manifests = MANIFESTS.iter();
@@ -109,9 +110,10 @@ pub fn watch(
     _auth: PartnerAuth,
     request: WatchRequest,
 ) -> Result<Reply, ApiError> {
+    let country = cx.country(app.places.as_deref());
     let open = app
         .rights
-        .open_to_all(&request.livestream, cx.country, cx.now, WATCHED_MOST)?;
+        .open_to_all(&request.livestream, country, cx.now, WATCHED_MOST)?;
     let place = place(&open.livestream, request.protocol);
     let address = match place.ok_or(PlaybackError::ProtocolNotAvailable)? {
         Place::Origin(path) => {

@@ -1,6 +1,6 @@
 //! Handlers of licenses and certificates.
 
-use http::HeaderValue;
+use http::StatusCode;
 
 use crate::app::App;
 use crate::domain::playback;
@@ -8,10 +8,14 @@ use crate::http::auth::{PartnerAuth, UserAuth};
 use crate::http::context::Context;
 use crate::http::endpoint::playback::LicenseRequest;
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::metrics::LicenseResult;
 use crate::http::reply::{Reply, media};
-use crate::http::wire::playback::{ClearKeyBody, clear_key_ids, custom_data};
-use crate::ports::upstream::License;
+use crate::http::wire::playback::{ClearKeyBody, clear_key_ids};
+use crate::ports::upstream::{About, License, UpstreamError};
 use crate::types::Drm;
+
+/// The bytes that a Widevine request for a service certificate has; a challenge has hundreds.
+const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
 
 /// POST license: checked here, and answered from the catalogue's keys or by the license server of
 /// the system.
@@ -25,12 +29,51 @@ pub async fn license(
     request: LicenseRequest,
 ) -> Result<Reply, ApiError> {
     let drm = request.system;
+    let certificate =
+        drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&request.challenge.len());
+    let count = |result| app.front.metrics.license(drm, result);
+    let asked = judge(app, cx, &auth, &request);
+    let (about, kids) = asked.inspect_err(|_| count(LicenseResult::Denied))?;
+    if drm == Drm::Clearkey {
+        let keys = app.playback.clear_keys(&about.asset, &kids);
+        let keys = keys.inspect_err(|_| count(LicenseResult::Denied))?;
+        count(LicenseResult::Issued);
+        return Reply::json(&ClearKeyBody::of(&keys));
+    }
+    let server = app.licenses.of(drm).ok_or_else(|| not_configured(drm))?;
+    let answer = server.license(request.challenge, about).await;
+    count(match &answer {
+        // Decision: what every player asks for once, and no viewer watches by, counts as no license.
+        Ok(_) if certificate => LicenseResult::Certificate,
+        Ok(_) => LicenseResult::Issued,
+        Err(error) => LicenseResult::of(error),
+    });
+    match answer {
+        Ok(license) => Ok(passed_on(license)),
+        // Decision: the license server's own words reach the player, as a refusal: it is none of
+        // ours that failed, nor theirs.
+        Err(UpstreamError::Refused(fault)) => {
+            Ok(passed_on(fault).with_status(StatusCode::FORBIDDEN))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whom the license is for, and the key ids that are asked for, once nothing is in its way.
+fn judge(
+    app: &App,
+    cx: &Context,
+    auth: &UserAuth,
+    request: &LicenseRequest,
+) -> Result<(About, Vec<[u8; 16]>), ApiError> {
+    let drm = request.system;
     let kids = match drm {
         Drm::Clearkey => clear_key_ids(&request.challenge)?,
         _ => playback::challenge::key_ids(drm, &request.challenge),
     };
+    let user = auth.user();
     let asked = playback::LicenseRequest {
-        user: &auth.user(),
+        user: &user,
         session: Some(request.session),
         token: request.entitlement,
         device: None,
@@ -38,16 +81,19 @@ pub async fn license(
         kids: &kids,
     };
     let session = app.playback.license(&asked, cx.now)?;
-    let asset = &session.start.asset;
-    if drm == Drm::Clearkey {
-        let keys = app.playback.clear_keys(asset, &kids)?;
-        return Reply::json(&ClearKeyBody::of(&keys));
-    }
-    let server = app.licenses.of(drm).ok_or_else(|| not_configured(drm))?;
-    let custom = custom_data(auth.user(), session.id, asset)?;
-    let custom = HeaderValue::try_from(custom).map_err(ApiError::internal)?;
-    let License { media, body } = server.license(request.challenge, custom).await?;
-    Ok(Reply::bytes(media.unwrap_or(media::BYTES), body))
+    let asset = session.start.asset.clone();
+    let about = About {
+        user,
+        session: session.id,
+        kids: app.playback.key_ids(&asset),
+        asset,
+        now: cx.now,
+    };
+    Ok((about, kids))
+}
+
+fn passed_on(License { media, body }: License) -> Reply {
+    Reply::bytes(media.unwrap_or(media::BYTES), body)
 }
 
 fn not_configured(drm: Drm) -> ApiError {

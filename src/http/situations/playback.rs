@@ -71,6 +71,7 @@ impl From<UpstreamError> for ApiError {
                 "too many licenses are being waited for; try again shortly",
             ),
             UpstreamError::Status(_)
+            | UpstreamError::Refused(_)
             | UpstreamError::TooLarge
             | UpstreamError::Resting
             | UpstreamError::Connection(_) => (

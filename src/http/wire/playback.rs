@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use data_encoding::{BASE64, BASE64URL_NOPAD};
+use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::playback::model::Entitlement;
@@ -11,7 +11,6 @@ use crate::domain::playback::{self, Issued, Registered, SessionView};
 use crate::http::error::ApiError;
 use crate::http::json::Object;
 use crate::http::wire::users::LoginLine;
-use crate::types::{AssetId, SessionId, UserId};
 
 /// The program of a livestream that an entitlement was asked at.
 #[derive(Debug, Serialize)]
@@ -128,29 +127,6 @@ impl ClearKeyBody {
             r#type: "temporary",
         }
     }
-}
-
-/// What a license server of others is told, in its header for custom data.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CustomData<'a> {
-    user_id: String,
-    session_id: String,
-    asset_id: &'a str,
-}
-
-/// The custom data of a challenge: JSON in base64, since an asset id may be any text.
-///
-/// # Errors
-/// `INTERNAL` if it cannot be written as JSON.
-pub fn custom_data(user: UserId, session: SessionId, asset: &AssetId) -> Result<String, ApiError> {
-    let data = CustomData {
-        user_id: user.to_string(),
-        session_id: session.to_string(),
-        asset_id: asset.as_str(),
-    };
-    let json = serde_json::to_vec(&data).map_err(ApiError::internal)?;
-    Ok(BASE64.encode(&json))
 }
 
 /// A registered device.

@@ -4,6 +4,7 @@
 mod guide;
 mod office;
 mod people;
+mod play;
 mod player;
 mod reporter;
 
@@ -19,7 +20,7 @@ use crate::fact::{Fact, Survival};
 use crate::line::{Address, Heard, Line, Silence};
 use crate::wire::Answer;
 
-pub use player::headers as play_headers;
+pub use play::{Stream, token};
 
 /// The password of those who never change it.
 pub const PASSWORD: &str = "a long way to go";

@@ -2,20 +2,16 @@
 
 use std::time::Instant;
 
-use serde_json::Value;
-
+use super::play::{Stream, token};
 use super::{Actor, Client, Diary, Keys, told};
 use crate::dice::Dice;
 use crate::fact::{Class, Fact, Survival};
 use crate::line::{Line, Silence};
 
-const HEARTBEAT: &str = "/api/playback/v1/heartbeat";
-
 #[derive(Clone)]
 struct Session {
     began: Instant,
-    id: String,
-    entitlement: String,
+    stream: Stream,
 }
 
 #[derive(Clone)]
@@ -39,27 +35,20 @@ impl Player {
     }
 
     fn begin(&mut self, line: &mut Line) -> Result<(), Silence> {
-        let target = "/api/entitlement/v2/asset/clear";
-        let answer = self.user.ask(line, "POST", target, &[], &Value::Null)?;
+        let answer = self.user.entitle(line)?;
         let Some(answer) = self.diary.sort("an entitlement", answer) else {
             return Ok(());
         };
-        let entitlement = answer.json()["token"].as_str().unwrap().to_owned();
+        let entitlement = token(&answer);
         // Where no answer comes, a session that nobody knows may have taken the place of this one.
         self.running.ask(None);
-        let headers = headers(&entitlement);
-        let target = "/api/playback/v2/preflight/asset/clear";
-        let answer = self
-            .user
-            .ask(line, "POST", target, &headers, &Value::Null)?;
+        let answer = self.user.preflight(line, &entitlement, "tv")?;
         if answer.status == 200 {
             self.running.refused();
             self.running.ask(Some(self.sessions.len()));
-            let id = &answer.json()["headers"]["Service-Play-Session"];
             self.sessions.push(Session {
                 began: Instant::now(),
-                id: id.as_str().unwrap().to_owned(),
-                entitlement,
+                stream: Stream::of(&answer, &entitlement, "tv"),
             });
         }
         self.diary.settle("a preflight", &mut self.running, answer);
@@ -67,49 +56,17 @@ impl Player {
     }
 
     fn beat(&mut self, line: &mut Line, at: usize) -> Result<String, Silence> {
-        let session = &self.sessions[at];
-        let now = std::time::UNIX_EPOCH
-            .elapsed()
-            .unwrap()
-            .as_secs()
-            .to_string();
-        let mut headers = headers(&session.entitlement);
-        headers.extend([
-            ("Service-Play-Session", session.id.as_str()),
-            ("Service-Play-Timestamp", now.as_str()),
-            ("Service-Play-Bitrate", "2500000"),
-            ("Service-Play-ResolutionWidth", "1280"),
-            ("Service-Play-ResolutionHeight", "720"),
-        ]);
-        let answer = self
-            .user
-            .ask(line, "POST", HEARTBEAT, &headers, &Value::Null)?;
+        let answer = self.user.beat(line, &self.sessions[at].stream)?;
         Ok(told(&answer))
     }
 
     fn stop(&mut self, line: &mut Line, at: usize) -> Result<(), Silence> {
         self.running.ask(None);
-        let headers = [("Service-Play-Session", self.sessions[at].id.as_str())];
-        let answer = self
-            .user
-            .ask(line, "DELETE", HEARTBEAT, &headers, &Value::Null)?;
+        let answer = self.user.stop(line, &self.sessions[at].stream)?;
         self.diary
             .settle("an end of play", &mut self.running, answer);
         Ok(())
     }
-}
-
-/// The usual headers of a preflight.
-pub fn headers(entitlement: &str) -> Vec<(&'static str, &str)> {
-    vec![
-        ("Service-Play-DRM", "none"),
-        ("Service-Play-Protocol", "hls"),
-        ("Service-Play-EntitlementId", entitlement),
-        ("Service-Play-DevicePlatform", "linux"),
-        ("Service-Play-DeviceType", "tv"),
-        ("Service-Play-DeviceModel", "Model"),
-        ("Service-Play-DeviceId", "tv"),
-    ]
 }
 
 impl Actor for Player {

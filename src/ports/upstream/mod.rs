@@ -1,6 +1,8 @@
 //! License servers of others. Their addresses come from the configuration alone: nothing that a
 //! client sends chooses where we connect to, and no redirect is followed.
 
+mod message;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -9,13 +11,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::web::{BadAddress, Broken, Site};
 use crate::types::Drm;
+
+pub use message::{About, MessageSettings, Messenger, Style};
 
 /// Bytes of a license, and of a challenge.
 pub const LICENSE_MAX: usize = 64 * 1024;
@@ -44,6 +48,9 @@ pub enum UpstreamError {
     /// It answered with another status than 200. Redirects are among them.
     #[error("status {0}")]
     Status(StatusCode),
+    /// It says no in words that are meant for the player: a SOAP fault of PlayReady.
+    #[error("a SOAP fault")]
+    Refused(License),
     /// The answer is over [`LICENSE_MAX`].
     #[error("an answer of over {LICENSE_MAX} bytes")]
     TooLarge,
@@ -58,14 +65,19 @@ pub enum UpstreamError {
     Connection(#[source] Broken),
 }
 
+/// What a PlayReady client calls the request for a license.
+const ACQUIRE: &str = "\"http://schemas.microsoft.com/DRM/2007/03/protocols/AcquireLicense\"";
+/// What a SOAP fault has in it, whatever prefix its namespace has.
+const FAULT: &[u8] = b"Fault>";
+
 /// A license on its way.
 pub type LicenseFuture<'a> =
     Pin<Box<dyn Future<Output = Result<License, UpstreamError>> + Send + 'a>>;
 
 /// A license server of one DRM system.
 pub trait LicenseServer: Send + Sync {
-    /// Sends a challenge unchanged, with the custom data that the server wants to decide by.
-    fn license(&self, challenge: Bytes, custom: HeaderValue) -> LicenseFuture<'_>;
+    /// Sends a challenge unchanged, and beside it whom the license is for.
+    fn license(&self, challenge: Bytes, about: About) -> LicenseFuture<'_>;
 }
 
 /// The license servers that are configured.
@@ -101,8 +113,12 @@ pub struct LicenseServerSettings {
     pub url: String,
     /// The value of `Authorization`.
     pub authorization: Option<String>,
-    /// The header for custom data.
-    pub custom_data_header: Option<String>,
+    /// The form in which it is told whom a license is for.
+    pub style: Style,
+    /// What that form needs.
+    pub message: MessageSettings,
+    /// Whether its refusals are SOAP faults: PlayReady's are.
+    pub soap: bool,
     /// How long an answer may take in all.
     pub timeout: Duration,
 }
@@ -122,7 +138,8 @@ impl From<BadAddress> for BadLicenseServer {
 pub struct HttpLicenseServer {
     site: Site,
     authorization: Option<HeaderValue>,
-    custom: Option<HeaderName>,
+    messenger: Messenger,
+    soap: bool,
     timeout: Duration,
     slots: Semaphore,
     breaker: Mutex<Breaker>,
@@ -153,25 +170,23 @@ impl HttpLicenseServer {
             value.set_sensitive(true);
             Ok::<_, BadLicenseServer>(value)
         });
-        let custom = settings.custom_data_header.as_deref().map(|name| {
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))
-        });
         Ok(Self {
             site: Site::of(&settings.url)?,
             authorization: authorization.transpose()?,
-            custom: custom.transpose()?,
+            messenger: Messenger::new(settings.style, &settings.message)?,
+            soap: settings.soap,
             timeout: settings.timeout,
             slots: Semaphore::new(AT_ONCE),
             breaker: Mutex::default(),
         })
     }
 
-    async fn ask(&self, challenge: Bytes, custom: HeaderValue) -> Result<License, UpstreamError> {
+    async fn ask(&self, challenge: Bytes, about: About) -> Result<License, UpstreamError> {
         let _slot = self.slots.try_acquire().map_err(|_| UpstreamError::Busy)?;
         if self.rests() {
             return Err(UpstreamError::Resting);
         }
-        let request = self.request(challenge, custom)?;
+        let request = self.request(challenge, &about)?;
         let asked = tokio::time::timeout(self.timeout, self.exchange(request));
         let result = asked.await.unwrap_or(Err(UpstreamError::TimedOut));
         self.count(&result);
@@ -181,17 +196,21 @@ impl HttpLicenseServer {
     fn request(
         &self,
         challenge: Bytes,
-        custom: HeaderValue,
+        about: &About,
     ) -> Result<Request<Full<Bytes>>, UpstreamError> {
-        let mut request = self
-            .site
-            .request(Method::POST)
-            .header(CONTENT_TYPE, "application/octet-stream");
+        let media = match self.soap {
+            true => "text/xml; charset=utf-8",
+            false => "application/octet-stream",
+        };
+        let mut request = self.site.request(Method::POST).header(CONTENT_TYPE, media);
+        if self.soap {
+            request = request.header("soapaction", ACQUIRE);
+        }
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
-        if let Some(name) = &self.custom {
-            request = request.header(name.clone(), custom);
+        if let Some((name, value)) = self.messenger.header(about) {
+            request = request.header(name, value);
         }
         let request = request.body(Full::new(challenge));
         request.map_err(|error| UpstreamError::Connection(error.into()))
@@ -200,8 +219,11 @@ impl HttpLicenseServer {
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<License, UpstreamError> {
         let answer = self.site.send(request).await;
         let answer = answer.map_err(UpstreamError::Connection)?;
-        if answer.head.status != StatusCode::OK {
-            return Err(UpstreamError::Status(answer.head.status));
+        let status = answer.head.status;
+        let media = answer.head.headers.get(CONTENT_TYPE).cloned();
+        let may_be_fault = self.soap && !status.is_redirection() && is_xml(media.as_ref());
+        if status != StatusCode::OK && !may_be_fault {
+            return Err(UpstreamError::Status(status));
         }
         let body = Limited::new(answer.body, LICENSE_MAX).collect().await;
         let body = body.map_err(|error| {
@@ -211,9 +233,13 @@ impl HttpLicenseServer {
                 UpstreamError::Connection(error)
             }
         })?;
-        Ok(License {
-            media: answer.head.headers.get(CONTENT_TYPE).cloned(),
-            body: body.to_bytes(),
+        let body = body.to_bytes();
+        if status == StatusCode::OK {
+            return Ok(License { media, body });
+        }
+        Err(match body.windows(FAULT.len()).any(|part| part == FAULT) {
+            true => UpstreamError::Refused(License { media, body }),
+            false => UpstreamError::Status(status),
         })
     }
 
@@ -227,7 +253,7 @@ impl HttpLicenseServer {
     /// A refusal is an answer: a server that says no is not down.
     fn count(&self, result: &Result<License, UpstreamError>) {
         let failed = match result {
-            Ok(_) => false,
+            Ok(_) | Err(UpstreamError::Refused(_)) => false,
             Err(UpstreamError::Status(status)) => status.is_server_error(),
             Err(_) => true,
         };
@@ -242,26 +268,15 @@ impl HttpLicenseServer {
     }
 }
 
+fn is_xml(media: Option<&HeaderValue>) -> bool {
+    let text = media.and_then(|media| media.to_str().ok());
+    let essence = text.and_then(|text| text.split(';').next());
+    essence.is_some_and(|essence| essence.trim().to_ascii_lowercase().ends_with("xml"))
+}
+
 impl LicenseServer for HttpLicenseServer {
-    fn license(&self, challenge: Bytes, custom: HeaderValue) -> LicenseFuture<'_> {
-        Box::pin(self.ask(challenge, custom))
-    }
-}
-
-/// A license server of tests: it answers what it was told to, and keeps what it was asked.
-#[derive(Debug, Default)]
-pub struct CannedLicenseServer {
-    /// The challenges and custom data that came.
-    pub asked: Mutex<Vec<(Bytes, HeaderValue)>>,
-    /// What to answer; an echo of the challenge if nothing.
-    pub answer: Mutex<Option<Bytes>>,
-}
-
-impl LicenseServer for CannedLicenseServer {
-    fn license(&self, challenge: Bytes, custom: HeaderValue) -> LicenseFuture<'_> {
-        let body = self.answer.lock().clone().unwrap_or(challenge.clone());
-        self.asked.lock().push((challenge, custom));
-        Box::pin(async move { Ok(License { media: None, body }) })
+    fn license(&self, challenge: Bytes, about: About) -> LicenseFuture<'_> {
+        Box::pin(self.ask(challenge, about))
     }
 }
 
@@ -271,13 +286,29 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
 
     fn settings(port: u16) -> LicenseServerSettings {
         LicenseServerSettings {
             url: format!("http://127.0.0.1:{port}/license?tenant=a"),
             authorization: Some("Bearer credential".to_owned()),
-            custom_data_header: Some("X-Custom-Data".to_owned()),
+            style: Style::Plain,
+            message: MessageSettings {
+                header: Some("X-Custom-Data".to_owned()),
+                ..MessageSettings::default()
+            },
+            soap: false,
             timeout: Duration::from_millis(500),
+        }
+    }
+
+    fn about() -> About {
+        About {
+            user: UserId::from_bytes([1; 16]),
+            session: SessionId::from_bytes([2; 16]),
+            asset: AssetId::parse("film").unwrap(),
+            kids: Vec::new(),
+            now: UnixSeconds(0),
         }
     }
 
@@ -296,13 +327,20 @@ mod tests {
     }
 
     async fn answered(answer: &[u8]) -> (String, Result<License, UpstreamError>) {
+        answered_by(answer, false).await
+    }
+
+    async fn answered_by(answer: &[u8], soap: bool) -> (String, Result<License, UpstreamError>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = HttpLicenseServer::new(&settings(port)).unwrap();
-        let custom = HeaderValue::from_static("e30=");
+        let settings = LicenseServerSettings {
+            soap,
+            ..settings(port)
+        };
+        let server = HttpLicenseServer::new(&settings).unwrap();
         tokio::join!(
             serve(&listener, answer),
-            server.license(Bytes::from_static(b"challenge"), custom)
+            server.license(Bytes::from_static(b"challenge"), about())
         )
     }
 
@@ -327,7 +365,7 @@ mod tests {
                 "authorization: Bearer credential",
                 "content-length: 9",
                 "content-type: application/octet-stream",
-                "x-custom-data: e30=",
+                "x-custom-data: eyJhc3NldElkIjoiZmlsbSIsInNlc3Npb25JZCI6IkFnSUNBZ0lDQWdJQ0FnSUNBZ0lDQWciLCJ1c2VySWQiOiJBUUVCQVFFQkFRRUJBUUVCQVFFQkFRIn0=",
             ]
         );
     }
@@ -358,6 +396,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_soap_fault_is_a_refusal_with_words_for_the_player() {
+        const FAULT: &str = "<soap:Envelope><soap:Fault>no</soap:Fault></soap:Envelope>";
+        let answer = |status: &str, media: &str, body: &str| {
+            let length = body.len();
+            format!(
+                "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {length}\r\n\r\n{body}"
+            )
+        };
+        let fault = answer(
+            "500 Internal Server Error",
+            "text/xml; charset=utf-8",
+            FAULT,
+        );
+        let (request, result) = answered_by(fault.as_bytes(), true).await;
+        assert!(request.contains("content-type: text/xml; charset=utf-8\r\n"));
+        assert!(request.contains("AcquireLicense"));
+        match result {
+            Err(UpstreamError::Refused(said)) => assert_eq!(said.body, FAULT),
+            other => panic!("{other:?}"),
+        }
+        for other in [
+            answer("500 Oops", "text/html", FAULT),
+            answer("500 Oops", "text/xml", "<error/>"),
+            answer("302 Found", "text/xml", FAULT),
+        ] {
+            let (_, result) = answered_by(other.as_bytes(), true).await;
+            assert!(matches!(result, Err(UpstreamError::Status(_))), "{other}");
+        }
+        // Another system's server has no such faults.
+        let (_, result) = answered(fault.as_bytes()).await;
+        assert!(matches!(result, Err(UpstreamError::Status(_))));
+    }
+
+    #[tokio::test]
     async fn a_server_that_fails_is_left_alone() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -366,7 +438,7 @@ mod tests {
             ..settings(port)
         });
         let silent = silent.unwrap();
-        let ask = || silent.license(Bytes::new(), HeaderValue::from_static(""));
+        let ask = || silent.license(Bytes::new(), about());
         for _ in 0..FAILURES {
             assert!(matches!(ask().await, Err(UpstreamError::TimedOut)));
         }

@@ -11,14 +11,14 @@ use ring::hmac;
 use crate::types::{MediaPath, UnixSeconds};
 
 /// Signs and checks addresses.
-pub struct Signer(hmac::Key);
+pub struct OriginSigner(hmac::Key);
 
 /// Version, depth, expiry, and the whole tag.
 const TOKEN_BYTES: usize = 1 + 1 + 8 + 32;
 const TOKEN_LENGTH: usize = TOKEN_BYTES.div_ceil(3) * 4;
 const VERSION: u8 = 1;
 
-impl Signer {
+impl OriginSigner {
     /// A signer of a secret key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_token_opens_its_directory_until_it_expires() {
-        let signer = Signer::new(&[7; 32]);
+        let signer = OriginSigner::new(&[7; 32]);
         let token = signer.sign(&path("film/hd/manifest.mpd"), UnixSeconds(100));
         let allows = |file: &str, now: i64| signer.allows(&token, &path(file), UnixSeconds(now));
         assert!(allows("film/hd/manifest.mpd", 99));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_changed_token_opens_nothing() {
-        let signer = Signer::new(&[7; 32]);
+        let signer = OriginSigner::new(&[7; 32]);
         let file = path("film/manifest.mpd");
         let token = signer.sign(&file, UnixSeconds(100));
         assert_eq!(token.len(), TOKEN_LENGTH);
@@ -117,6 +117,6 @@ mod tests {
         for bad in ["", "A", "!", &token[..40], &"A".repeat(9_000)] {
             assert!(!signer.allows(bad, &file, UnixSeconds(0)));
         }
-        assert!(!Signer::new(&[8; 32]).allows(&token, &file, UnixSeconds(0)));
+        assert!(!OriginSigner::new(&[8; 32]).allows(&token, &file, UnixSeconds(0)));
     }
 }

@@ -1,0 +1,42 @@
+//! Akamai's Auth Token 2.0 (`EdgeAuth`): `exp=…~acl=…~hmac=…` in a query parameter.
+//!
+//! The hash is HMAC-SHA256 in lower-case hexadecimal of what stands before it, under a key that is
+//! given in hexadecimal; the list of paths is not escaped, as in Akamai's own generators. Without
+//! `st`, which they leave out too unless asked: it only refuses viewers where our clock is ahead.
+//! The token has no key id: the edge tries the main key and the transition key of the property.
+
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use ring::hmac;
+
+use crate::types::{Malformed, UnixSeconds};
+
+use super::target::Target;
+
+/// The key, and the parameter that carries the token.
+pub(super) struct Key {
+    key: hmac::Key,
+    parameter: String,
+}
+
+impl Key {
+    pub(super) fn parse(secret: &str, parameter: &str) -> Result<Self, Malformed> {
+        const FORM: Malformed =
+            Malformed("must have 32 to 128 hexadecimal digits, an even number of them");
+        let bytes = HEXLOWER_PERMISSIVE.decode(secret.as_bytes());
+        let bytes = bytes.map_err(|_| FORM)?;
+        if !(16..=64).contains(&bytes.len()) {
+            return Err(FORM);
+        }
+        Ok(Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, &bytes),
+            parameter: parameter.to_owned(),
+        })
+    }
+
+    pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> Option<String> {
+        let fields = format!("exp={expires}~acl={}*", target.directory);
+        let tag = hmac::sign(&self.key, fields.as_bytes());
+        let tag = HEXLOWER.encode(tag.as_ref());
+        target.with_parameters(&format!("{}={fields}~hmac={tag}", self.parameter))
+    }
+}

@@ -1,0 +1,143 @@
+//! In which country an address is, by a database in MaxMind's format that the operator keeps up to
+//! date. The file is read into memory whole: one that is overwritten in place harms nobody.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use arc_swap::ArcSwap;
+use maxminddb::{MaxMindDbError, PathElement, Reader, path};
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+use crate::types::Country;
+
+/// The largest database that is read, in bytes: those of whole cities have a tenth of it.
+const MOST: u64 = 1 << 30;
+
+/// How many networks of a database are looked at for a country before it counts as one of
+/// something else.
+const SAMPLE: usize = 10_000;
+
+/// A database that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadPlaces {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// It is no database of this format.
+    #[error("no database in MaxMind's format: {0}")]
+    Format(#[from] MaxMindDbError),
+    /// It is a database of something else.
+    #[error("a database of the kind `{0}`, which tells no countries")]
+    Other(String),
+}
+
+/// Addresses and their countries.
+pub struct Places {
+    path: PathBuf,
+    current: ArcSwap<Reader<Vec<u8>>>,
+    /// What the current database was read from.
+    read: Mutex<Stamp>,
+}
+
+/// What tells two states of a file apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        if metadata.len() > MOST {
+            return Err(io::Error::other("larger than a gigabyte"));
+        }
+        Ok(Self {
+            inode: metadata.ino(),
+            length: metadata.len(),
+            changed: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+}
+
+impl Places {
+    /// Reads a database.
+    ///
+    /// # Errors
+    /// [`BadPlaces`].
+    pub fn open(path: &Path) -> Result<Self, BadPlaces> {
+        // Before the content: what is overwritten meanwhile is read again.
+        let stamp = Stamp::of(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            current: ArcSwap::from_pointee(read(path)?),
+            read: Mutex::new(stamp),
+        })
+    }
+
+    /// The country of an address; nothing if the database knows none.
+    #[must_use]
+    pub fn country(&self, address: IpAddr) -> Option<Country> {
+        country(&self.current.load(), address)
+    }
+
+    /// Reads the database again if its file has changed; blocks. Whether it has. After a failure
+    /// the one in use stays, and the file is looked at again the next time.
+    ///
+    /// # Errors
+    /// [`BadPlaces`].
+    pub fn refresh(&self) -> Result<bool, BadPlaces> {
+        let mut known = self.read.lock();
+        let stamp = Stamp::of(&self.path)?;
+        if stamp == *known {
+            return Ok(false);
+        }
+        self.current.store(read(&self.path)?.into());
+        *known = stamp;
+        Ok(true)
+    }
+}
+
+fn read(path: &Path) -> Result<Reader<Vec<u8>>, BadPlaces> {
+    let reader = Reader::from_source(fs::read(path)?)?;
+    let mut sample = reader.networks(Default::default())?.take(SAMPLE);
+    if sample.any(|network| network.is_ok_and(|found| country_of(&found).is_some())) {
+        return Ok(reader);
+    }
+    let kind = reader.metadata().database_type.clone();
+    Err(BadPlaces::Other(kind))
+}
+
+fn country(reader: &Reader<Vec<u8>>, address: IpAddr) -> Option<Country> {
+    country_of(&reader.lookup(address.to_canonical()).ok()?)
+}
+
+/// The country of a record: `country.iso_code` in the databases of MaxMind and those made after
+/// them, `country_code` or `country` in flat ones.
+///
+/// Decision: where the address is, not where its network is registered (`registered_country`): that
+/// is what rights are sold by.
+fn country_of(found: &maxminddb::LookupResult<'_, Vec<u8>>) -> Option<Country> {
+    let paths: [&[PathElement<'_>]; 3] = [
+        &path!["country", "iso_code"],
+        &path!["country_code"],
+        &path!["country"],
+    ];
+    paths.into_iter().find_map(|path| {
+        let code: &str = decoded(found, path)?;
+        Country::parse(code).ok()
+    })
+}
+
+fn decoded<'a, T: Deserialize<'a>>(
+    found: &maxminddb::LookupResult<'a, Vec<u8>>,
+    path: &[PathElement<'_>],
+) -> Option<T> {
+    // A record of another shape has no such path.
+    found.decode_path(path).ok().flatten()
+}

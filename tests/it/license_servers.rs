@@ -1,0 +1,396 @@
+//! License servers of others: what reaches them byte by byte, and what becomes of them when they
+//! refuse, fail or misbehave.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use serde_json::Value;
+
+use super::stage::{Player, Stage, player};
+use super::wire::{Answer, ask, request};
+
+/// What the server does with the next connection, once it has the request.
+enum Deed {
+    /// Sends this and closes.
+    Say(Vec<u8>),
+    /// Holds the connection and says nothing.
+    Nothing,
+}
+
+/// A request as it came: its head, without the host, and its body.
+struct Asked {
+    head: Vec<String>,
+    body: Vec<u8>,
+}
+
+impl Asked {
+    fn header(&self, name: &str) -> Option<&str> {
+        let prefix = format!("{name}: ");
+        self.head.iter().find_map(|line| line.strip_prefix(&prefix))
+    }
+}
+
+/// A license server on a port of its own.
+struct Server {
+    url: String,
+    deeds: Sender<Deed>,
+    asked: Receiver<Asked>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/l?tenant=a", listener.local_addr().unwrap());
+        let (deeds, todo) = channel();
+        let (tell, asked) = channel();
+        // It ends with the test, whose queue ends then.
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            for deed in todo {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = tell.send(read(&mut stream));
+                match deed {
+                    // Whoever has heard enough hangs up.
+                    Deed::Say(bytes) => drop(stream.write_all(&bytes)),
+                    Deed::Nothing => held.push(stream),
+                }
+            }
+        });
+        Self { url, deeds, asked }
+    }
+
+    fn next(&self, deed: Deed) {
+        self.deeds.send(deed).unwrap();
+    }
+
+    fn asked(&self) -> Asked {
+        self.asked.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+}
+
+fn read(stream: &mut TcpStream) -> Asked {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16_384];
+    loop {
+        let end = bytes.windows(4).position(|part| part == b"\r\n\r\n");
+        if let Some(end) = end {
+            let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.unwrap().parse().unwrap();
+            if bytes.len() == end + 4 + length {
+                let mut head: Vec<String> = head.lines().map(str::to_owned).collect();
+                head.retain(|line| !line.starts_with("host: "));
+                head[1..].sort_unstable();
+                let body = bytes[end + 4..].to_vec();
+                return Asked { head, body };
+            }
+        }
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "a request that breaks off");
+        bytes.extend_from_slice(&buffer[..length]);
+    }
+}
+
+/// An answer with this status line and media type.
+fn answer(status: &str, media: &str, body: &[u8]) -> Deed {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nSet-Cookie: theirs=1\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    Deed::Say([head.as_bytes(), body].concat())
+}
+
+/// Address, credential and header for custom data.
+const WIDEVINE: [&str; 3] = [
+    "license.widevine.url",
+    "license.widevine.authorization",
+    "license.widevine.custom_data_header",
+];
+const FAIRPLAY: [&str; 3] = [
+    "license.fairplay.url",
+    "license.fairplay.authorization",
+    "license.fairplay.custom_data_header",
+];
+const PLAYREADY: [&str; 3] = [
+    "license.playready.url",
+    "license.playready.authorization",
+    "license.playready.custom_data_header",
+];
+
+/// A session with a system of DRM.
+fn playing(stage: &Stage, asset: &str, system: &str, protocol: &str) -> Player {
+    let token = stage.token(&stage.ann, asset);
+    let wanted = [("DRM", system), ("Protocol", protocol)];
+    let started = stage.preflight(&stage.ann, asset, &token, &wanted);
+    assert_eq!(started.status, 200, "{}", started.json());
+    player(&stage.ann, "tv", &started)
+}
+
+/// A request for a license with a challenge of any bytes.
+fn license(
+    stage: &Stage,
+    player: &Player,
+    system: &str,
+    more: &[(&str, &str)],
+    body: &[u8],
+) -> Answer {
+    let bearer = format!("Bearer {}", player.viewer.token);
+    let length = body.len().to_string();
+    let mut headers = vec![
+        ("Service-AccessToken", stage.house.partner.as_str()),
+        ("Authorization", bearer.as_str()),
+        ("Service-Play-Session", player.session.as_str()),
+        ("Service-Play-EntitlementId", player.entitlement.as_str()),
+        ("Cookie", "ours=1"),
+        ("Content-Length", length.as_str()),
+    ];
+    headers.extend_from_slice(more);
+    let target = format!("/api/playback/v1/{system}/license");
+    let head = request("POST", &target, &headers, "");
+    ask(stage.house.public, [head.as_bytes(), body].concat())
+}
+
+fn outcome(answer: &Answer) -> String {
+    match answer.status {
+        200 => "200".to_owned(),
+        status => format!("{status} {}", answer.code()),
+    }
+}
+
+/// Every byte there is, and an end that looks like HTTP's.
+fn bytes() -> Vec<u8> {
+    (0..=255).chain(*b"\r\n0\r\n\r\n").collect()
+}
+
+fn counted(stage: &Stage, system: &str, result: &str) -> String {
+    let metrics = ask(stage.house.ops, request("GET", "/metrics", &[], ""));
+    let text = String::from_utf8(metrics.body).unwrap();
+    let line = format!("playgate_licenses_total{{system=\"{system}\",result=\"{result}\"}} ");
+    let mut lines = text.lines();
+    let count = lines.find_map(|l| l.strip_prefix(&line));
+    count.unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+#[test]
+fn challenge_and_license_pass_unchanged_and_nothing_else_does() {
+    const BYTES: &str = "application/octet-stream";
+    const SOAP: &str = "text/xml; charset=utf-8";
+    for (system, protocol, asset, media, keys) in [
+        ("widevine", "dash", "film", BYTES, WIDEVINE),
+        ("fairplay", "hls", "news", BYTES, FAIRPLAY),
+        ("playready", "dash", "film", SOAP, PLAYREADY),
+    ] {
+        let server = Server::start();
+        let values = [&server.url, "Bearer their-credential", "X-Custom"];
+        let settings: Vec<_> = keys.into_iter().zip(values).collect();
+        let stage = Stage::with(&settings);
+        let player = playing(&stage, asset, system, protocol);
+        server.next(answer("200 OK", "application/x-license", &bytes()));
+        let license = license(&stage, &player, system, &[], &bytes());
+        assert_eq!(license.status, 200, "{system}");
+        assert_eq!(license.body, bytes());
+        assert_eq!(
+            license.header("content-type"),
+            Some("application/x-license")
+        );
+        assert_eq!(license.header("cache-control"), Some("no-store"));
+        assert_eq!(license.header("set-cookie"), None);
+
+        let asked = server.asked();
+        assert_eq!(asked.body, bytes());
+        assert_eq!(asked.head[0], "POST /l?tenant=a HTTP/1.1");
+        let mut names: Vec<&str> = asked.head[1..]
+            .iter()
+            .map(|line| line.split_once(": ").unwrap().0)
+            .collect();
+        names.retain(|name| *name != "soapaction");
+        let usual = [
+            "authorization",
+            "content-length",
+            "content-type",
+            "x-custom",
+        ];
+        assert_eq!(names, usual);
+        assert_eq!(
+            asked.header("authorization"),
+            Some("Bearer their-credential")
+        );
+        assert_eq!(asked.header("content-type"), Some(media));
+        assert_eq!(asked.header("soapaction").is_some(), system == "playready");
+        let custom = BASE64.decode(asked.header("x-custom").unwrap().as_bytes());
+        let custom: Value = serde_json::from_slice(&custom.unwrap()).unwrap();
+        assert_eq!(custom["userId"], stage.ann.id);
+        assert_eq!(custom["sessionId"], player.session);
+        assert_eq!(counted(&stage, system, "issued"), "1");
+    }
+}
+
+#[test]
+fn a_vendors_message_names_the_keys_of_the_asset() {
+    let server = Server::start();
+    let stage = Stage::with(&[
+        ("license.widevine.url", &server.url),
+        ("license.widevine.style", "axinom"),
+        (
+            "license.widevine.message_key_id",
+            "cc36e85d-2fdf-462c-b395-030907447afc",
+        ),
+        ("license.widevine.message_key", &BASE64.encode(&[7; 32])),
+    ]);
+    let player = playing(&stage, "film", "widevine", "dash");
+    server.next(answer("200 OK", "application/octet-stream", b"license"));
+    assert_eq!(
+        license(&stage, &player, "widevine", &[], b"challenge").status,
+        200
+    );
+    let asked = server.asked();
+    let message = asked.header("x-axdrm-message").unwrap();
+    let claims = message.split('.').nth(1).unwrap();
+    let claims = data_encoding::BASE64URL_NOPAD.decode(claims.as_bytes());
+    let claims: Value = serde_json::from_slice(&claims.unwrap()).unwrap();
+    let keys = &claims["message"]["content_keys_source"]["inline"];
+    assert_eq!(keys[0]["id"], "00112233-4455-6677-8899-aabbccddeeff");
+    assert_eq!(keys[1]["id"], "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa");
+}
+
+#[test]
+fn a_service_certificate_counts_as_no_license() {
+    let server = Server::start();
+    let stage = Stage::with(&[("license.widevine.url", &server.url)]);
+    let player = playing(&stage, "film", "widevine", "dash");
+    server.next(answer("200 OK", "application/octet-stream", b"certificate"));
+    let certificate = license(&stage, &player, "widevine", &[], b"\x08\x04");
+    assert_eq!(certificate.body, b"certificate");
+    assert_eq!(server.asked().body, b"\x08\x04");
+    assert_eq!(counted(&stage, "widevine", "certificate"), "1");
+    assert_eq!(counted(&stage, "widevine", "issued"), "0");
+}
+
+#[test]
+fn a_server_that_misbehaves_is_told_in_bound_time_and_then_left_alone() {
+    let server = Server::start();
+    let stage = Stage::with(&[
+        ("license.widevine.url", &server.url),
+        ("license.widevine.timeout", "1s"),
+    ]);
+    let player = playing(&stage, "film", "widevine", "dash");
+    let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nlic";
+    let endless = [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec(),
+        vec![b'x'; 10 << 20],
+    ];
+    let redirect =
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n";
+    let failed = "502 LICENSE_SERVER_FAILED";
+    for (deed, expected, result) in [
+        (
+            answer("403 Forbidden", "text/plain", b"no"),
+            failed,
+            "refused",
+        ),
+        (
+            answer("500 Oops", "text/plain", b"their stack"),
+            failed,
+            "failed",
+        ),
+        (Deed::Say(redirect.to_vec()), failed, "failed"),
+        (answer("200 OK", "a/b", b"license"), "200", "issued"),
+        // From here on five in a row.
+        (Deed::Say(endless.concat()), failed, "failed"),
+        (Deed::Say(whole.to_vec()), failed, "failed"),
+        (Deed::Say(b"SSH-2.0-OpenSSH\r\n".to_vec()), failed, "failed"),
+        (Deed::Say(Vec::new()), failed, "failed"),
+        (Deed::Nothing, "504 LICENSE_SERVER_TIMEOUT", "timed_out"),
+    ] {
+        let before: u32 = counted(&stage, "widevine", result).parse().unwrap();
+        server.next(deed);
+        let found = license(&stage, &player, "widevine", &[], b"challenge");
+        assert_eq!(outcome(&found), expected);
+        assert!(!String::from_utf8_lossy(&found.body).contains("stack"));
+        assert_eq!(server.asked().body, b"challenge");
+        let after: u32 = counted(&stage, "widevine", result).parse().unwrap();
+        assert_eq!(after, before + 1, "{result}");
+    }
+    let rests = license(&stage, &player, "widevine", &[], b"challenge");
+    assert_eq!(outcome(&rests), failed);
+    assert_eq!(counted(&stage, "widevine", "not_asked"), "1");
+    assert!(server.asked.try_recv().is_err(), "it was asked");
+}
+
+/// PlayReady's own clients speak SOAP, and read a refusal from a fault.
+#[test]
+fn playready_is_refused_by_soap_faults() {
+    const FAULT: &str =
+        "<s:Envelope><s:Body><s:Fault>Device revoked</s:Fault></s:Body></s:Envelope>";
+    let server = Server::start();
+    let stage = Stage::with(&[("license.playready.url", &server.url)]);
+    let player = playing(&stage, "film", "playready", "dash");
+    let soap = [(
+        "SOAPAction",
+        "\"http://schemas.microsoft.com/DRM/2007/03/protocols/AcquireLicense\"",
+    )];
+    // Theirs passes as it is.
+    server.next(answer(
+        "500 Internal Server Error",
+        "text/xml; charset=utf-8",
+        FAULT.as_bytes(),
+    ));
+    let theirs = license(&stage, &player, "playready", &soap, b"challenge");
+    assert_eq!(theirs.status, 403);
+    assert_eq!(theirs.body, FAULT.as_bytes());
+    assert_eq!(
+        theirs.header("content-type"),
+        Some("text/xml; charset=utf-8")
+    );
+    assert_eq!(counted(&stage, "playready", "refused"), "1");
+    drop(server.asked());
+
+    let said = |answer: &Answer| String::from_utf8(answer.body.clone()).unwrap();
+    server.next(answer("503 Busy", "text/plain", b"later"));
+    let failure = license(&stage, &player, "playready", &soap, b"challenge");
+    assert_eq!(failure.status, 502);
+    assert!(said(&failure).contains("<StatusCode>0x8004C600</StatusCode>"));
+    // Ours, in the language of the viewer, escaped; and as JSON to whoever speaks that.
+    let mut forged = player.clone();
+    forged.entitlement = super::stage::never_issued();
+    let ours = license(&stage, &forged, "playready", &soap, b"challenge");
+    assert_eq!(ours.status, 403);
+    assert_eq!(ours.header("content-type"), Some("text/xml; charset=utf-8"));
+    let text = said(&ours);
+    assert!(
+        text.contains("<faultcode>soap:Client</faultcode>"),
+        "{text}"
+    );
+    assert!(text.contains("<StatusCode>0x8004C604</StatusCode>"));
+    assert!(text.contains("<CustomData>ENTITLEMENT_INVALID</CustomData>"));
+    let mut reader = quick_xml::Reader::from_str(&text);
+    while !matches!(reader.read_event().unwrap(), quick_xml::events::Event::Eof) {}
+    let json = license(&stage, &forged, "playready", &[], b"challenge");
+    assert_eq!(outcome(&json), "403 ENTITLEMENT_INVALID");
+    forged.viewer.token.clear();
+    let stranger = license(&stage, &forged, "playready", &soap, b"challenge");
+    assert_eq!(stranger.status, 401);
+    assert!(stranger.header("www-authenticate").is_some());
+    assert!(said(&stranger).contains("USER_TOKEN_INVALID"));
+    // Other systems have no faults.
+    let other = license(&stage, &forged, "widevine", &soap, b"challenge");
+    assert_eq!(outcome(&other), "401 USER_TOKEN_INVALID");
+    assert_eq!(counted(&stage, "playready", "denied"), "2");
+}
+
+#[test]
+fn the_certificate_of_fairplay_is_served() {
+    let certificate = tempfile::NamedTempFile::new().unwrap();
+    certificate.as_file().write_all(b"certificate").unwrap();
+    let path = certificate.path().to_str().unwrap();
+    let stage = Stage::with(&[("license.fairplay.certificate", path)]);
+    let target = "/api/playback/v1/fairplay/certificate";
+    let served = stage.ask(&stage.ann, "GET", target, &[], "");
+    assert_eq!(served.body, b"certificate");
+}
