@@ -16,7 +16,7 @@ use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
 use super::range::{Part, part};
-use super::reply::{Content, FileReply, Kept, Prepared, Reply, media};
+use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
 use super::soap;
 use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
 
@@ -196,6 +196,7 @@ fn file_body(
     status: &mut StatusCode,
 ) -> Result<ReplyBody, ApiError> {
     let tag = tag(file.tag, false);
+    let whole = file.content.length();
     headers.insert(CACHE_CONTROL, file.caching);
     headers.insert(ACCEPT_RANGES, BYTES);
     let known = is_known(wish.heads, &tag);
@@ -211,18 +212,18 @@ fn file_body(
     }
     headers.insert(CONTENT_TYPE, file.media);
     let asked = wish.heads.range.ascii().filter(|_| same);
-    let (from, length) = match part(asked, file.length) {
-        Part::Whole => (0, file.length),
+    let (from, length) = match part(asked, whole) {
+        Part::Whole => (0, whole),
         Part::Bytes(first, last) => {
             *status = StatusCode::PARTIAL_CONTENT;
             headers.insert(
                 CONTENT_RANGE,
-                content_range(&format!("{first}-{last}/{}", file.length)),
+                content_range(&format!("{first}-{last}/{whole}")),
             );
             (first, last - first + 1)
         }
         Part::Beyond => {
-            let range = content_range(&format!("*/{}", file.length));
+            let range = content_range(&format!("*/{whole}"));
             return Err(ApiError::new(
                 ErrorCode::RangeNotSatisfiable,
                 "no part of the file lies in the range",
@@ -234,8 +235,15 @@ fn file_body(
     if wish.head || length == 0 {
         return Ok(ReplyBody::Empty);
     }
-    let body = Pieces::of_file(file.file, from, length);
-    Ok(ReplyBody::Stream(Box::pin(body), None))
+    Ok(match file.content {
+        FileContent::Disk(file, _) => {
+            ReplyBody::Stream(Box::pin(Pieces::of_file(file, from, length)), None)
+        }
+        FileContent::Made(bytes) => {
+            let at = |byte| usize::try_from(byte).unwrap_or(usize::MAX).min(bytes.len());
+            bytes.slice(at(from)..at(from + length)).into()
+        }
+    })
 }
 
 fn content_range(range: &str) -> HeaderValue {
@@ -405,8 +413,7 @@ mod tests {
             }
             let heads = Heads::read(&map, &names);
             let file = FileReply {
-                file: tempfile::tempfile().unwrap(),
-                length: 1_000,
+                content: FileContent::Disk(tempfile::tempfile().unwrap(), 1_000),
                 media: media::BYTES,
                 tag: 5,
                 caching: NO_STORE,

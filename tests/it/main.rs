@@ -35,6 +35,7 @@ mod kill_import;
 mod lab;
 mod license_servers;
 mod licenses;
+mod loops;
 mod nights;
 mod page;
 mod places;
