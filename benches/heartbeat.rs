@@ -61,18 +61,20 @@ fn main() {
         status: 200,
         goal: Some(goal),
     };
-    let beats = row("heartbeat", all(|viewer| &viewer.beat), 2.0);
-    let entitlements = row(
-        "entitlement (goal: commits apart)",
-        all(|viewer| &viewer.entitlement),
-        4.0,
-    );
-    compare(&[yardstick(), beats, entitlements]);
-    // By itself: each ends the session that a viewer has on the device.
-    let preflights = row(
-        "preflight (goal: commits apart)",
-        all(|viewer| &viewer.preflight),
-        4.0,
-    );
-    compare(&[yardstick(), preflights]);
+    compare(&[
+        yardstick(),
+        row("heartbeat", all(|viewer| &viewer.beat), 2.0),
+    ]);
+    // One after the other: a preflight ends the session that the viewer has on the device, and of
+    // many entitlements the oldest go, those of the sessions among them.
+    let preflights = all(|viewer| &viewer.preflight);
+    compare(&[
+        yardstick(),
+        row("preflight (goal: commits apart)", preflights, 4.0),
+    ]);
+    let entitlements = all(|viewer| &viewer.entitlement);
+    compare(&[
+        yardstick(),
+        row("entitlement (goal: commits apart)", entitlements, 4.0),
+    ]);
 }
