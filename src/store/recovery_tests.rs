@@ -69,14 +69,15 @@ fn sled(place: &Place) -> std::path::PathBuf {
     place.engines().unwrap().0.unwrap().path
 }
 
-fn only_file(directory: &Path, extension: &str) -> std::path::PathBuf {
+/// The newest: a log that the base has made superfluous may not be removed yet.
+fn newest_file(directory: &Path, extension: &str) -> std::path::PathBuf {
     let mut found: Vec<_> = fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|found| found == extension))
         .collect();
     found.sort();
-    found.remove(0)
+    found.pop().unwrap()
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn damage_in_what_only_the_log_has_is_told_and_nothing_is_opened() {
     let place = Place::of(copy.path(), true);
     // The engine is as it was at the base.
     fs::remove_dir_all(sled(&place)).unwrap();
-    flip(&only_file(&place.log(), "log"), 200);
+    flip(&newest_file(&place.log(), "log"), 200);
     let refused = open(copy.path()).err();
     let Some(StoreError::Lost(why)) = refused else {
         panic!("{refused:?}");
@@ -160,10 +161,10 @@ fn damage_in_what_the_engine_has_is_healed_by_a_new_base() {
         filled(directory.path(), 40);
         let place = Place::of(directory.path(), true);
         if broken != "base" {
-            flip(&only_file(&place.log(), "log"), 100);
+            flip(&newest_file(&place.log(), "log"), 100);
         }
         if broken != "log" {
-            flip(&only_file(&place.base(), "snapshot"), 60);
+            flip(&newest_file(&place.base(), "snapshot"), 60);
         }
         let store = open(directory.path()).unwrap();
         assert_eq!(all(&store), numbered(40), "{broken}");
