@@ -17,6 +17,9 @@ use super::world::Program;
 
 /// How far a position may lie in the future before it is taken for a mistake.
 const FUTURE: i64 = 60;
+/// How far behind the live point a player that watches live may be: players hold some segments back.
+/// Without this a channel that has no catch-up would be judged ahead of what its viewers see.
+const BEHIND: i64 = 60;
 /// How long a player has to bring a PIN after a program has begun.
 const PIN_GRACE: i64 = 30;
 /// How far a catch-up stream may run over the ends of its broadcast: recordings are padded.
@@ -340,7 +343,7 @@ impl Playback {
         now: UnixSeconds,
     ) -> Option<UnixSeconds> {
         let at = position?;
-        let reach = self.world.channel(livestream)?.catchup;
+        let reach = self.world.channel(livestream)?.catchup.max(BEHIND);
         (now - reach <= at && at <= now + FUTURE).then_some(at)
     }
 }

@@ -18,14 +18,17 @@ function binary() {
   return found;
 }
 
-/** Starts the demo; resolves with the members of its one line of JSON as `demo`, and `stop`. */
-export async function startAppliance() {
+/**
+ * Starts the demo, `settings` by the names of their environment variables; resolves with the members of its one line
+ * of JSON as `demo`, `operate`, which calls the operators' interface, and `stop`.
+ */
+export async function startAppliance(settings = {}) {
   const program = binary();
   const folder = await mkdtemp(path.join(tmpdir(), 'playgate-browser-'));
   const child = spawn(
     program,
     ['demo', '--json', '--listen', '127.0.0.1:0', '--data-dir', path.join(folder, 'data')],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    { env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] },
   );
   const killOnExit = () => child.kill('SIGKILL');
   process.once('exit', killOnExit);
@@ -46,7 +49,8 @@ export async function startAppliance() {
 
   const timer = setTimeout(() => child.kill('SIGKILL'), READY_WITHIN_MS);
   try {
-    return { demo: JSON.parse(await firstLine(child.stdout)), stop };
+    const demo = JSON.parse(await firstLine(child.stdout));
+    return { demo, operate: (...call) => operate(demo, ...call), stop };
   } catch (error) {
     child.kill('SIGKILL');
     await stop().catch(() => {});
@@ -54,6 +58,14 @@ export async function startAppliance() {
   } finally {
     clearTimeout(timer);
   }
+}
+
+async function operate({ opsUrl, operatorToken }, method, path, body) {
+  const headers = { Authorization: `Bearer ${operatorToken}`, 'Content-Type': 'application/json' };
+  const response = await fetch(new URL(path, opsUrl), { method, headers, body: JSON.stringify(body) });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return text && JSON.parse(text);
 }
 
 async function firstLine(stream) {

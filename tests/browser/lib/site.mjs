@@ -1,4 +1,4 @@
-// The partner's own web site: serves the page, and Shaka Player as npm delivers it. Its port differs from the
+// The partner's own web site: serves the page, and the players as npm delivers them. Its port differs from the
 // appliance's, so that every call of the page crosses origins.
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
@@ -6,16 +6,25 @@ import path from 'node:path';
 
 const HERE = path.resolve(import.meta.dirname, '..');
 const FILES = new Map([
-  ['/', ['text/html', 'page/index.html']],
-  ['/client.js', ['text/javascript', 'page/client.js']],
-  ['/shaka-player/shaka-player.compiled.js', ['text/javascript', 'node_modules/shaka-player/dist/shaka-player.compiled.js']],
+  ['/', 'page/index.html'],
+  ['/client.js', 'page/client.js'],
+  ['/pin.js', 'page/pin.js'],
+  ['/service.js', 'page/service.js'],
+  ['/players/failure.js', 'page/players/failure.js'],
+  ['/players/shaka.js', 'page/players/shaka.js'],
+  ['/players/dashjs.js', 'page/players/dashjs.js'],
+  ['/players/hlsjs.js', 'page/players/hlsjs.js'],
+  ['/npm/shaka-player.compiled.js', 'node_modules/shaka-player/dist/shaka-player.compiled.js'],
+  ['/npm/dash.all.min.js', 'node_modules/dashjs/dist/modern/umd/dash.all.min.js'],
+  ['/npm/hls.min.js', 'node_modules/hls.js/dist/hls.min.js'],
 ]);
 
 /** Resolves with the site's `address` and `stop`. */
 export async function startSite() {
   const server = createServer(async (request, response) => {
-    const [type, file] = FILES.get(request.url) ?? [];
+    const file = FILES.get(request.url);
     if (!file) return void response.writeHead(404).end();
+    const type = file.endsWith('.html') ? 'text/html' : 'text/javascript';
     const body = await readFile(path.join(HERE, file));
     response.writeHead(200, { 'Content-Type': `${type}; charset=utf-8` }).end(body);
   });

@@ -1,156 +1,216 @@
-// A partner's client as its developer would write it: plain fetch calls for the interface, and Shaka Player,
-// unmodified, for playback. It knows nothing of the test; the test calls `client` and looks at the page.
-'use strict';
+// A partner's page as its developer would write it. It plays one thing at a time with the player that it is told,
+// beats while it plays, and does what the interface answers: shows the words for viewers, stops and goes on, asks for
+// the PIN. It knows nothing of the test, which calls `client` and looks at the page.
 
-const client = {
-  baseUrl: '', // of the appliance; another origin than this page's
-  partnerToken: '',
-  userToken: '',
-  player: null,
-  playerErrors: [], // codes of Shaka's errors
-  licenses: [], // statuses of the license answers
-  device: {
-    'Service-Play-DevicePlatform': 'web',
-    'Service-Play-DeviceType': 'browser',
-    'Service-Play-DeviceModel': 'Chromium',
-    'Service-Play-DeviceId': `browser-${crypto.randomUUID()}`,
-  },
-  playback: {}, // the headers that license and heartbeat requests carry, from the preflight on
-};
+const UNEXPLAINED = 'This cannot be played at present.';
+// Seconds after a program's stop at which the next one is asked for: offsets and the server's time are whole seconds,
+// and must not fall back into the program before.
+const LATE = 3;
 
-client.video = document.getElementById('video');
+export class Client {
+  service;
+  video;
+  heartbeatInterval = null; // seconds; overrides what the interface answers
+  failures = []; // what players reported: their own code, and where they stood
+  #message;
+  #pin;
+  #viewing = null;
 
-client.authorization = () => ({
-  'Service-AccessToken': client.partnerToken,
-  ...(client.userToken && { Authorization: `Bearer ${client.userToken}` }),
-});
-
-/** One call of the interface; `path` may be an absolute address that an earlier answer gave. */
-client.call = async (method, path, { headers = {}, body } = {}) => {
-  const response = await fetch(new URL(path, client.baseUrl), {
-    method,
-    headers: {
-      ...client.authorization(),
-      ...headers,
-      ...(body !== undefined && { 'Content-Type': 'application/json' }),
-    },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const text = await response.text();
-  const answer = { status: response.status, body: text === '' ? null : JSON.parse(text) };
-  if (!response.ok) client.showError(answer.body);
-  return answer;
-};
-
-/** What a viewer is told: the one member of an error that is meant for viewers. */
-client.showError = (body) => {
-  document.getElementById('message').textContent = body?.error?.user_message ?? '';
-};
-
-/** Signs up (PUT) or logs in (POST) and keeps the user's token. */
-client.identify = async (method, identity, accessKey) => {
-  client.userToken = '';
-  const answer = await client.call(method, '/api/login/v2/auth/email', { body: { identity, accessKey } });
-  if (answer.status === 200) client.userToken = answer.body.token;
-  return answer;
-};
-
-client.entitle = (assetId, { offset, pinCode } = {}) =>
-  client.call('POST', `/api/entitlement/v2/asset/${encodeURIComponent(assetId)}${offset ? `?offset=${offset}` : ''}`, {
-    body: pinCode && { pinCode },
-  });
-
-client.preflight = async (assetId, entitlement, drm, protocol) => {
-  const asked = { 'Service-Play-DRM': drm, 'Service-Play-Protocol': protocol, ...client.device };
-  const answer = await client.call('POST', `/api/playback/v2/preflight/asset/${encodeURIComponent(assetId)}`, {
-    headers: { ...asked, 'Service-Play-EntitlementId': entitlement },
-  });
-  if (answer.status === 200) client.playback = { ...asked, ...answer.body.headers };
-  return answer;
-};
-
-/**
- * Starts the player. `tamperWithKeys` is a fault that the test's control asks for: it changes a few bits of each
- * key in the license before the player sees it.
- */
-client.play = async ({ playlist, license }, { tamperWithKeys = false } = {}) => {
-  shaka.polyfill.installAll();
-  client.player = new shaka.Player();
-  await client.player.attach(client.video);
-  client.player.addEventListener('error', (event) => client.playerFailed(event.detail));
-  const { LICENSE } = shaka.net.NetworkingEngine.RequestType;
-  const network = client.player.getNetworkingEngine();
-  network.registerRequestFilter((type, request) => {
-    if (type === LICENSE) Object.assign(request.headers, client.authorization(), client.playback);
-  });
-  network.registerResponseFilter((type, response) => {
-    if (type !== LICENSE) return;
-    client.licenses.push(response.status ?? 200);
-    if (tamperWithKeys) response.data = withWrongKeys(response.data);
-  });
-  if (license) client.player.configure({ drm: { servers: { 'org.w3.clearkey': license } } });
-  try {
-    await client.player.load(playlist);
-  } catch (error) {
-    client.playerFailed(error);
-    return;
+  constructor(service, video, message, pin) {
+    this.service = service;
+    this.video = video;
+    this.#message = message;
+    this.#pin = pin;
+    video.addEventListener('canplay', () => this.#begin());
+    video.addEventListener('timeupdate', () => this.#followProgram());
+    video.addEventListener('ended', () => this.stop());
   }
-  // Not awaited: while the license is outstanding, or refused, it stays pending; failures come as player errors.
-  client.video.play().catch(() => {});
-};
 
-/** Remembers the code and, where the appliance refused a license, shows its message. */
-client.playerFailed = (error) => {
-  client.playerErrors.push(error.code);
-  const { LICENSE_REQUEST_FAILED, BAD_HTTP_STATUS } = shaka.util.Error.Code;
-  const [cause] = error.data;
-  if (error.code === LICENSE_REQUEST_FAILED && cause?.code === BAD_HTTP_STATUS) {
-    const [, status, text] = cause.data;
-    client.licenses.push(status);
-    client.refusal = JSON.parse(text);
-    client.showError(client.refusal);
+  // -- What the viewer does
+
+  /** Entitlement, with the PIN if it is asked for, preflight, play; a refusal is shown. */
+  async start(assetId, options) {
+    const prepared = await this.prepare(assetId, options);
+    if (prepared) await this.play(prepared);
   }
-};
 
-/** `position` in seconds (Unix seconds for live); by default where the player stands. */
-client.heartbeat = (address, { method = 'POST', position } = {}) =>
-  client.call(method, address, {
-    headers: {
-      ...client.playback,
-      'Service-Play-Timestamp': String(Math.floor(position ?? client.video.currentTime)),
-      'Service-Play-Bitrate': String(Math.round(client.player?.getStats().streamBandwidth || 0)),
-      'Service-Play-ResolutionWidth': String(client.video.videoWidth),
-      'Service-Play-ResolutionHeight': String(client.video.videoHeight),
-    },
-  });
+  /**
+   * Up to the addresses of playlist, license and heartbeat; null if that was refused. `offset` time-shifts a
+   * livestream; `since` is the Unix time at which a finished broadcast began, as the schedule tells it.
+   */
+  async prepare(assetId, { player, drm, protocol, offset, since = 0 }) {
+    await this.stop();
+    this.#say('');
+    const { Player } = await import(`./players/${player}.js`);
+    const entitled = await this.#entitle(assetId, { offset });
+    if (!entitled) return null;
+    const { status, body } = await this.service.preflight(assetId, entitled.token, drm, protocol);
+    if (status === 200) return { assetId, Player, addresses: body, program: entitled.program, offset, since };
+    this.#say(body.error.user_message);
+    return null;
+  }
 
-client.telemetry = (events) => client.call('POST', '/api/tracker/v1/telemetry-events', { body: events });
+  async play({ assetId, Player, addresses, program, offset, since }) {
+    const player = new Player(this.video, (failure) => this.#failed(viewing, failure));
+    const viewing = {
+      assetId,
+      addresses,
+      player,
+      live: program !== undefined, // only an entitlement to a livestream names the program
+      since,
+      from: offset && Date.now() / 1000 + offset, // where to begin; else where the player does by itself
+      programStop: program?.stop,
+      interval: addresses.heartbeatInterval,
+      serverAhead: 0, // seconds, of this machine's clock
+      held: null, // while play is held: why, where it stood, and from when on
+      timer: null, // of the next heartbeat
+    };
+    this.#viewing = viewing;
+    await player.load(addresses, () => this.service.licenseHeaders());
+  }
 
-/** Figures of the moment that the player shows. */
-client.figures = () => ({
-  position: client.video.currentTime,
-  frames: client.video.getVideoPlaybackQuality().totalVideoFrames,
-  soundBytes: client.video.webkitAudioDecodedByteCount,
-  encrypted: client.video.mediaKeys !== null,
-  errors: client.playerErrors,
-});
+  /** The session ends, and its slot is free at once. */
+  async stop() {
+    this.#pin.withdraw();
+    const viewing = this.#viewing;
+    if (!viewing) return;
+    await this.#close();
+    await this.service.end(viewing.addresses.heartbeat);
+  }
 
-/** The loudest frequency of what is heard, in Hz, and its level in dB. */
-client.listen = async () => {
-  const context = new AudioContext();
-  await context.resume();
-  const analyser = context.createAnalyser();
-  analyser.fftSize = 4096;
-  context.createMediaElementSource(client.video).connect(analyser).connect(context.destination);
-  await new Promise((done) => setTimeout(done, 500));
-  const levels = new Float32Array(analyser.frequencyBinCount);
-  analyser.getFloatFrequencyData(levels);
-  const loudest = levels.indexOf(Math.max(...levels));
-  return { hertz: (loudest * context.sampleRate) / analyser.fftSize, level: levels[loudest] };
-};
+  /** Takes a livestream to another moment, in Unix seconds. */
+  async shift(to) {
+    const viewing = this.#viewing;
+    if (await this.#renew(viewing, to)) this.#goOn(viewing, to);
+  }
 
-function withWrongKeys(license) {
-  const body = JSON.parse(new TextDecoder().decode(license));
-  for (const key of body.keys) key.k = (key.k[0] === 'A' ? 'B' : 'A') + key.k.slice(1);
-  return new TextEncoder().encode(JSON.stringify(body)).buffer;
+  /**
+   * Where the viewer is: Unix seconds of what was broadcast, else seconds from the start. A livestream moves on while
+   * it is held.
+   */
+  position() {
+    if (!this.#viewing) return null;
+    const { live, held } = this.#viewing;
+    if (!held) return this.#zero(this.#viewing) + this.video.currentTime;
+    return held.position + (live ? (performance.now() - held.from) / 1000 : 0);
+  }
+
+  /** The position of the video's second 0. */
+  #zero({ player, since }) {
+    return player.zero() ?? since;
+  }
+
+  // -- The heartbeat
+
+  /** The player has its license and the first pictures. */
+  #begin() {
+    const viewing = this.#viewing;
+    if (!viewing || viewing.timer !== null) return;
+    this.#goOn(viewing, viewing.from);
+    viewing.timer = setTimeout(() => this.#beat(viewing));
+  }
+
+  async #beat(viewing) {
+    const { addresses, player } = viewing;
+    const answer = await this.service.heartbeat(addresses.heartbeat, {
+      position: this.position(),
+      bitrate: player.bitrate(),
+      width: this.video.videoWidth,
+      height: this.video.videoHeight,
+    });
+    if (this.#viewing !== viewing) return;
+    const pause = this.heartbeatInterval ?? viewing.interval;
+    viewing.timer = setTimeout(() => this.#beat(viewing), pause * 1000);
+    await this.#heed(viewing, answer);
+  }
+
+  async #heed(viewing, { status, body }) {
+    if (status === 200) {
+      viewing.interval = body.interval;
+      viewing.serverAhead = body.serverTime - Date.now() / 1000;
+      // What was held for its rights has made room for another program.
+      if (viewing.held?.why === 'rights' && (await this.#renew(viewing))) this.#goOn(viewing, this.position());
+    } else if (status === 552) {
+      this.#hold('rights');
+      this.#say(body.error.user_message);
+    } else if (body.error.code === 'PIN_CODE_REQUIRED') {
+      if (!this.#pin.open && (await this.#renew(viewing))) this.#goOn(viewing, this.position());
+    } else if ([401, 403, 404, 410].includes(status)) {
+      await this.#close();
+      this.#say(body.error.user_message);
+    }
+    // Anything else is a mishap, and the next beat may do better.
+  }
+
+  // -- Programs and their PINs
+
+  /** A new program has begun: the player must ask whether it may go on. */
+  async #followProgram() {
+    const viewing = this.#viewing;
+    const plays = viewing && viewing.timer !== null && !viewing.held;
+    if (!plays || !(this.position() >= viewing.programStop + LATE)) return;
+    viewing.programStop = undefined;
+    // A hold is for the PIN alone: of live rights the heartbeat tells.
+    if ((await this.#renew(viewing)) && viewing.held) this.#goOn(viewing, this.position());
+  }
+
+  /** A new entitlement for the running session; whether there is one. */
+  async #renew(viewing, position = this.position()) {
+    const now = Date.now() / 1000 + viewing.serverAhead;
+    const offset = viewing.live ? Math.min(0, Math.floor(position - now)) : undefined;
+    const entitled = await this.#entitle(viewing.assetId, { offset, session: true });
+    if (!entitled || this.#viewing !== viewing) return false;
+    this.service.renew(entitled.token);
+    viewing.programStop = entitled.program?.stop;
+    return true;
+  }
+
+  /** Asks for the PIN as long as one is wanted. Null if refused, which is shown, or if the question was withdrawn. */
+  async #entitle(assetId, options) {
+    let answer = await this.service.entitle(assetId, options);
+    while (['PIN_CODE_REQUIRED', 'PIN_CODE_WRONG'].includes(answer.body.error?.code)) {
+      if (this.#viewing) this.#hold('pin');
+      this.#say(answer.body.error.user_message);
+      const pinCode = await this.#pin.ask();
+      if (pinCode === null) return null;
+      answer = await this.service.entitle(assetId, { ...options, pinCode });
+    }
+    this.#say(answer.body.error?.user_message ?? '');
+    return answer.status === 200 ? answer.body : null;
+  }
+
+  // -- Standing still, going on, and the end
+
+  /** Play stands still and the session lives on. */
+  #hold(why) {
+    this.#viewing.held = { why, position: this.position(), from: performance.now() };
+    this.video.pause();
+  }
+
+  /** Play goes on, of a livestream at a position. */
+  #goOn(viewing, position) {
+    viewing.held = null;
+    if (viewing.live && position !== undefined) this.video.currentTime = position - this.#zero(viewing);
+    this.video.play().catch(() => {}); // refused where a page may not play by itself: the viewer will
+  }
+
+  async #failed(viewing, { code, error }) {
+    if (this.#viewing !== viewing) return;
+    this.failures.push({ code, position: this.position() });
+    this.#say(error?.user_message ?? UNEXPLAINED);
+    await this.stop();
+  }
+
+  async #close() {
+    const { player, timer } = this.#viewing;
+    this.#viewing = null;
+    clearTimeout(timer);
+    this.#pin.withdraw();
+    this.video.pause();
+    await player.destroy();
+  }
+
+  #say(text) {
+    this.#message.textContent = text;
+  }
 }

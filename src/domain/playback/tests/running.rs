@@ -1,5 +1,7 @@
 //! Heartbeats, licenses, ends and sweeps.
 
+use std::sync::atomic::Ordering;
+
 use super::world::{CATCHUP, KEY, program};
 use super::*;
 use crate::types::{BroadcastId, TokenKind, time::DAY};
@@ -205,6 +207,21 @@ fn the_program_at_the_playing_position_is_judged() {
     // The blackout is over, and has its catch-up: one may go back into it.
     let back = (NOW + 1_000).0;
     assert_eq!(lab.beat_at(&player, back, NOW + 1_832), Ok(()));
+}
+
+#[test]
+fn a_live_player_is_judged_by_what_it_shows_where_there_is_no_catch_up() {
+    let lab = Lab::new();
+    guide(&lab);
+    lab.world.only_live.store(true, Ordering::Relaxed);
+    let none = Err(PlaybackError::NoLiveRights);
+    let player = lab.play(&viewer(1), "news", "tv", NOW);
+    // Ten seconds behind: the blackout has begun at the live point, and later on the screen.
+    assert_eq!(lab.beat_at(&player, NOW.0 - 1, NOW + 9), Ok(()));
+    assert_eq!(lab.beat_at(&player, NOW.0, NOW + 10), none.clone());
+    // One who says to be so far behind as no live player is, is at the live point.
+    assert_eq!(lab.beat_at(&player, NOW.0 - 1, NOW + 59), Ok(()));
+    assert_eq!(lab.beat_at(&player, NOW.0 - 1, NOW + 60), none);
 }
 
 #[test]

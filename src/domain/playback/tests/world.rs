@@ -15,6 +15,8 @@ pub(super) struct Small {
     pub(super) programs: Mutex<Vec<Program>>,
     /// Broadcasts and films that need a PIN.
     pub(super) pins: Mutex<HashSet<String>>,
+    /// Whether `news` has no catch-up.
+    pub(super) only_live: AtomicBool,
     /// Whether every offer has been taken away.
     pub(super) revoked: AtomicBool,
 }
@@ -39,7 +41,11 @@ impl World for Small {
     fn channel(&self, livestream: &LivestreamId) -> Option<Channel> {
         (livestream.as_str() == "news").then_some(Channel {
             live_rights: true,
-            catchup: CATCHUP,
+            catchup: if self.only_live.load(Ordering::Relaxed) {
+                0
+            } else {
+                CATCHUP
+            },
         })
     }
 

@@ -1,0 +1,44 @@
+// dash.js, unmodified: DASH, Clear Key.
+import { errorIn } from './failure.js';
+
+const { events } = dashjs.MediaPlayer;
+
+export class Player {
+  static version = dashjs.Version;
+  #player = dashjs.MediaPlayer().create();
+  #video;
+
+  constructor(video, failed) {
+    this.#video = video;
+    this.#player.on(events.ERROR, ({ error }) => {
+      failed({ code: error.code, error: errorIn(error.data?.serverResponse ?? error.data?.response?.data) });
+    });
+  }
+
+  /** `headers` gives what a license request carries. Failures are reported, not thrown. */
+  async load({ playlist, license }, headers) {
+    this.#player.initialize();
+    this.#player.attachView(this.#video);
+    if (license) {
+      // dash.js sends cookies along as soon as it sees an Authorization header, unless it is told not to.
+      const server = { serverURL: license, httpRequestHeaders: headers(), withCredentials: false };
+      this.#player.setProtectionData({ 'org.w3.clearkey': server });
+    }
+    this.#player.attachSource(playlist);
+  }
+
+  /** The Unix time of the video's second 0; null if the presentation has no wall clock. */
+  zero() {
+    const live = this.#player.isReady() && this.#player.isDynamic();
+    return live ? this.#player.timeAsUTC() - this.#player.time() : null;
+  }
+
+  /** Bits per second. */
+  bitrate() {
+    return this.#player.getCurrentRepresentationForType('video')?.bandwidth ?? 0;
+  }
+
+  destroy() {
+    this.#player.destroy();
+  }
+}
