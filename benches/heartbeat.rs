@@ -1,5 +1,6 @@
-//! The row "heartbeat": everything checked (partner, user, entitlement, session, device, live
-//! rights), with all of a player's headers, against a bare server answering a GET.
+//! The rows "heartbeat" (everything checked: partner, user, entitlement, session, device, live rights,
+//! with all of a player's headers) and "entitlement, preflight" (whose goal leaves the commit apart),
+//! against a bare server answering a GET.
 //!
 //! `cargo bench --bench heartbeat`
 
@@ -41,26 +42,39 @@ fn main() {
     let livestream = greeting["livestreams"]["open"]
         .as_str()
         .expect("the demo has one");
-    let beats = (0..SESSIONS)
-        .map(|number| scene::beat(&playgate, &token, livestream, number))
-        .collect();
-    println!("heartbeat on a livestream, {SESSIONS} sessions");
+    let viewers = (0..SESSIONS).map(|number| scene::viewer(&playgate, &token, livestream, number));
+    let viewers: Vec<_> = viewers.collect();
+    let all = |of: fn(&scene::Requests) -> &Vec<u8>| viewers.iter().map(of).cloned().collect();
+    println!("play of a livestream, {SESSIONS} viewers");
     let bare = Server::bare(1_500);
-    let contestants = [
-        Contestant {
-            name: "bare hyper, GET of 1500 bytes".to_owned(),
-            server: &bare,
-            requests: [request("GET", "/x", &[], "")].into(),
-            status: 200,
-            goal: None,
-        },
-        Contestant {
-            name: "heartbeat".to_owned(),
-            server: &playgate,
-            requests: beats,
-            status: 200,
-            goal: Some(2.0),
-        },
-    ];
-    compare(&contestants);
+    let yardstick = || Contestant {
+        name: "bare hyper, GET of 1500 bytes".to_owned(),
+        server: &bare,
+        requests: [request("GET", "/x", &[], "")].into(),
+        status: 200,
+        goal: None,
+    };
+    let row = |name: &str, requests, goal| Contestant {
+        name: name.to_owned(),
+        server: &playgate,
+        requests,
+        status: 200,
+        goal: Some(goal),
+    };
+    compare(&[
+        yardstick(),
+        row("heartbeat", all(|viewer| &viewer.beat), 2.0),
+    ]);
+    // One after the other: a preflight ends the session that the viewer has on the device, and of
+    // many entitlements the oldest go, those of the sessions among them.
+    let preflights = all(|viewer| &viewer.preflight);
+    compare(&[
+        yardstick(),
+        row("preflight (goal: commits apart)", preflights, 4.0),
+    ]);
+    let entitlements = all(|viewer| &viewer.entitlement);
+    compare(&[
+        yardstick(),
+        row("entitlement (goal: commits apart)", entitlements, 4.0),
+    ]);
 }

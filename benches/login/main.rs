@@ -213,7 +213,7 @@ fn meanwhile(logins: &Contestant<'_>, partner: &str) {
     let greeting: serde_json::Value = serde_json::from_str(&server.greeting).expect("JSON");
     let livestream = greeting["livestreams"]["open"].as_str().expect("one");
     let beats: Vec<Vec<u8>> = (0..SESSIONS)
-        .map(|number| scene::beat(server, partner, livestream, number))
+        .map(|number| scene::viewer(server, partner, livestream, number).beat)
         .collect();
     let beats: Arc<[Vec<u8>]> = beats.into();
     let (mut quiet, mut busy, mut ratios) = (Vec::new(), Vec::new(), Vec::new());

@@ -43,36 +43,40 @@ pub fn compare(contestants: &[Contestant<'_>]) {
     let mut figures = vec![Vec::new(); contestants.len()];
     for round in 0..=ROUNDS {
         for (contestant, figures) in contestants.iter().zip(&mut figures) {
-            let before = contestant.server.cpu();
+            let server = contestant.server;
+            let (before, committing) = (server.cpu(), server.cpu_of_commits());
             let done = load::run(contestant, TURN);
-            let spent = contestant.server.cpu() - before;
+            let spent = server.cpu() - before;
+            let apart = spent - (server.cpu_of_commits() - committing);
+            let each = |time: Duration| time.as_secs_f64() * 1e6 / done as f64;
             // The first round warms up.
             if round > 0 {
                 figures.push(Figure {
-                    micros: spent.as_secs_f64() * 1e6 / done as f64,
+                    micros: each(spent),
+                    apart: each(apart),
                     per_second: done as f64 / TURN.as_secs_f64(),
                 });
             }
         }
     }
-    println!("| contestant | CPU us/request | req/s | ratio [min..max] | goal |");
-    println!("|---|---|---|---|---|");
+    println!("| contestant | CPU us/request | req/s | ratio [min..max] | commits apart | goal |");
+    println!("|---|---|---|---|---|---|");
     let yardstick = figures[0].clone();
     for (contestant, figures) in contestants.iter().zip(&figures) {
-        let ratios = sorted(
-            figures
-                .iter()
-                .zip(&yardstick)
-                .map(|(own, bare)| own.micros / bare.micros),
-        );
+        let ratios = |micros: fn(&Figure) -> f64| {
+            let pairs = figures.iter().zip(&yardstick);
+            sorted(pairs.map(|(own, bare)| micros(own) / bare.micros))
+        };
+        let (ratios, apart) = (ratios(|own| own.micros), ratios(|own| own.apart));
         println!(
-            "| {} | {:.2} | {:.0} | {:.2} [{:.2}..{:.2}] | {} |",
+            "| {} | {:.2} | {:.0} | {:.2} [{:.2}..{:.2}] | {:.2} | {} |",
             contestant.name,
             median(&sorted(figures.iter().map(|figure| figure.micros))),
             median(&sorted(figures.iter().map(|figure| figure.per_second))),
             median(&ratios),
             ratios[0],
             ratios[ratios.len() - 1],
+            median(&apart),
             contestant
                 .goal
                 .map_or_else(|| "-".to_owned(), |goal| format!("<= {goal}")),
@@ -83,6 +87,8 @@ pub fn compare(contestants: &[Contestant<'_>]) {
 #[derive(Clone)]
 struct Figure {
     micros: f64,
+    /// Without the threads that make commits.
+    apart: f64,
     per_second: f64,
 }
 

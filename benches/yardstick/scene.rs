@@ -3,8 +3,19 @@
 use crate::yardstick::client::{Answer, member, request, send};
 use crate::yardstick::server::Server;
 
-/// Signs a user up, prepares playback, and returns the heartbeat of the session.
-pub fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> Vec<u8> {
+/// What a viewer asks again and again.
+#[allow(dead_code, reason = "each benchmark takes what it needs")]
+pub struct Requests {
+    /// For an entitlement.
+    pub entitlement: Vec<u8>,
+    /// For a session, which takes the place of the device's last one.
+    pub preflight: Vec<u8>,
+    /// To stay alive.
+    pub beat: Vec<u8>,
+}
+
+/// Signs a user up and prepares playback.
+pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -> Requests {
     let sign_up = format!(
         r#"{{"identity":"viewer{number}@bench.example","accessKey":"a long enough secret {number}"}}"#
     );
@@ -19,7 +30,8 @@ pub fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> 
         ("authorization", bearer.as_str()),
     ];
     let path = format!("/api/entitlement/v2/asset/{livestream}");
-    let entitlement = wanted(&send(server, &request("POST", &path, &both, "")), "token");
+    let ask = request("POST", &path, &both, "");
+    let entitlement = wanted(&send(server, &ask), "token");
     let device = format!("bench-device-{number}");
     let mut headers = vec![
         ("Service-AccessToken", partner),
@@ -33,10 +45,8 @@ pub fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> 
         ("Service-Play-DeviceId", device.as_str()),
     ];
     let path = format!("/api/playback/v2/preflight/asset/{livestream}");
-    let session = wanted(
-        &send(server, &request("POST", &path, &headers, "")),
-        "Service-Play-Session",
-    );
+    let preflight = request("POST", &path, &headers, "");
+    let session = wanted(&send(server, &preflight), "Service-Play-Session");
     headers.extend([
         ("Service-Play-Session", session.as_str()),
         ("Service-Play-Timestamp", "0"),
@@ -44,7 +54,11 @@ pub fn beat(server: &Server, partner: &str, livestream: &str, number: usize) -> 
         ("Service-Play-ResolutionWidth", "1280"),
         ("Service-Play-ResolutionHeight", "720"),
     ]);
-    request("POST", "/api/playback/v1/heartbeat", &headers, "")
+    Requests {
+        entitlement: ask,
+        preflight,
+        beat: request("POST", "/api/playback/v1/heartbeat", &headers, ""),
+    }
 }
 
 fn wanted(answer: &Answer, name: &str) -> String {

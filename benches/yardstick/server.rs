@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -75,13 +76,24 @@ impl Server {
 
     /// The processor time of all its threads so far, to the nanosecond.
     pub fn cpu(&self) -> Duration {
+        self.cpu_of(|_| true)
+    }
+
+    /// That of the threads that make commits.
+    pub fn cpu_of_commits(&self) -> Duration {
+        self.cpu_of(|name| name.starts_with("store-") || name.starts_with("sled-"))
+    }
+
+    fn cpu_of(&self, counts: impl Fn(&str) -> bool) -> Duration {
         let tasks =
             fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the server runs");
-        let nanoseconds = tasks
-            .filter_map(|task| fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
-            .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok())
-            .sum();
-        Duration::from_nanos(nanoseconds)
+        let spent = |task: &Path| {
+            let read = |name: &str| fs::read_to_string(task.join(name)).ok();
+            let nanoseconds = read("schedstat")?.split(' ').next()?.parse::<u64>().ok()?;
+            counts(&read("comm")?).then_some(nanoseconds)
+        };
+        let tasks = tasks.filter_map(|task| spent(&task.ok()?.path()));
+        Duration::from_nanos(tasks.sum())
     }
 }
 

@@ -45,12 +45,14 @@ curl -sS -w ' -> %{http_code}\n' -X PUT "$OPS/admin/v1/users/$VIEWER_ID/grants/p
 curl -sS -w ' -> %{http_code}\n' -X POST "$BASE/api/entitlement/v2/asset/film-premium" -H "$P" -H "$V"    # 200
 curl -sS -w ' -> %{http_code}\n' -X DELETE "$OPS/admin/v1/users/$VIEWER_ID/grants/premium" -H "$O"    # 204
 
-# 6. A broadcast without live rights: refused live, allowed an hour back, 552 when the player returns to live.
+# 6. A broadcast without live rights: refused live, allowed an hour back, 552 when the player returns to live. The
+#    livestreams play for ever: any player of DASH or HLS takes the playlist, and its position is the Unix time.
 curl -sS -w ' -> %{http_code}\n' -X POST "$BASE/api/entitlement/v2/asset/blackout" -H "$P" -H "$U"    # 403
 ANSWER=$(curl -sS -w ' -> %{http_code}' -X POST "$BASE/api/entitlement/v2/asset/blackout?offset=$OFFSET_OPEN" -H "$P" -H "$U"); echo "$ANSWER"    # 200
 ENTITLEMENT=$(echo "$ANSWER" | sed -n 's/.*"token":"\([^"]*\)".*/\1/p')
 ANSWER=$(curl -sS -w ' -> %{http_code}' -X POST "$BASE/api/playback/v2/preflight/asset/blackout" -H "$P" -H "$U" -H "@$DEVICE" -H "Service-Play-EntitlementId: $ENTITLEMENT"); echo "$ANSWER"    # 200
 (cat "$DEVICE"; echo "Service-Play-EntitlementId: $ENTITLEMENT"; echo "$ANSWER" | sed -n 's/.*"Service-Play-Session":"\([^"]*\)".*/Service-Play-Session: \1/p') > "$PLAY"
+curl -sS -w ' -> %{http_code}\n' "$(echo "$ANSWER" | sed -n 's/.*"playlist":"\([^"]*\)".*/\1/p')"    # 200
 curl -sS -w ' -> %{http_code}\n' -X POST "$HEARTBEAT" -H "$P" -H "$U" -H "@$PLAY" -H "Service-Play-Timestamp: $(($(date +%s) + OFFSET_OPEN))" -H 'Service-Play-Bitrate: 1200000' -H 'Service-Play-ResolutionWidth: 640' -H 'Service-Play-ResolutionHeight: 360'    # 200
 curl -sS -w ' -> %{http_code}\n' -X POST "$HEARTBEAT" -H "$P" -H "$U" -H "@$PLAY" -H "Service-Play-Timestamp: $(date +%s)" -H 'Service-Play-Bitrate: 1200000' -H 'Service-Play-ResolutionWidth: 640' -H 'Service-Play-ResolutionHeight: 360'    # 552
 curl -sS -w ' -> %{http_code}\n' -X DELETE "$HEARTBEAT" -H "$P" -H "$U" -H "@$PLAY"    # 204

@@ -54,7 +54,7 @@ fn livestream(import: &mut CatalogImport, table: Table<'_>) {
     extended_rights(&table, &mut extended);
     let verify_age = table.boolean("verify_age");
     let streams = streams(&table);
-    let playlist = playlist(&table);
+    let playlist = playlist(&table, true);
     let encrypted = table.boolean("encrypted");
     let keys = keys(import, &table);
     table.finish();
@@ -95,7 +95,7 @@ fn asset(import: &mut CatalogImport, table: Table<'_>) {
     let available = table.window("available");
     let encrypted = table.boolean("encrypted").unwrap_or(true);
     let keys = keys(import, &table);
-    let playlist = playlist(&table);
+    let playlist = playlist(&table, false);
     let streams = streams(&table);
     table.finish();
     if let Some(id) = id {
@@ -225,7 +225,7 @@ fn zone(table: &Table<'_>) -> Option<Tz> {
     zone
 }
 
-fn playlist(table: &Table<'_>) -> Playlists {
+fn playlist(table: &Table<'_>, livestream: bool) -> Playlists {
     let mut playlists = Playlists::default();
     let Some(playlist) = table.table("playlist") else {
         return playlists;
@@ -236,7 +236,9 @@ fn playlist(table: &Table<'_>) -> Playlists {
             continue;
         }
         let location = playlist.parsed(protocol.as_str(), |text| {
-            Location::parse(text).map(|_| text.to_owned())
+            let location = Location::parse(text)?;
+            loops_here(location, protocol, livestream)?;
+            Ok(text.to_owned())
         });
         if let Some(location) = location {
             playlists.0.insert(protocol, location);
@@ -244,6 +246,30 @@ fn playlist(table: &Table<'_>) -> Playlists {
     }
     playlist.finish();
     playlists
+}
+
+/// Whether a `loop:` may stand for a protocol of a livestream or asset.
+fn loops_here(
+    location: Location<'_>,
+    protocol: Protocol,
+    livestream: bool,
+) -> Result<(), Malformed> {
+    let Location::Loop(path) = location else {
+        return Ok(());
+    };
+    if !livestream {
+        return Err(Malformed(
+            "cannot be `loop:`, which makes a livestream of a clip",
+        ));
+    }
+    let plays = match protocol.family() {
+        Protocol::Dash => path.ends_with(".mpd"),
+        Protocol::Hls | Protocol::HlsAudio => path.ends_with(".m3u8"),
+        _ => false,
+    };
+    plays.then_some(()).ok_or(Malformed(
+        "can be `loop:` with a `.mpd` for dash, and with a `.m3u8` for hls and hls-audio",
+    ))
 }
 
 fn images(table: &Table<'_>) -> Vec<Image> {

@@ -23,7 +23,7 @@ start_over = true
 extended_rights = { pause = true, rewind = true, fastForward = false }
 verify_age = false
 streams = 2                         # per-channel limit, never above the total
-playlist = { dash = "origin:loop/news.mpd", hls = "origin:loop/news.m3u8" }
+playlist = { dash = "origin:loop/news.mpd", hls = "loop:clip/news.m3u8" }
 
 [[asset]]                           # video on demand
 id = "film-1"
@@ -488,7 +488,7 @@ fn odd_files_are_told_apart_and_bounded() {
 fn the_documented_example_is_in_order() {
     let text = include_str!("../../data/catalog.example.toml");
     let catalog = catalog();
-    assert_eq!(import(&catalog, text, Mode::Replace).len(), 8);
+    assert_eq!(import(&catalog, text, Mode::Replace).len(), 9);
     // Nothing in it goes without saying: each member that an export has stands in it.
     for line in to_toml(&catalog.snapshot()).lines() {
         let member = line.split('=').next().unwrap_or_default();
@@ -508,4 +508,38 @@ fn the_number_of_rules_is_bounded() {
         refused,
         Err(CatalogError::TooMany { what: "rules", .. })
     ));
+}
+
+#[test]
+fn a_loop_makes_a_livestream_of_a_manifest() {
+    let text = r#"[[livestream]]
+id = "good"
+playlist = { dash = "loop:a/b.mpd", hls = "loop:a/b.m3u8", hls-audio = "loop:a/c.m3u8" }
+
+[[livestream]]
+id = "bad"
+
+[livestream.playlist]
+dash = "loop:a/b.m3u8"
+hls = "loop:../b.m3u8"
+hls-audio = "loop:b.mpd"
+sstr = "loop:a/b.mpd"
+
+[[asset]]
+id = "film"
+playlist = { dash = "loop:a/b.mpd" }
+"#;
+    let form = "can be `loop:` with a `.mpd` for dash, and with a `.m3u8` for hls and hls-audio";
+    assert_eq!(
+        mistakes(text),
+        [
+            format!("line 9: livestream `bad`: playlist: `dash`: {form}"),
+            "line 10: livestream `bad`: playlist: `hls`: must be the path of a `.mpd` or `.m3u8` below the media \
+             directory"
+                .to_owned(),
+            format!("line 11: livestream `bad`: playlist: `hls-audio`: {form}"),
+            format!("line 12: livestream `bad`: playlist: `sstr`: {form}"),
+            "line 16: asset `film`: playlist: `dash`: cannot be `loop:`, which makes a livestream of a clip".to_owned(),
+        ]
+    );
 }

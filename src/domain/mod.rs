@@ -7,6 +7,7 @@ pub mod backups;
 pub mod catalog;
 pub mod entitlement;
 pub mod feeds;
+pub mod loops;
 pub mod mail;
 pub mod operators;
 pub mod partners;

@@ -8,14 +8,15 @@ use http::header::{
     ETAG, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use hyper::ext::ReasonPhrase;
 
 use super::answers::Packable;
 use super::coding::{PackedBody, accepts_gzip, is_known, tag};
-use super::error::{ApiError, ErrorBody, ErrorCode};
+use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
 use super::range::{Part, part};
-use super::reply::{Content, FileReply, Kept, Prepared, Reply, media};
+use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
 use super::soap;
 use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
 
@@ -23,6 +24,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARIES: HeaderValue = HeaderValue::from_static("Accept-Encoding, Accept-Language, Origin");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
+const NO_LIVE_RIGHTS: ReasonPhrase = ReasonPhrase::from_static(b"No Live Rights");
 
 /// Headers of an ordinary answer; room for them saves growing the map.
 const USUAL_HEADERS: usize = 12;
@@ -194,6 +196,7 @@ fn file_body(
     status: &mut StatusCode,
 ) -> Result<ReplyBody, ApiError> {
     let tag = tag(file.tag, false);
+    let whole = file.content.length();
     headers.insert(CACHE_CONTROL, file.caching);
     headers.insert(ACCEPT_RANGES, BYTES);
     let known = is_known(wish.heads, &tag);
@@ -209,18 +212,18 @@ fn file_body(
     }
     headers.insert(CONTENT_TYPE, file.media);
     let asked = wish.heads.range.ascii().filter(|_| same);
-    let (from, length) = match part(asked, file.length) {
-        Part::Whole => (0, file.length),
+    let (from, length) = match part(asked, whole) {
+        Part::Whole => (0, whole),
         Part::Bytes(first, last) => {
             *status = StatusCode::PARTIAL_CONTENT;
             headers.insert(
                 CONTENT_RANGE,
-                content_range(&format!("{first}-{last}/{}", file.length)),
+                content_range(&format!("{first}-{last}/{whole}")),
             );
             (first, last - first + 1)
         }
         Part::Beyond => {
-            let range = content_range(&format!("*/{}", file.length));
+            let range = content_range(&format!("*/{whole}"));
             return Err(ApiError::new(
                 ErrorCode::RangeNotSatisfiable,
                 "no part of the file lies in the range",
@@ -232,8 +235,15 @@ fn file_body(
     if wish.head || length == 0 {
         return Ok(ReplyBody::Empty);
     }
-    let body = Pieces::of_file(file.file, from, length);
-    Ok(ReplyBody::Stream(Box::pin(body), None))
+    Ok(match file.content {
+        FileContent::Disk(file, _) => {
+            ReplyBody::Stream(Box::pin(Pieces::of_file(file, from, length)), None)
+        }
+        FileContent::Made(bytes) => {
+            let at = |byte| usize::try_from(byte).unwrap_or(usize::MAX).min(bytes.len());
+            bytes.slice(at(from)..at(from + length)).into()
+        }
+    })
 }
 
 fn content_range(range: &str) -> HeaderValue {
@@ -284,7 +294,12 @@ pub fn render_error(
         headers.insert(name, value.clone());
     }
     let body = whole(body.into(), wish, &mut headers);
-    response(status, headers, body)
+    let mut response = response(status, headers, body);
+    // A status that no table of clients and proxies has says in its line what it is.
+    if status.as_u16() == NO_LIVE_RIGHTS_STATUS {
+        response.extensions_mut().insert(NO_LIVE_RIGHTS);
+    }
+    response
 }
 
 /// Every 401 says what would be taken; `invalid_token` only where a token was sent (RFC 6750).
@@ -398,8 +413,7 @@ mod tests {
             }
             let heads = Heads::read(&map, &names);
             let file = FileReply {
-                file: tempfile::tempfile().unwrap(),
-                length: 1_000,
+                content: FileContent::Disk(tempfile::tempfile().unwrap(), 1_000),
                 media: media::BYTES,
                 tag: 5,
                 caching: NO_STORE,

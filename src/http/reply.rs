@@ -82,16 +82,34 @@ impl Kept {
     }
 }
 
+/// What a file consists of.
+#[derive(Debug)]
+pub enum FileContent {
+    /// An open file of this length.
+    Disk(File, u64),
+    /// One that was made for the request.
+    Made(Bytes),
+}
+
+impl FileContent {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Disk(_, length) => *length,
+            Self::Made(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 /// A file of the origin, served with ranges.
 #[derive(Debug)]
 pub struct FileReply {
-    /// The open file.
-    pub file: File,
-    /// Its length.
-    pub length: u64,
+    /// What it consists of.
+    pub content: FileContent,
     /// Its media type.
     pub media: HeaderValue,
-    /// What the tag is made of: length and time of change.
+    /// What the tag is made of: equal bytes, equal tag.
     pub tag: u64,
     /// The value of `Cache-Control`.
     pub caching: HeaderValue,

@@ -57,6 +57,36 @@ fn every_refusal_of_a_license() {
     assert_eq!(of(&film, &good), "410 SESSION_ENDED");
 }
 
+/// A content key is changed while a viewer watches: the same session gets licenses for the new one.
+#[test]
+fn keys_are_rotated_by_the_catalogue() {
+    const NEW_KID: &str = "EBEiM0RVZneImaq7zN3u_w";
+    let stage = Stage::set();
+    let film = stage.play(&stage.ann, "film", "tv");
+    let of = |ids: &[&str]| stage.license(&film, "clearkey", &kids(ids));
+    let key = |answer: &Answer| answer.json()["keys"][0]["k"].as_str().unwrap().to_owned();
+    let before = of(&[FILM_KEY.0]);
+    assert_eq!(key(&before), FILM_KEY.1);
+    let rotated = json!({"asset": [{
+        "id": "film", "pg_age": 0,
+        "playlist": {"dash": "origin:film/manifest.mpd"},
+        "keys": [
+            {"kid": "00112233445566778899aabbccddeeff", "key": "ffffffffffffffffffffffffffffffff"},
+            {"kid": "10112233445566778899aabbccddeeff", "key": "0f0e0d0c0b0a09080706050403020100"},
+        ],
+    }]});
+    let imported = stage
+        .house
+        .operator("POST", "catalog/import?merge=true", &rotated);
+    assert_eq!(imported.status, 200, "{}", imported.json());
+    assert_eq!(key(&of(&[FILM_KEY.0])), "_____________________w");
+    assert_eq!(key(&of(&[NEW_KID])), FILM_KEY.1);
+    // One that the catalogue has no longer.
+    let gone = of(&["qqqqqqqqqqqqqqqqqqqqqg"]);
+    assert_eq!(outcome(&gone), "403 KEY_NOT_ALLOWED");
+    assert_eq!(stage.beat(&film, &[]).status, 200);
+}
+
 /// A session with Widevine.
 fn widevine(stage: &Stage) -> Player {
     let token = stage.token(&stage.ann, "film");

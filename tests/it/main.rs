@@ -36,6 +36,7 @@ mod kill_import;
 mod lab;
 mod license_servers;
 mod licenses;
+mod loops;
 mod nights;
 mod openapi;
 mod page;

@@ -191,6 +191,7 @@ fn live_runs_into_a_program_that_needs_a_pin_and_into_one_without_rights() {
     let origin = [("Origin", "https://player.example")];
     let dark = stage.beat(&player, &[]);
     assert_eq!(outcome(&dark), "552 NO_LIVE_RIGHTS");
+    assert_eq!(dark.reason, "No Live Rights");
     assert_eq!(dark.header("retry-after"), None);
     assert_eq!(dark.header("cache-control"), Some("no-store"));
     // The session stays open; a time-shifted player is judged by what it shows.

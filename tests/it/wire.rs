@@ -17,6 +17,8 @@ pub struct Wire<S = TcpStream> {
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
+    /// The words behind the status.
+    pub reason: String,
     headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -131,13 +133,16 @@ impl<S: Read + Write> Wire<S> {
             }
         };
         let mut lines = head.split("\r\n");
-        let status = lines.next().unwrap()[9..12].parse().unwrap();
+        let mut first = lines.next().unwrap().splitn(3, ' ').skip(1);
+        let status = first.next().unwrap().parse().unwrap();
+        let reason = first.next().unwrap_or_default().to_owned();
         let headers: Vec<(String, String)> = lines
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         let mut answer = Answer {
             status,
+            reason,
             headers,
             body: Vec::new(),
         };

@@ -59,8 +59,8 @@ mod tests {
         let media = tempfile::tempdir().unwrap();
         unpack(media.path()).unwrap();
         for line in CATALOG.lines().filter(|line| line.starts_with("playlist")) {
-            for location in line.split("\"origin:").skip(1) {
-                let name = location.split('"').next().unwrap();
+            for location in line.split('"').skip(1).step_by(2) {
+                let (_, name) = location.split_once(':').unwrap();
                 assert!(media.path().join(name).is_file(), "{name}");
             }
         }

@@ -7,8 +7,11 @@ use chrono_tz::Tz;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 
+use crate::domain::loops::{self, Span};
 use crate::domain::schedule::Image;
-use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
+use crate::types::{
+    AssetId, Country, LivestreamId, Malformed, MediaPath, OfferId, Protocol, UnixSeconds,
+};
 
 /// The longest name or title, in bytes. This and the next bounds keep a record under the 16 KiB
 /// that the store takes as one value.
@@ -245,12 +248,15 @@ pub struct Playlists(pub BTreeMap<Protocol, String>);
 pub enum Location<'a> {
     /// A path below the media directory, of segments that are names.
     Origin(&'a str),
+    /// The path of a clip's manifest below the media directory: a livestream that plays the clip
+    /// round and round.
+    Loop(&'a str),
     /// An http or https address, or a template of one.
     Address(&'a str),
 }
 
 impl<'a> Location<'a> {
-    /// Reads `origin:path` or an address.
+    /// Reads `origin:path`, `loop:path` or an address.
     ///
     /// # Errors
     /// [`Malformed`] for another form, and for a path that leaves the media directory.
@@ -269,13 +275,20 @@ impl<'a> Location<'a> {
                 .then_some(Self::Origin(path))
                 .ok_or(Malformed("must be a path below the media directory"));
         }
+        if let Some(path) = text.strip_prefix("loop:") {
+            let clip = MediaPath::parse(path);
+            let fits = clip.is_some_and(|clip| loops::manifest(&clip, Span::Live).is_some());
+            return fits.then_some(Self::Loop(path)).ok_or(Malformed(
+                "must be the path of a `.mpd` or `.m3u8` below the media directory",
+            ));
+        }
         let host = ["https://", "http://"]
             .iter()
             .find_map(|scheme| text.strip_prefix(scheme));
         match host {
             Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(Self::Address(text)),
             _ => Err(Malformed(
-                "must be `origin:PATH` or an http or https address",
+                "must be `origin:PATH`, `loop:PATH` or an http or https address",
             )),
         }
     }
@@ -398,6 +411,8 @@ mod tests {
         for (text, location) in [
             ("origin:a.mpd", Location::Origin("a.mpd")),
             ("origin:loop/news.mpd", Location::Origin("loop/news.mpd")),
+            ("loop:a/b.mpd", Location::Loop("a/b.mpd")),
+            ("loop:a.m3u8", Location::Loop("a.m3u8")),
             (
                 "https://cdn.example/x.m3u8",
                 Location::Address("https://cdn.example/x.m3u8"),
@@ -415,6 +430,13 @@ mod tests {
             "origin:a/",
             "origin:.",
             "origin:a\\..\\b",
+            "loop:",
+            "loop:a.mp4",
+            "loop:a/mpd",
+            "loop:../a.mpd",
+            "loop:/a.mpd",
+            "loop:a/.b.mpd",
+            "loop:a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p.mpd",
             "a.mpd",
             "file:///etc/passwd",
             "https://",

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::domain::loops::{self, Span};
 use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
 
 use super::Playback;
@@ -30,6 +31,8 @@ pub(super) struct Values<'a> {
 
 /// The prefix of an address that the built-in origin serves.
 const ORIGIN: &str = "origin:";
+/// The prefix of an address at which it plays a clip round.
+const LOOP: &str = "loop:";
 /// The path of the built-in origin.
 pub const ORIGIN_PATH: &str = "/origin/v1/";
 
@@ -43,9 +46,15 @@ impl Playback {
         values: &Values<'_>,
     ) -> Result<Playlist, PlaybackError> {
         let address = address.ok_or(PlaybackError::ProtocolNotAvailable)?;
-        let (playlist, secure) = match address.strip_prefix(ORIGIN) {
+        let ours = if let Some(path) = address.strip_prefix(ORIGIN) {
+            Some(MediaPath::parse(path))
+        } else {
+            let clip = address.strip_prefix(LOOP).map(MediaPath::parse);
+            clip.map(|clip| loops::manifest(&clip?, span(values.playing)?))
+        };
+        let (playlist, secure) = match ours {
             Some(path) => {
-                let path = MediaPath::parse(path).ok_or(PlaybackError::ProtocolNotAvailable)?;
+                let path = path.ok_or(PlaybackError::ProtocolNotAvailable)?;
                 (
                     Playlist::Origin(self.origin_address(&path, values.expires)),
                     https,
@@ -72,6 +81,18 @@ impl Playback {
         let mut target = format!("{ORIGIN_PATH}{}/", self.signing.origin.sign(path, expires));
         encode_into(&mut target, path.as_str(), true);
         target
+    }
+}
+
+/// What a loop's manifest is to tell of. A video on demand has none.
+fn span(playing: &Playing) -> Option<Span> {
+    match playing {
+        Playing::Live { .. } => Some(Span::Live),
+        Playing::Catchup { start, stop, .. } => Some(Span::Window {
+            start: *start,
+            stop: *stop,
+        }),
+        Playing::Vod => None,
     }
 }
 

@@ -40,12 +40,10 @@ impl Playback {
     pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<Export, PlaybackError> {
         let tokens = self.tokens.of_user(user);
         let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
-        let mut entitlements: Vec<_> = held.map(|held| held.entitlement.clone()).collect();
-        entitlements.sort_by_key(|entitlement| entitlement.issued);
         Ok(Export {
             devices: self.devices_of(user)?,
             sessions: self.sessions_of(user, now),
-            entitlements,
+            entitlements: held.map(|held| held.entitlement.clone()).collect(),
         })
     }
 

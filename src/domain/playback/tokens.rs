@@ -1,5 +1,6 @@
 //! Entitlements in memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dashmap::DashMap;
@@ -26,7 +27,9 @@ pub struct Held {
 #[derive(Default)]
 pub struct TokenMap {
     by_hash: DashMap<TokenHash, Arc<Held>>,
-    by_user: DashMap<UserId, Vec<TokenHash>>,
+    /// In the order in which they were issued: whoever has as many as may be loses the oldest with
+    /// each new one, and that must not cost a look at all of them.
+    by_user: DashMap<UserId, BTreeSet<(UnixSeconds, TokenHash)>>,
 }
 
 impl TokenMap {
@@ -36,26 +39,23 @@ impl TokenMap {
         self.by_hash.get(hash).map(|held| Arc::clone(&held))
     }
 
-    /// The tokens of a user.
+    /// The tokens of a user, the oldest first.
     #[must_use]
     pub fn of_user(&self, user: &UserId) -> Vec<TokenHash> {
-        self.by_user
-            .get(user)
-            .map(|tokens| tokens.clone())
-            .unwrap_or_default()
+        self.oldest(user, usize::MAX)
+    }
+
+    fn oldest(&self, user: &UserId, count: usize) -> Vec<TokenHash> {
+        let tokens = self.by_user.get(user);
+        let tokens = tokens.iter().flat_map(|tokens| tokens.iter());
+        tokens.take(count).map(|(_, hash)| *hash).collect()
     }
 
     /// The tokens that have to go before the user may have another.
     #[must_use]
     pub fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
         let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
-        if count < TOKENS_MAX {
-            return Vec::new();
-        }
-        let mut tokens = self.of_user(user);
-        tokens.sort_by_cached_key(|hash| self.get(hash).map(|held| held.entitlement.issued));
-        tokens.truncate(count + 1 - TOKENS_MAX);
-        tokens
+        self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
     }
 
     /// The keys of the entitlements that are worthless at `now`.
@@ -87,15 +87,19 @@ impl Mirror<tables::Entitlements> for TokenMap {
             let (user, hash) = key;
             match record {
                 Some(entitlement) => {
+                    let issued = entitlement.issued;
                     let held = Arc::new(Held { user, entitlement });
+                    // When it was issued never changes.
                     if self.by_hash.insert(hash, held).is_none() {
-                        self.by_user.entry(user).or_default().push(hash);
+                        self.by_user.entry(user).or_default().insert((issued, hash));
                     }
                 }
                 None => {
-                    self.by_hash.remove(&hash);
+                    let Some((_, held)) = self.by_hash.remove(&hash) else {
+                        continue;
+                    };
                     if let Some(mut tokens) = self.by_user.get_mut(&user) {
-                        tokens.retain(|token| *token != hash);
+                        tokens.remove(&(held.entitlement.issued, hash));
                     }
                     self.by_user.remove_if(&user, |_, left| left.is_empty());
                 }

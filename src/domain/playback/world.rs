@@ -62,7 +62,7 @@ pub struct Playable {
     pub encrypted: bool,
     /// Its own stream limit.
     pub streams: Option<u32>,
-    /// Its address for the protocol: `origin:` and a path, or an address template.
+    /// Its address for the protocol: `origin:` or `loop:` and a path, or an address template.
     pub address: Option<String>,
 }
 

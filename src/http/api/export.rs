@@ -8,6 +8,7 @@ use http::{HeaderValue, StatusCode};
 use crate::app::App;
 use crate::domain::catalog::{Livestream, Location};
 use crate::domain::entitlement::Denied;
+use crate::domain::loops::{self, Span};
 use crate::domain::playback::PlaybackError;
 use crate::http::auth::PartnerAuth;
 use crate::http::context::Context;
@@ -139,6 +140,10 @@ enum Place {
 fn place(livestream: &Arc<Livestream>, protocol: Protocol) -> Option<Place> {
     match livestream.playlist.location(protocol)? {
         Location::Origin(path) => MediaPath::parse(path).map(Place::Origin),
+        Location::Loop(path) => {
+            let clip = MediaPath::parse(path)?;
+            loops::manifest(&clip, Span::Live).map(Place::Origin)
+        }
         Location::Address(address) if address.contains('{') => None,
         Location::Address(address) => Some(Place::Address(address.to_owned())),
     }

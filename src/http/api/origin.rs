@@ -6,14 +6,22 @@ use std::path::Path;
 use http::HeaderValue;
 
 use crate::app::App;
+use crate::domain::loops::{self, LoopError};
 use crate::http::context::Context;
 use crate::http::endpoint::origin::OriginRequest;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::reply::{FileReply, Reply, media};
-use crate::ports::media::MediaFile;
-use crate::types::MediaPath;
+use crate::http::reply::{FileContent, FileReply, Kept, Reply, media};
+use crate::ports::media::{MediaDirectory, MediaFile};
+use crate::types::{MediaPath, UnixSeconds};
 
-/// GET a file of the origin, or a range of it.
+/// What stands at a path.
+enum Found {
+    File(MediaFile),
+    /// Made by a loop for this request.
+    Made(Vec<u8>),
+}
+
+/// GET a file of the origin, or a range of it; or what a loop makes of a clip.
 ///
 /// # Errors
 /// `PLAYLIST_TOKEN_INVALID`, `FILE_NOT_FOUND`.
@@ -28,26 +36,59 @@ pub async fn origin(app: &App, cx: &Context, request: OriginRequest) -> Result<R
     }
     let directory = app.media.clone();
     let media = media_type(path.as_str());
+    let now = cx.now;
     let found = app
         .cold
-        .run(move |()| directory.open(&path))?
-        .await?
-        .map_err(ApiError::internal)?;
-    let MediaFile {
-        file,
-        length,
-        changed,
-    } = found.ok_or_else(no_file)?;
-    let mut tag = DefaultHasher::new();
-    tag.write_u64(length);
-    tag.write_u128(changed);
+        .run(move |()| {
+            let found = find(&directory, &path, now);
+            if let Err(LoopError::Unfit(why)) = &found {
+                tracing::warn!(path = path.as_str(), why, "a clip cannot be played round");
+            }
+            found
+        })?
+        .await?;
+    let (content, tag) = match found {
+        Ok(Found::File(MediaFile {
+            file,
+            length,
+            changed,
+        })) => {
+            let mut tag = DefaultHasher::new();
+            tag.write_u64(length);
+            tag.write_u128(changed);
+            (FileContent::Disk(file, length), tag.finish())
+        }
+        Ok(Found::Made(bytes)) => {
+            let tag = Kept::tag_of(&bytes);
+            (FileContent::Made(bytes.into()), tag)
+        }
+        Err(LoopError::Absent) => return Err(no_file()),
+        Err(LoopError::Unfit(_)) => {
+            return Err(ApiError::new(
+                ErrorCode::FileNotFound,
+                "the clip of this livestream cannot be played round; the log says why",
+            ));
+        }
+        Err(LoopError::Disk(error)) => return Err(ApiError::internal(error)),
+    };
     Ok(Reply::file(FileReply {
-        file,
-        length,
+        content,
         media,
-        tag: tag.finish(),
+        tag,
         caching: HeaderValue::from_static("no-store"),
     }))
+}
+
+/// Blocks. A real file goes first: a loop never takes the place of one.
+fn find(
+    directory: &MediaDirectory,
+    path: &MediaPath,
+    now: UnixSeconds,
+) -> Result<Found, LoopError> {
+    match directory.open(path)? {
+        Some(file) => Ok(Found::File(file)),
+        None => loops::answer(directory, path, now).map(Found::Made),
+    }
 }
 
 fn no_file() -> ApiError {

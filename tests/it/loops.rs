@@ -1,0 +1,303 @@
+//! Livestreams that are made of a clip, over HTTP.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::lab::NOON;
+use super::stage::Stage;
+use super::wire::{Answer, Wire, ask, request};
+
+const CATALOGUE: &str = r#"
+[[livestream]]
+id = "round"
+catchup_days = 7
+start_over = true
+encrypted = false
+playlist = { dash = "loop:demo/encrypted/manifest.mpd", hls = "loop:demo/clear/master.m3u8" }
+
+[[offer]]
+id = "round"
+type = "default"
+pack = { livestreams = ["round"] }
+"#;
+
+/// A stage with a livestream of the demo's clip, and a programme each hour.
+fn stage() -> Stage {
+    let stage = Stage::set();
+    let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/clip");
+    for kind in ["clear", "encrypted"] {
+        let folder = stage.media().join("demo").join(kind);
+        fs::create_dir_all(&folder).unwrap();
+        for file in fs::read_dir(clip.join(kind)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+        }
+    }
+    let post = |target: &str, body: &str| {
+        let bearer = format!("Bearer {}", stage.house.admin);
+        let headers = [("Authorization", bearer.as_str())];
+        let answer = ask(stage.house.ops, request("POST", target, &headers, body));
+        assert_eq!(answer.status, 200, "{}", answer.json());
+    };
+    post("/admin/v1/catalog/import?merge=true", CATALOGUE);
+    let programme = |id: &str, start: i64| {
+        json!({
+            "id": id, "title": id, "pgAge": 0, "start": NOON.0 + start, "stop": NOON.0 + start + 3_600,
+        })
+    };
+    let guide = json!({"round": [programme("past", -3_600), programme("present", 0), programme("next", 3_600)]});
+    post("/admin/v1/epg/import", &guide.to_string());
+    stage
+}
+
+/// The address of the manifest that a preflight gives.
+fn playlist(stage: &Stage, asset: &str, protocol: &str) -> String {
+    let token = stage.token(&stage.ann, asset);
+    let wanted = [("DRM", "none"), ("Protocol", protocol)];
+    let started = stage.preflight(&stage.ann, asset, &token, &wanted);
+    assert_eq!(started.status, 200, "{}", started.json());
+    started.json()["playlist"].as_str().unwrap().to_owned()
+}
+
+/// What stands beside a manifest.
+fn beside(address: &str, name: &str) -> String {
+    format!("{}/{name}", address.rsplit_once('/').unwrap().0)
+}
+
+fn text(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 200);
+    std::str::from_utf8(&answer.body).unwrap()
+}
+
+/// The value of the first attribute of this name.
+fn attribute<'a>(text: &'a str, name: &str) -> &'a str {
+    let (_, rest) = text.split_once(&format!(" {name}=\"")).unwrap();
+    rest.split_once('"').unwrap().0
+}
+
+fn number(text: &str, name: &str) -> i64 {
+    attribute(text, name).parse().unwrap()
+}
+
+/// The decode time of a segment, which has 64 bits.
+fn decode_time(segment: &[u8]) -> i64 {
+    let at = segment.windows(4).position(|four| four == b"tfdt").unwrap();
+    assert_eq!(segment[at + 4], 1);
+    i64::from_be_bytes(segment[at + 8..at + 16].try_into().unwrap())
+}
+
+fn outcome(answer: &Answer) -> String {
+    match answer.status {
+        200..=299 => answer.status.to_string(),
+        status => format!("{status} {}", answer.code()),
+    }
+}
+
+#[test]
+fn a_livestream_of_a_clip_is_live() {
+    let stage = stage();
+    let live = playlist(&stage, "round", "dash");
+    assert!(
+        live.ends_with("/demo/encrypted/manifest.mpd/live.mpd"),
+        "{live}"
+    );
+    let answer = stage.fetch(&live, &[("Origin", "https://player.example")]);
+    assert_eq!(answer.header("content-type"), Some("application/dash+xml"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    let manifest = text(&answer);
+    assert_eq!(attribute(manifest, "type"), "dynamic");
+    let last = number(manifest, "startNumber") + number(manifest, "r");
+    assert_eq!(last, NOON.0 / 2 - 1);
+
+    // Over two seams, a position is the Unix time.
+    for (track, scale) in [(0, 48_000), (1, 12_800)] {
+        let init = stage.fetch(&beside(&live, &format!("{track}-init.mp4")), &[]);
+        assert_eq!(&init.body[4..8], b"ftyp");
+        for number in last - 12..=last {
+            let segment = stage.fetch(&beside(&live, &format!("{track}-{number}.m4s")), &[]);
+            assert_eq!(segment.header("content-type"), Some("video/mp4"));
+            let off = decode_time(&segment.body) - number * 2 * scale;
+            assert!(off.abs() <= scale / 20, "{track}-{number}: {off}");
+        }
+    }
+    let next = beside(&live, &format!("1-{}.m4s", last + 1));
+    assert_eq!(outcome(&stage.fetch(&next, &[])), "404 FILE_NOT_FOUND");
+    stage.house.wait(2);
+    assert_eq!(outcome(&stage.fetch(&next, &[])), "200");
+
+    // As any other file of the origin.
+    let whole = stage.fetch(&next, &[]);
+    let tag = whole.header("etag").unwrap().to_owned();
+    let part = stage.fetch(&next, &[("Range", "bytes=10-19"), ("If-Range", &tag)]);
+    assert_eq!(
+        (part.status, part.body.as_slice()),
+        (206, &whole.body[10..20])
+    );
+    assert_eq!(stage.fetch(&next, &[("If-None-Match", &tag)]).status, 304);
+    assert_eq!(
+        outcome(&stage.fetch(&next, &[("Range", "bytes=999999-")])),
+        "416 RANGE_NOT_SATISFIABLE"
+    );
+    let target = next.strip_prefix("https://tv.example").unwrap();
+    let mut wire = Wire::to(stage.house.public);
+    wire.send(request("HEAD", target, &[], ""));
+    let head = wire.answer_to("HEAD").unwrap();
+    let length = whole.body.len().to_string();
+    assert_eq!(head.status, 200);
+    assert_eq!(head.header("content-length"), Some(length.as_str()));
+}
+
+#[test]
+fn the_live_point_moves_with_the_clock_of_the_lab() {
+    let stage = stage();
+    let live = playlist(&stage, "round", "dash");
+    let now = |manifest: &str| {
+        let (_, clock) = manifest.split_once("<UTCTiming").unwrap();
+        attribute(clock, "value").to_owned()
+    };
+    let last = |manifest: &str| number(manifest, "startNumber") + number(manifest, "r");
+    let before = stage.fetch(&live, &[]);
+    assert_eq!(now(text(&before)), "2026-01-01T12:00:00Z");
+    let moved = stage
+        .house
+        .operator("PUT", "clock", &json!({"offset": 3_600}));
+    assert_eq!(moved.status, 200);
+    let after = stage.fetch(&live, &[]);
+    assert_eq!(now(text(&after)), "2026-01-01T13:00:00Z");
+    assert_eq!(last(text(&after)) - last(text(&before)), 1_800);
+}
+
+#[test]
+fn catch_up_is_the_broadcast() {
+    let stage = stage();
+    let past = playlist(&stage, "past", "dash");
+    assert!(
+        past.ends_with("/manifest.mpd/catchup-1767265200-1767268800.mpd"),
+        "{past}"
+    );
+    let answer = stage.fetch(&past, &[]);
+    let manifest = text(&answer);
+    assert_eq!(attribute(manifest, "type"), "static");
+    assert_eq!(attribute(manifest, "mediaPresentationDuration"), "PT3600S");
+    assert_eq!(number(manifest, "presentationTimeOffset"), NOON.0 - 3_600);
+    let first = number(manifest, "startNumber");
+    assert_eq!(number(manifest, "r"), 1_799);
+    for number in [first, first + 1_799] {
+        let segment = stage.fetch(&beside(&past, &format!("2-{number}.m4s")), &[]);
+        assert_eq!(decode_time(&segment.body), number * 25_600);
+    }
+}
+
+#[test]
+fn hls_is_live_too() {
+    let stage = stage();
+    let live = playlist(&stage, "round", "hls");
+    assert!(
+        live.ends_with("/demo/clear/master.m3u8/live.m3u8"),
+        "{live}"
+    );
+    let answer = stage.fetch(&live, &[]);
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/vnd.apple.mpegurl")
+    );
+    assert!(text(&answer).contains("\nlive-2.m3u8\n"));
+    for track in 0..3 {
+        let answer = stage.fetch(&beside(&live, &format!("live-{track}.m3u8")), &[]);
+        let playlist = text(&answer);
+        assert!(!playlist.contains("#EXT-X-ENDLIST"));
+        let names: Vec<_> = playlist
+            .lines()
+            .filter(|line| line.ends_with(".m4s"))
+            .collect();
+        assert_eq!(names.len(), 1_950);
+        assert_eq!(
+            *names.last().unwrap(),
+            format!("{track}-{}.m4s", NOON.0 / 2 - 1)
+        );
+        for name in [names[0], names[1_949], &format!("{track}-init.mp4")] {
+            assert_eq!(stage.fetch(&beside(&live, name), &[]).status, 200, "{name}");
+        }
+    }
+    let past = playlist(&stage, "past", "hls");
+    let track = past
+        .replace(".m3u8", "-1.m3u8")
+        .replace("master-1", "master");
+    let answer = stage.fetch(&track, &[]);
+    let list = text(&answer);
+    assert!(list.contains("#EXT-X-PLAYLIST-TYPE:VOD\n") && list.ends_with("#EXT-X-ENDLIST\n"));
+    assert!(list.contains("#EXT-X-PROGRAM-DATE-TIME:2026-01-01T11:00:00Z\n"));
+    assert_eq!(list.matches(".m4s").count(), 1_800);
+}
+
+#[test]
+fn a_token_of_a_loop_opens_nothing_else() {
+    let stage = stage();
+    let live = playlist(&stage, "round", "dash");
+    let refused = "403 PLAYLIST_TOKEN_INVALID";
+    for other in [
+        "demo/encrypted/manifest.mpd",
+        "demo/encrypted/video-180.mp4",
+        "demo/clear/manifest.mpd/live.mpd",
+        "film/manifest.mpd",
+    ] {
+        let address = live.replace("demo/encrypted/manifest.mpd/live.mpd", other);
+        assert_eq!(outcome(&stage.fetch(&address, &[])), refused, "{other}");
+    }
+    // A letter of the signature changed.
+    let at = live.find("/demo/").unwrap() - 10;
+    let letter = if &live[at..=at] == "A" { "B" } else { "A" };
+    let forged = format!("{}{letter}{}", &live[..at], &live[at + 1..]);
+    assert_eq!(outcome(&stage.fetch(&forged, &[])), refused);
+    stage.house.wait(86_399);
+    assert_eq!(outcome(&stage.fetch(&live, &[])), "200");
+    stage.house.wait(1);
+    assert_eq!(outcome(&stage.fetch(&live, &[])), refused);
+}
+
+#[test]
+fn an_unfit_clip_is_no_failure_of_ours() {
+    let stage = stage();
+    let live = playlist(&stage, "round", "dash");
+    let folder = stage.media().join("demo/encrypted");
+    fs::write(folder.join("audio.mp4"), "no sound").unwrap();
+    let answer = stage.fetch(&live, &[]);
+    assert_eq!(outcome(&answer), "404 FILE_NOT_FOUND");
+    let message = answer.json()["error"]["message"].clone();
+    assert_eq!(
+        message,
+        "the clip of this livestream cannot be played round; the log says why"
+    );
+    fs::remove_file(folder.join("manifest.mpd")).unwrap();
+    let answer = stage.fetch(&live, &[]);
+    assert_eq!(answer.json()["error"]["message"], "there is no such file");
+    // What is really there goes first.
+    fs::create_dir(folder.join("manifest.mpd")).unwrap();
+    fs::write(folder.join("manifest.mpd/live.mpd"), "<MPD/>").unwrap();
+    assert_eq!(stage.fetch(&live, &[]).body, b"<MPD/>");
+}
+
+#[test]
+fn a_list_of_channels_leads_to_a_loop() {
+    let stage = stage();
+    let target = format!(
+        "/api/schedule/v1/m3u/round/index.mpd?accessToken={}",
+        stage.house.partner
+    );
+    let sent_on = stage.house.partner("GET", &target, &Value::Null);
+    assert_eq!(
+        sent_on.status,
+        302,
+        "{}",
+        String::from_utf8_lossy(&sent_on.body)
+    );
+    let address = sent_on.header("location").unwrap();
+    assert!(
+        address.ends_with("/demo/encrypted/manifest.mpd/live.mpd"),
+        "{address}"
+    );
+    assert_eq!(stage.fetch(address, &[]).status, 200);
+}
