@@ -45,6 +45,10 @@ fn compare(request: &[u8], answer: &Answer) {
     let Some((route, document)) = found else {
         return;
     };
+    // A path that is refused for its form, or that the other listener has.
+    if answer.status == 404 && answer.body.ends_with(b"\"code\":\"PATH_NOT_FOUND\"}}") {
+        return;
+    }
     let label = route.label;
     let responses = &operation(document, route)["responses"];
     let status = answer.status.to_string();

@@ -37,11 +37,9 @@ pub fn command(document: &Value, listed: &Listed<'_>) -> String {
     }
     for parameter in list(operation, "parameters") {
         let name = text(parameter, "name");
-        let example = match parameter.get("example") {
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-            None => name.to_owned(),
-        };
+        let example = parameter
+            .get("example")
+            .map_or_else(|| name.to_owned(), shown);
         let needed = parameter.get("required") == Some(&Value::Bool(true));
         match text(parameter, "in") {
             "path" => path = path.replace(&format!("{{{name}}}"), &example),
@@ -72,6 +70,15 @@ fn tokens(operation: &Value) -> impl Iterator<Item = &str> {
     first
         .into_iter()
         .flat_map(|all| all.keys().map(String::as_str))
+}
+
+/// A value as it stands in an address or a header.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
 }
 
 fn data(body: &Value) -> String {

@@ -62,6 +62,15 @@ impl Shared {
         Ok(shared)
     }
 
+    /// Whether a value is a list.
+    fn is_list(&self, schema: &Value) -> bool {
+        let named = schema.get("$ref").and_then(Value::as_str);
+        match named.and_then(|place| self.schemas.get(place.strip_prefix(SCHEMAS)?)) {
+            Some(schema) => self.is_list(schema),
+            None => schema.get("type").is_some_and(|kind| kind == "array"),
+        }
+    }
+
     /// An example of a value, as far as there is one.
     pub fn example(&self, schema: &Value) -> Option<Value> {
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
@@ -426,6 +435,11 @@ pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &Shared
         "description": note.text,
     });
     if let Some(members) = parameter.as_object_mut() {
+        // A list is separated by commas, wherever it stands.
+        if place == "query" && shared.is_list(&note.schema) {
+            members.insert("style".to_owned(), "form".into());
+            members.insert("explode".to_owned(), false.into());
+        }
         if let Some(example) = shared.example(&note.schema) {
             members.insert("example".to_owned(), example);
         }

@@ -100,12 +100,16 @@ fn parameters(route: &Route, said: &Operation, shared: &Shared) -> Result<Vec<Va
     for (name, note) in &said.query {
         parameters.push(parameter("query", name, Note::read(note)?, shared));
     }
-    for name in &said.headers {
+    for header in &said.headers {
+        let (name, note) = match header.split_once(": ") {
+            Some((name, note)) => (name, Some(note)),
+            None => (header.as_str(), None),
+        };
         let (name, optional) = match name.strip_suffix('?') {
             Some(name) => (name, true),
-            None => (name.as_str(), false),
+            None => (name, false),
         };
-        let note = shared.headers.get(name);
+        let note = note.or_else(|| shared.headers.get(name).map(String::as_str));
         let note = note.ok_or_else(|| format!("{}: {name} is not said", route.label))?;
         let note = Note {
             optional,

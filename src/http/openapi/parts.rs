@@ -78,7 +78,8 @@ pub struct Operation {
     /// The parameters of the query.
     #[serde(default)]
     pub query: Notes,
-    /// The headers that it reads beside the tokens; `?` behind those that may be absent.
+    /// The headers that it reads beside the tokens; `?` behind those that may be absent. A note may
+    /// follow where one means something else here.
     #[serde(default)]
     pub headers: Vec<String>,
     /// Whether answers may be kept and asked for again by their tag.
