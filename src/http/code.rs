@@ -8,11 +8,11 @@ use http::StatusCode;
 pub const NO_LIVE_RIGHTS_STATUS: u16 = 552;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $status:expr, $text:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $status:expr, $text:literal;)*) => {
         /// A stable word for the partner's program.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
-            $($(#[$doc])* $name,)*
+            $($(#[doc = $doc])* $name,)*
         }
 
         impl ErrorCode {
@@ -24,6 +24,14 @@ macro_rules! codes {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
+                }
+            }
+
+            /// What it means, for the partner's developer: the words beside it in the table.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc),*).trim_ascii(),)*
                 }
             }
 

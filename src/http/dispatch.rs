@@ -8,8 +8,8 @@ use super::admin::{
     playback as running, probes, rights, store, telemetry as events, users as people,
 };
 use super::api::{
-    catalog, devices, export, license, login, offers, origin, playback, reset_page, schedule,
-    sessions, telemetry, users,
+    catalog, description, devices, export, license, login, offers, origin, playback, reset_page,
+    schedule, sessions, telemetry, users,
 };
 use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
 use super::context::Context;
@@ -54,6 +54,8 @@ fn open(app: &Arc<App>, cx: Context, endpoint: OpenEndpoint) -> Outcome {
         E::Origin(request) => later!(app, cx, origin::origin, request),
         E::ResetPage(request) => Outcome::Now(reset_page::show(app, &cx, &request)),
         E::ResetForm(request) => later!(app, cx, reset_page::complete, request),
+        E::Openapi(table) => Outcome::Now(description::openapi(app, table)),
+        E::Docs(table) => Outcome::Now(description::docs(app, table)),
         E::Livez => Outcome::Now(probes::livez(app)),
         E::Readyz => Outcome::Now(probes::readyz(app)),
         E::Metrics => Outcome::Now(probes::metrics(app)),

@@ -66,6 +66,8 @@ pub(super) fn check_framing(
             | Method::DELETE
             | Method::OPTIONS
             | Method::PATCH
+            | Method::TRACE
+            | Method::QUERY
     ) {
         return Err(ApiError::new(
             ErrorCode::MethodNotImplemented,

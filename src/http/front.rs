@@ -7,6 +7,7 @@ use super::context::RequestIds;
 use super::headers::HeaderNames;
 use super::messages::{BadMessages, Messages};
 use super::metrics::HttpMetrics;
+use super::openapi::Descriptions;
 use super::pages::Pages;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::observe::metrics::Registry;
@@ -43,6 +44,8 @@ pub struct Front {
     pub messages: Messages,
     /// The page for people.
     pub pages: Pages,
+    /// The descriptions of the interfaces.
+    pub descriptions: Descriptions,
     /// Request ids.
     pub ids: RequestIds,
     /// Drawn at the start: tags that count what this process has done begin here, so that they
@@ -99,6 +102,7 @@ impl Front {
             names,
             messages,
             pages: Pages::built_in().map_err(BadSetting::Page)?,
+            descriptions: Descriptions::default(),
             ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
             answers: Answers::default(),
             era: u64::from_be_bytes(entropy.array()),

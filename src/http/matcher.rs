@@ -11,7 +11,7 @@ use super::routes::{Route, Verb};
 use super::table::{OPS, PUBLIC};
 
 /// Which table a listener serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
     /// The interface.
     Public,

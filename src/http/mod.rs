@@ -30,6 +30,7 @@ pub mod matcher;
 pub mod messages;
 pub mod metrics;
 pub mod net;
+pub mod openapi;
 pub mod pages;
 pub mod path;
 pub mod pipe;

@@ -1,11 +1,11 @@
-//! The one page for people on the public listener: where the link of a reset mail leads.
+//! The page where the link of a reset mail leads.
 //!
 //! It works without scripts and loads nothing. The token stands in the address that the mail gives
 //! and nowhere else: the page sends no referrer, may not be framed or kept, and its form goes to the
 //! address without it.
 
 use data_encoding::BASE64;
-use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
+use http::header::{CONTENT_SECURITY_POLICY, InvalidHeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS};
 use http::{HeaderName, HeaderValue, StatusCode};
 use ring::digest;
 use serde::Deserialize;
@@ -76,19 +76,13 @@ impl Pages {
     /// # Errors
     /// The language whose words cannot be read.
     pub fn built_in() -> Result<Self, &'static str> {
-        let style = digest::digest(&digest::SHA256, STYLE.as_bytes());
-        let policy = format!(
-            "default-src 'none'; style-src 'sha256-{}'; form-action 'self'; base-uri 'none'; \
-             frame-ancestors 'none'",
-            BASE64.encode(style.as_ref())
-        );
         Ok(Self {
             fallback: Words::read(FALLBACK)?,
             others: OTHERS
                 .map(Words::read)
                 .into_iter()
                 .collect::<Result<_, _>>()?,
-            policy: HeaderValue::from_str(&policy).map_err(|_| "the policy")?,
+            policy: policy(STYLE, "'self'").map_err(|_| "the policy")?,
         })
     }
 
@@ -114,6 +108,17 @@ impl Pages {
             .with_header(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
             .with_header(ROBOTS, HeaderValue::from_static("noindex"))
     }
+}
+
+/// What a page may do that has this style and no script: load nothing, be framed by nobody, and send
+/// its forms to `forms`.
+pub(super) fn policy(style: &str, forms: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let style = digest::digest(&digest::SHA256, style.as_bytes());
+    HeaderValue::from_str(&format!(
+        "default-src 'none'; style-src 'sha256-{}'; form-action {forms}; base-uri 'none'; \
+         frame-ancestors 'none'",
+        BASE64.encode(style.as_ref())
+    ))
 }
 
 fn content(words: &Words, view: &View<'_>) -> String {
@@ -144,14 +149,14 @@ fn alert(why: &str) -> String {
     format!("<p role=\"alert\">{}</p>\n", escaped(why))
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     escape(text, &mut out);
     out
 }
 
 /// Puts values in the places of their names.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let text = template.to_owned();
     values
         .iter()

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::matcher::Table;
 use crate::config::limits::{
     BODY_SMALL, DEADLINE_BULK, DEADLINE_HASHING, DEADLINE_MEMORY, DEADLINE_STORE, DEADLINE_UPSTREAM,
 };
@@ -55,6 +56,8 @@ pub enum OpenRoute {
     Origin,
     ResetPage,
     ResetForm,
+    Openapi(Table),
+    Docs(Table),
     Livez,
     Readyz,
     Metrics,

@@ -1,6 +1,7 @@
 //! The static table of routes. It is data: the matcher, the service, the metrics, the description
 //! of the interface and the coverage tests read it.
 
+use super::matcher::Table;
 use super::routes::BodyRule::{self, Gzip, Ignored, Streamed, Whole};
 use super::routes::Lane::{self, Bulk, Hashing, Memory, Store, Upstream};
 use super::routes::OperatorRoute as O;
@@ -125,6 +126,9 @@ pub static PUBLIC: &[Route] = &[
     user(Delete, "/api/playback/v1/heartbeat", "end_playback", U::EndPlayback, Ignored, Store),
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", U::Telemetry, EVENTS, Store),
     open("/origin/v1/{token}/{*path}", "origin", OpenRoute::Origin, Store),
+    // What all this is, for programs and for people.
+    open("/openapi.json", "openapi", OpenRoute::Openapi(Table::Public), Memory),
+    open("/docs", "docs", OpenRoute::Docs(Table::Public), Memory),
 ];
 
 /// The routes of the operations listener and of the local administration socket.
@@ -133,6 +137,8 @@ pub static OPS: &[Route] = &[
     open("/livez", "livez", OpenRoute::Livez, Memory),
     open("/readyz", "readyz", OpenRoute::Readyz, Memory),
     open("/metrics", "metrics", OpenRoute::Metrics, Memory),
+    open("/openapi.json", "ops_openapi", OpenRoute::Openapi(Table::Ops), Memory),
+    open("/docs", "ops_docs", OpenRoute::Docs(Table::Ops), Memory),
     ops(Get, "/admin/v1/clock", "admin_read_clock", O::ReadClock, Ignored, Memory),
     ops(Put, "/admin/v1/clock", "admin_move_clock", O::MoveClock, SMALL, Memory),
     ops(Delete, "/admin/v1/clock", "admin_reset_clock", O::ResetClock, Ignored, Memory),
@@ -224,7 +230,9 @@ mod tests {
                 route.label
             );
             let ours = ["/api/", "/origin/"].map(|base| route.pattern.starts_with(base));
-            assert!(ours.contains(&true) || route.is_page(), "{}", route.label);
+            let described = route.label == "openapi" || route.label == "docs";
+            let other = route.is_page() || described;
+            assert!(ours.contains(&true) || other, "{}", route.label);
         }
         for route in OPS.iter().filter(|r| r.pattern.starts_with("/admin/")) {
             assert!(

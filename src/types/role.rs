@@ -15,6 +15,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// Every role.
+    pub const ALL: [Self; 3] = [Self::Admin, Self::Content, Self::Agent];
+
     /// The name on the command line and on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -28,8 +31,6 @@ impl Role {
     /// Reads a name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Admin, Self::Content, Self::Agent]
-            .into_iter()
-            .find(|role| role.as_str() == text)
+        Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
 }

@@ -343,10 +343,17 @@ fn a_role_reaches_as_far_as_the_table_says() {
     }
 }
 
+/// The paths that both listeners have, each for itself.
+const OF_BOTH: [&str; 2] = ["/openapi.json", "/docs"];
+
 #[test]
 fn operations_are_not_on_the_public_listener() {
     let lab = Lab::start();
     for route in Table::Ops.routes() {
+        // Each listener describes itself: what the public one says is looked at in `openapi`.
+        if OF_BOTH.contains(&route.pattern) {
+            continue;
+        }
         let path = route.pattern.replace(['{', '}'], "");
         let (name, value) = lab.admin();
         let bytes = request(route.method.as_str(), &path, &[(name, &value)], "");

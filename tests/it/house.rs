@@ -19,6 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use super::described;
 use super::lab::NOON;
 use super::wire::{Answer, ask, request};
 
@@ -73,6 +74,7 @@ impl House {
         store: impl FnOnce(&Path) -> Store,
         settings: &[(&'static str, &str)],
     ) -> Self {
+        described::watch();
         let directory = tempfile::tempdir().unwrap();
         let mut inputs = Inputs {
             file,

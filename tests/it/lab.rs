@@ -28,6 +28,8 @@ use playgate::types::{
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use super::described;
+
 /// When every test begins: 2026-01-01T12:00:00Z.
 pub const NOON: UnixSeconds = UnixSeconds(1_767_268_800);
 
@@ -121,6 +123,7 @@ impl Lab {
 
     /// Starts a server with other settings.
     pub fn with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> Self {
+        described::watch();
         let gate = Arc::new(TestGate {
             tokens: Tokens {
                 partner: Token::new_partner([1; 16]),

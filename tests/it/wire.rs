@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long an answer may take; far above what any takes.
@@ -199,9 +200,20 @@ impl<S: Read + Write> Wire<S> {
     }
 }
 
+/// Looks at what was asked and how it was answered.
+pub type Watch = fn(&[u8], &Answer);
+
+/// Who looks at every answer to [`ask`].
+pub static WATCH: OnceLock<Watch> = OnceLock::new();
+
 /// One request on a connection of its own.
 pub fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Answer {
-    Wire::to(address).send(bytes).answer().expect("an answer")
+    let bytes = bytes.as_ref();
+    let answer = Wire::to(address).send(bytes).answer().expect("an answer");
+    if let Some(watch) = WATCH.get() {
+        watch(bytes, &answer);
+    }
+    answer
 }
 
 /// A request with the usual headers.

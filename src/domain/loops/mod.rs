@@ -4,7 +4,7 @@
 //! A playlist location `loop:demo/clear/manifest.mpd` names the clip's manifest, of MPEG-DASH or HLS.
 //! Below it, where no file can lie, the origin answers with manifests and segments that are made as
 //! they are asked for: the clip's own, moved in time. The loop's media time is the Unix time, as the
-//! heartbeat wants it, so it needs no state and goes on over restarts. See [`name`] for what there is.
+//! heartbeat wants it, so it needs no state and goes on over restarts. The `name` module tells what there is.
 
 mod boxes;
 mod clip;

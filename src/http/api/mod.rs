@@ -2,6 +2,7 @@
 //! out. No rule of the product stands here.
 
 pub mod catalog;
+pub mod description;
 pub mod devices;
 pub mod export;
 pub mod license;

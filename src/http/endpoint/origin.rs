@@ -1,9 +1,10 @@
-//! Requests without a token: files of the origin, the page of resets, and the operations listener's
-//! probes.
+//! Requests without a token: files of the origin, the page of resets, the descriptions of the
+//! interfaces, and the operations listener's probes.
 
 use super::reset_page::{ResetFormRequest, ResetPageRequest};
 use super::{Input, Payload};
 use crate::http::error::ApiError;
+use crate::http::matcher::Table;
 use crate::http::routes::OpenRoute;
 
 /// A file of the origin.
@@ -21,6 +22,8 @@ pub enum OpenEndpoint {
     Origin(OriginRequest),
     ResetPage(ResetPageRequest),
     ResetForm(ResetFormRequest),
+    Openapi(Table),
+    Docs(Table),
     Livez,
     Readyz,
     Metrics,
@@ -39,6 +42,8 @@ impl OpenEndpoint {
             }),
             OpenRoute::ResetPage => Self::ResetPage(ResetPageRequest::parse(input)?),
             OpenRoute::ResetForm => Self::ResetForm(ResetFormRequest::parse(payload)?),
+            OpenRoute::Openapi(table) => Self::Openapi(table),
+            OpenRoute::Docs(table) => Self::Docs(table),
             OpenRoute::Livez => Self::Livez,
             OpenRoute::Readyz => Self::Readyz,
             OpenRoute::Metrics => Self::Metrics,

@@ -157,7 +157,10 @@ impl ChangeUserRequest {
         let body = payload.object()?;
         let tags = body.texts("tags")?;
         let fit = |tags: &Vec<String>| {
-            tags.len() <= Self::TAGS && tags.iter().all(|tag| (1..=64).contains(&tag.len()))
+            tags.len() <= Self::TAGS
+                && tags
+                    .iter()
+                    .all(|tag| (1..=64).contains(&tag.chars().count()))
         };
         if tags.as_ref().is_some_and(|tags| !fit(tags)) {
             return Err(body.refuse("tags", "are at most 32, of 1 to 64 characters each"));

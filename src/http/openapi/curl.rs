@@ -1,0 +1,89 @@
+//! A command that calls an operation, to be pasted into a shell.
+
+use serde_json::Value;
+
+use super::page::{Listed, list, text};
+
+/// The tokens by the names of their schemes: variables, which the person sets.
+fn token(scheme: &str) -> &'static str {
+    match scheme {
+        "UserToken" => "$USER_TOKEN",
+        "OperatorToken" => "$OPERATOR_TOKEN",
+        _ => "$PARTNER_TOKEN",
+    }
+}
+
+/// The command, a line for each of its parts.
+pub fn command(document: &Value, listed: &Listed<'_>) -> String {
+    let Listed {
+        method,
+        path,
+        operation,
+    } = listed;
+    let base = document.pointer("/servers/0/url").and_then(Value::as_str);
+    // The operations listener does not know where it is reached from.
+    let base = base
+        .filter(|base| *base != "/")
+        .unwrap_or("http://127.0.0.1:9080");
+    let mut path = (*path).to_owned();
+    let (mut query, mut headers) = (Vec::new(), Vec::new());
+    for scheme in tokens(operation) {
+        let shown = document.pointer(&format!("/components/securitySchemes/{scheme}"));
+        let value = token(scheme);
+        headers.push(match shown.map(|shown| text(shown, "name")) {
+            Some(name) if !name.is_empty() => format!("{name}: {value}"),
+            _ => format!("Authorization: Bearer {value}"),
+        });
+    }
+    for parameter in list(operation, "parameters") {
+        let name = text(parameter, "name");
+        let example = parameter
+            .get("example")
+            .map_or_else(|| name.to_owned(), shown);
+        let needed = parameter.get("required") == Some(&Value::Bool(true));
+        match text(parameter, "in") {
+            "path" => path = path.replace(&format!("{{{name}}}"), &example),
+            "query" if needed => query.push(format!("{name}={example}")),
+            "header" if needed => headers.push(format!("{name}: {example}")),
+            _ => {}
+        }
+    }
+    let query = match query.is_empty() {
+        true => String::new(),
+        false => format!("?{}", query.join("&")),
+    };
+    let verb = match *method {
+        "get" => String::new(),
+        other => format!(" -X {}", other.to_uppercase()),
+    };
+    let mut parts = vec![format!("curl{verb} \"{base}{path}{query}\"")];
+    parts.extend(headers.iter().map(|header| format!("-H \"{header}\"")));
+    parts.extend(operation.get("requestBody").map(data));
+    parts.join(" \\\n  ")
+}
+
+/// The schemes of the first way to be let in.
+fn tokens(operation: &Value) -> impl Iterator<Item = &str> {
+    let first = list(operation, "security")
+        .first()
+        .and_then(Value::as_object);
+    first
+        .into_iter()
+        .flat_map(|all| all.keys().map(String::as_str))
+}
+
+/// A value as it stands in an address or a header.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+fn data(body: &Value) -> String {
+    match body.pointer("/content/application~1json/example") {
+        Some(example) => format!("-d '{}'", example.to_string().replace('\'', r"'\''")),
+        None => "--data-binary @FILE".to_owned(),
+    }
+}

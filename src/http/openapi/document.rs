@@ -1,0 +1,449 @@
+//! The OpenAPI document of an interface: what people wrote of it, joined with what the route table and
+//! the table of codes know.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::About;
+use super::errors::{self, ANYWHERE, BEFORE};
+use super::notation::{Note, SCHEMAS, object};
+use super::operation::operation;
+use super::parts::{self, Notes, Operation, Part};
+use crate::http::error::ErrorCode;
+use crate::http::matcher::Table;
+use crate::http::routes::{Route, Target};
+
+/// A description.
+pub struct Document {
+    /// As OpenAPI has it.
+    pub json: Value,
+    /// The codes in it, in the order of their table.
+    pub codes: Vec<ErrorCode>,
+}
+
+/// What operations refer to.
+pub(super) struct Shared {
+    /// The parameters of paths.
+    pub path: Notes,
+    /// The headers of requests.
+    pub headers: Notes,
+    /// The schemas, by name.
+    pub schemas: Map<String, Value>,
+    /// Their examples.
+    pub examples: BTreeMap<String, Value>,
+}
+
+impl Shared {
+    fn of(parts: &[Part]) -> Result<Self, String> {
+        let mut shared = Self {
+            path: Notes::new(),
+            headers: Notes::new(),
+            schemas: Map::new(),
+            examples: BTreeMap::new(),
+        };
+        for part in parts {
+            shared.path.extend(part.path.clone());
+            shared.headers.extend(part.headers.clone());
+            shared.schemas.extend(part.schemas.clone());
+            for (sent, objects) in [(false, &part.objects), (true, &part.requests)] {
+                for (name, members) in objects {
+                    let members = spread(members, parts)?;
+                    let schema = object(members.iter(), sent)?;
+                    shared.schemas.insert(name.clone(), schema);
+                }
+            }
+            for (name, example) in &part.examples {
+                let value = serde_json::from_str(example);
+                let value = value.map_err(|error| format!("example of {name}: {error}"))?;
+                shared.examples.insert(name.clone(), value);
+            }
+        }
+        Ok(shared)
+    }
+
+    /// Whether a value is a list.
+    fn is_list(&self, schema: &Value) -> bool {
+        let named = schema.get("$ref").and_then(Value::as_str);
+        match named.and_then(|place| self.schemas.get(place.strip_prefix(SCHEMAS)?)) {
+            Some(schema) => self.is_list(schema),
+            None => schema.get("type").is_some_and(|kind| kind == "array"),
+        }
+    }
+
+    /// An example of a value, as far as there is one.
+    pub fn example(&self, schema: &Value) -> Option<Value> {
+        if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+            let name = name.strip_prefix(SCHEMAS)?;
+            return match self.examples.get(name) {
+                Some(example) => Some(example.clone()),
+                None => self.example(self.schemas.get(name)?),
+            };
+        }
+        if let Some(example) = schema.pointer("/examples/0") {
+            return Some(example.clone());
+        }
+        if let Some(item) = schema.get("items") {
+            return Some(json!([self.example(item)?]));
+        }
+        let item = schema.get("additionalProperties")?;
+        Some(json!({"news": self.example(item)?}))
+    }
+}
+
+/// The members of an object, with those of the one that it begins with.
+fn spread(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
+    let mut members = members.clone();
+    if let Some(base) = members.remove("...") {
+        let mut objects = parts
+            .iter()
+            .flat_map(|part| [&part.objects, &part.requests]);
+        let found = objects.find_map(|objects| objects.get(&base));
+        let more = spread(found.ok_or_else(|| format!("no object {base}"))?, parts)?;
+        for (name, note) in more {
+            members.entry(name).or_insert(note);
+        }
+    }
+    Ok(members)
+}
+
+/// Joins the description of an interface.
+///
+/// # Errors
+/// What of `data/openapi` cannot be used: a defect, which a test finds.
+pub fn document(table: Table, about: &About<'_>) -> Result<Document, String> {
+    let prefix = about.names.full("");
+    let parts = parts::read(
+        table,
+        &[("Service-", &prefix), ("https://tv.example", about.base)],
+    )?;
+    let mut shared = Shared::of(&parts)?;
+    let mut codes = Vec::from(BEFORE);
+    codes.extend(ANYWHERE);
+    let mut paths = Map::new();
+    let mut described = BTreeSet::new();
+    for route in table.routes() {
+        let (part, said) = of_route(&parts, route)?;
+        let of_status = errors::of(route, &said.errors)?;
+        let operation = operation(route, (&part.title, said), &of_status, &shared, about)?;
+        codes.extend(of_status.into_values().flatten());
+        described.insert(route.label);
+        let path = paths
+            .entry(route.pattern.replace("{*", "{"))
+            .or_insert_with(|| json!({}));
+        if let Some(path) = path.as_object_mut() {
+            path.insert(route.method.as_str().to_ascii_lowercase(), operation);
+        }
+    }
+    let mut labels = parts.iter().flat_map(|part| part.operations.keys());
+    if let Some(label) = labels.find(|label| !described.contains(label.as_str())) {
+        return Err(format!("{label}: no route has this label"));
+    }
+    let codes: Vec<_> = ErrorCode::ALL
+        .iter()
+        .copied()
+        .filter(|code| codes.contains(code))
+        .collect();
+    shared.schemas.insert("ErrorCode".to_owned(), words(&codes));
+    embed_examples(&mut shared);
+    let interface = parts.get(1).ok_or("the file of the interface is missing")?;
+    let tags = parts.iter().filter(|part| !part.operations.is_empty());
+    let tags: Vec<_> = tags
+        .map(|part| json!({"name": part.title, "description": part.text.trim()}))
+        .collect();
+    let json = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": interface.title,
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": interface.text.trim(),
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+        },
+        "servers": [server(table, about)],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "securitySchemes": schemes(table, about),
+            "headers": answer_headers()?,
+            "responses": common_responses(about),
+            "schemas": shared.schemas,
+        },
+    });
+    Ok(Document { json, codes })
+}
+
+fn of_route<'a>(parts: &'a [Part], route: &Route) -> Result<(&'a Part, &'a Operation), String> {
+    let mut described = parts.iter().filter_map(|part| {
+        let said = part.operations.get(route.label)?;
+        Some((part, said))
+    });
+    let found = described.next();
+    if described.next().is_some() {
+        return Err(format!("{}: described twice", route.label));
+    }
+    found.ok_or_else(|| format!("{}: not described", route.label))
+}
+
+/// Schemas carry the examples of their objects.
+fn embed_examples(shared: &mut Shared) {
+    for (name, example) in &shared.examples {
+        let schema = shared.schemas.get_mut(name).and_then(Value::as_object_mut);
+        if let Some(schema) = schema {
+            schema.insert("examples".to_owned(), json!([example]));
+        }
+    }
+}
+
+fn words(codes: &[ErrorCode]) -> Value {
+    let words: BTreeSet<_> = codes.iter().map(|code| code.as_str()).collect();
+    let lines: Vec<_> = codes
+        .iter()
+        .map(|code| {
+            let (status, word) = (code.status().as_u16(), code.as_str());
+            format!("- `{word}` ({status}): {}", code.meaning())
+        })
+        .collect();
+    json!({
+        "type": "string",
+        "enum": words,
+        "description": format!(
+            "A stable word for programs. Later versions may have more of them.\n\n{}",
+            lines.join("\n")
+        ),
+    })
+}
+
+fn server(table: Table, about: &About<'_>) -> Value {
+    match table {
+        Table::Public => json!({
+            "url": about.base,
+            "description": format!("The {} environment.", about.environment.as_str()),
+        }),
+        Table::Ops => json!({
+            "url": "/",
+            "description": format!(
+                "The operations listener (`ops.listen`) of the {} environment.",
+                about.environment.as_str()
+            ),
+        }),
+    }
+}
+
+fn schemes(table: Table, about: &About<'_>) -> Value {
+    match table {
+        Table::Public => json!({
+            "PartnerToken": {
+                "type": "apiKey",
+                "in": "header",
+                "name": about.names.full("AccessToken"),
+                "description": "The partner's access token, which says which partner asks.",
+            },
+            "PartnerTokenInQuery": {
+                "type": "apiKey",
+                "in": "query",
+                "name": "accessToken",
+                "description": "The same in the query, for players that take an address and nothing else.",
+            },
+            "UserToken": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "The User Authorization Token that sign-up and login give.",
+            },
+        }),
+        Table::Ops => json!({
+            "OperatorToken": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "The token that `playgate operator add` prints.",
+            },
+        }),
+    }
+}
+
+/// Who may call a route, as OpenAPI says it.
+pub(super) fn security(route: &Route) -> Value {
+    match route.target {
+        Target::Open(_) => json!([]),
+        Target::Partner(_) if route.query_token => {
+            json!([{"PartnerToken": []}, {"PartnerTokenInQuery": []}])
+        }
+        Target::Partner(_) => json!([{"PartnerToken": []}]),
+        Target::User(_) => json!([{"PartnerToken": [], "UserToken": []}]),
+        Target::Operator(_) => json!([{"OperatorToken": []}]),
+    }
+}
+
+/// The headers that answers share.
+const ANSWER_HEADERS: [(&str, &str); 8] = [
+    (
+        "X-Request-Id",
+        "string: The request's own id if it was sane, else a new one; it stands in our log.",
+    ),
+    ("Retry-After", "integer: Seconds after which to try again."),
+    (
+        "WWW-Authenticate",
+        "string: Which token is missing or not valid.",
+    ),
+    (
+        "ETag",
+        "string: A strong tag; it differs by content coding.",
+    ),
+    (
+        "Cache-Control",
+        "string: How long the answer may be kept: never beyond its next change.",
+    ),
+    (
+        "Deprecation",
+        "string: Since when the operation is deprecated (RFC 9745).",
+    ),
+    (
+        "Link",
+        "string: The exact address that replaces this one, with `rel=\"successor-version\"`.",
+    ),
+    (
+        "Sunset",
+        "string: When the operation goes, if that is decided (RFC 8594).",
+    ),
+];
+
+fn answer_headers() -> Result<Map<String, Value>, String> {
+    ANSWER_HEADERS
+        .into_iter()
+        .map(|(name, note)| Ok((name.to_owned(), header(Note::read(note)?))))
+        .collect()
+}
+
+pub(super) fn header(note: Note<'_>) -> Value {
+    json!({"description": note.text, "schema": note.schema})
+}
+
+/// References to headers that answers share.
+pub(super) fn header_refs<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
+    names
+        .into_iter()
+        .map(|name| {
+            let place = format!("#/components/headers/{name}");
+            (name.to_owned(), json!({"$ref": place}))
+        })
+        .collect()
+}
+
+/// The name of the answer that is the same everywhere.
+pub(super) fn common_name(status: u16) -> String {
+    format!("Anywhere{status}")
+}
+
+fn common_responses(about: &About<'_>) -> Map<String, Value> {
+    let mut of_status = errors::Codes::new();
+    for code in ANYWHERE {
+        of_status
+            .entry(code.status().as_u16())
+            .or_default()
+            .push(code);
+    }
+    of_status
+        .into_iter()
+        .map(|(status, codes)| {
+            let answer = refusal(
+                status,
+                &codes,
+                Form {
+                    flat: false,
+                    soap: false,
+                    page: false,
+                },
+                about,
+            );
+            (common_name(status), answer)
+        })
+        .collect()
+}
+
+/// How an operation tells its errors.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// With the message at top level, too.
+    pub flat: bool,
+    /// As a SOAP fault to those who speak SOAP.
+    pub soap: bool,
+    /// As a page.
+    pub page: bool,
+}
+
+/// The answer with an error status: what its codes mean, and an example of each.
+pub(super) fn refusal(status: u16, codes: &[ErrorCode], form: Form, about: &About<'_>) -> Value {
+    let lines: Vec<_> = codes
+        .iter()
+        .map(|code| format!("- `{}`: {}", code.as_str(), code.meaning()))
+        .collect();
+    let words: Vec<_> = codes.iter().map(|code| code.as_str()).collect();
+    let examples: Map<_, _> = codes
+        .iter()
+        .map(|code| {
+            (
+                code.as_str().to_owned(),
+                json!({"value": example(*code, form.flat, about)}),
+            )
+        })
+        .collect();
+    let json = json!({
+        "schema": {
+            "allOf": [
+                {"$ref": format!("{SCHEMAS}Error")},
+                {"properties": {"error": {"properties": {"code": {"enum": words}}}}},
+            ],
+        },
+        "examples": examples,
+    });
+    let content = match form {
+        Form { page: true, .. } => json!({"text/html": {"schema": {"type": "string"}}}),
+        Form { soap: true, .. } => {
+            json!({"application/json": json, "text/xml": {"schema": {"type": "string"}}})
+        }
+        Form { .. } => json!({"application/json": json}),
+    };
+    let more = match status {
+        401 => Some("WWW-Authenticate"),
+        429 | 503 => Some("Retry-After"),
+        _ => None,
+    };
+    json!({
+        "description": lines.join("\n"),
+        "headers": header_refs(["X-Request-Id"].into_iter().chain(more)),
+        "content": content,
+    })
+}
+
+fn example(code: ErrorCode, flat: bool, about: &About<'_>) -> Value {
+    let mut body = json!({"error": {
+        "code": code.as_str(),
+        "message": code.meaning(),
+        "user_message": about.messages.pick(code, Some("en"), None),
+    }});
+    if let Some(members) = body.as_object_mut().filter(|_| flat) {
+        members.insert("message".to_owned(), code.meaning().into());
+    }
+    body
+}
+
+/// A parameter of a request.
+pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &Shared) -> Value {
+    let mut parameter = json!({
+        "in": place,
+        "name": name,
+        "required": !note.optional,
+        "description": note.text,
+    });
+    if let Some(members) = parameter.as_object_mut() {
+        // A list is separated by commas, wherever it stands.
+        if place == "query" && shared.is_list(&note.schema) {
+            members.insert("style".to_owned(), "form".into());
+            members.insert("explode".to_owned(), false.into());
+        }
+        if let Some(example) = shared.example(&note.schema) {
+            members.insert("example".to_owned(), example);
+        }
+        members.insert("schema".to_owned(), note.schema);
+    }
+    parameter
+}

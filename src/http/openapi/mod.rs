@@ -1,0 +1,255 @@
+//! The description of the interfaces: OpenAPI 3.1 for programs, a page for people.
+//!
+//! It is joined when it is first asked for, from three sources that say nothing twice: the route table
+//! (methods, paths, tokens, limits), the table of codes, and what people wrote in `data/openapi` by the
+//! labels of the routes. A route without a description, a description without a route, and a code that
+//! there is not are errors that a unit test finds.
+
+mod curl;
+mod document;
+mod errors;
+mod markup;
+mod notation;
+mod operation;
+mod page;
+mod parts;
+
+use std::sync::{Arc, OnceLock};
+
+use http::HeaderValue;
+use http::header::CONTENT_SECURITY_POLICY;
+
+use super::answers::Packable;
+use super::error::ApiError;
+use super::headers::HeaderNames;
+use super::matcher::Table;
+use super::messages::Messages;
+use super::pages::policy;
+use super::reply::{Kept, Prepared, Reply, media};
+use crate::config::http::{Environment, HttpSettings};
+pub use document::{Document, document};
+
+/// What a description says of this deployment.
+#[derive(Clone, Copy)]
+pub struct About<'a> {
+    /// The names of our headers.
+    pub names: &'a HeaderNames,
+    /// The address of the service.
+    pub base: &'a str,
+    /// Which environment this is.
+    pub environment: Environment,
+    /// The words for viewers, for examples of errors.
+    pub messages: &'a Messages,
+}
+
+impl<'a> About<'a> {
+    /// What the settings say.
+    #[must_use]
+    pub fn of(settings: &'a HttpSettings, names: &'a HeaderNames, messages: &'a Messages) -> Self {
+        Self {
+            names,
+            base: &settings.public_url,
+            environment: settings.environment,
+            messages,
+        }
+    }
+}
+
+/// For how long a description may be kept, in seconds: it changes with a restart, and its tag tells.
+const MAX_AGE: u32 = 60;
+
+/// Both forms of a description, ready to be sent.
+struct Ready {
+    json: Arc<Packable>,
+    page: Arc<Packable>,
+    /// What the page may do: show itself, with its own style.
+    policy: HeaderValue,
+}
+
+/// The descriptions of both interfaces, each made when it is first asked for.
+#[derive(Default)]
+pub struct Descriptions {
+    public: OnceLock<Result<Ready, String>>,
+    ops: OnceLock<Result<Ready, String>>,
+}
+
+impl Descriptions {
+    fn of(&self, table: Table, about: &About<'_>) -> Result<&Ready, ApiError> {
+        let cell = match table {
+            Table::Public => &self.public,
+            Table::Ops => &self.ops,
+        };
+        let ready = cell.get_or_init(|| make(table, about)).as_ref();
+        ready.map_err(|why| ApiError::internal(why.clone()))
+    }
+
+    /// The OpenAPI document of a listener.
+    ///
+    /// # Errors
+    /// `INTERNAL` if what is built in is damaged.
+    pub fn json(&self, table: Table, about: &About<'_>) -> Result<Reply, ApiError> {
+        let ready = self.of(table, about)?;
+        Ok(prepared(media::JSON, &ready.json))
+    }
+
+    /// The page of a listener.
+    ///
+    /// # Errors
+    /// `INTERNAL` if what is built in is damaged.
+    pub fn page(&self, table: Table, about: &About<'_>) -> Result<Reply, ApiError> {
+        let ready = self.of(table, about)?;
+        let page = prepared(media::HTML, &ready.page);
+        Ok(page.with_header(CONTENT_SECURITY_POLICY, ready.policy.clone()))
+    }
+}
+
+fn make(table: Table, about: &About<'_>) -> Result<Ready, String> {
+    let document = document(table, about)?;
+    let json = serde_json::to_vec(&document.json).map_err(|error| error.to_string())?;
+    let policy = policy(page::STYLE, "'none'").map_err(|error| error.to_string())?;
+    Ok(Ready {
+        json: Arc::new(json.into()),
+        page: Arc::new(page::page(&document).into()),
+        policy,
+    })
+}
+
+fn prepared(media: HeaderValue, body: &Arc<Packable>) -> Reply {
+    Reply::prepared(Prepared {
+        media,
+        body: Arc::clone(body),
+        kept: Kept {
+            tag: Kept::tag_of(body.identity()),
+            max_age: MAX_AGE,
+        },
+        until: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::http::error::ErrorCode;
+
+    fn of(table: Table, prefix: &str) -> Document {
+        let messages = Messages::built_in("en").unwrap();
+        let names = HeaderNames::new(prefix).unwrap();
+        let about = About {
+            names: &names,
+            base: "https://acme.example/tv",
+            environment: Environment::Staging,
+            messages: &messages,
+        };
+        document(table, &about).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        for table in [Table::Public, Table::Ops] {
+            let document = of(table, "Service-");
+            let mut count = 0;
+            for route in table.routes() {
+                let path = route.pattern.replace("{*", "{").replace('/', "~1");
+                let method = route.method.as_str().to_ascii_lowercase();
+                let operation = document.json.pointer(&format!("/paths/{path}/{method}"));
+                let label = operation.unwrap().get("operationId").unwrap();
+                assert_eq!(label, route.label);
+            }
+            for methods in document.json["paths"].as_object().unwrap().values() {
+                count += methods.as_object().unwrap().len();
+            }
+            assert_eq!(count, table.routes().len());
+        }
+    }
+
+    #[test]
+    fn every_code_is_described_with_its_status() {
+        let mut seen = Vec::from(errors::BEFORE.map(|code| (code.as_str(), code.status())));
+        for table in [Table::Public, Table::Ops] {
+            let json = of(table, "Service-").json;
+            let mut named = Vec::new();
+            statuses(&json, &mut named);
+            for (status, word) in named {
+                let known = ErrorCode::ALL
+                    .iter()
+                    .find(|code| code.as_str() == word && code.status().as_str() == status);
+                let code = known.unwrap_or_else(|| panic!("no code {word} with {status}"));
+                seen.push((code.as_str(), code.status()));
+            }
+        }
+        for code in ErrorCode::ALL {
+            assert!(seen.contains(&(code.as_str(), code.status())), "{code:?}");
+        }
+    }
+
+    /// The codes that the examples of answers have, by status.
+    fn statuses(json: &Value, named: &mut Vec<(String, String)>) {
+        let paths = json["paths"].as_object().unwrap().values();
+        let operations = paths.flat_map(|methods| methods.as_object().unwrap().values());
+        for operation in operations {
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                let answer = match answer.get("$ref").and_then(Value::as_str) {
+                    Some(place) => json.pointer(place.strip_prefix('#').unwrap()).unwrap(),
+                    None => answer,
+                };
+                let examples = answer.pointer("/content/application~1json/examples");
+                for word in examples
+                    .into_iter()
+                    .flat_map(|all| all.as_object().unwrap().keys())
+                {
+                    named.push((status.clone(), word.clone()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_speaks_of_this_deployment() {
+        let json = of(Table::Public, "X-Acme-").json.to_string();
+        assert!(json.contains("X-Acme-AccessToken") && json.contains("X-Acme-Play-Session"));
+        assert!(!json.contains("Service-") && !json.contains("tv.example"));
+        assert!(json.contains("https://acme.example/tv") && json.contains("staging"));
+        assert!(json.contains(concat!("\"version\":\"", env!("CARGO_PKG_VERSION"), "\"")));
+    }
+
+    #[test]
+    fn the_public_one_tells_nothing_of_administration() {
+        let public = of(Table::Public, "Service-").json.to_string();
+        assert!(!public.contains("/admin/") && !public.contains("OPERATOR_TOKEN_INVALID"));
+        let ops = of(Table::Ops, "Service-").json.to_string();
+        assert!(ops.contains("/admin/v1/users") && !ops.contains("/api/login/"));
+    }
+
+    #[test]
+    fn the_page_is_whole() {
+        for table in [Table::Public, Table::Ops] {
+            let document = of(table, "Service-");
+            let page = page::page(&document);
+            for word in [
+                "<script", "src=", "style=", "url(", "@import", "onload", "<link",
+            ] {
+                assert!(!page.contains(word), "{word}");
+            }
+            let linked = page.split("href=\"").skip(1);
+            for link in linked.map(|rest| rest.split('"').next().unwrap()) {
+                let Some(anchor) = link.strip_prefix('#') else {
+                    assert_eq!(link, "openapi.json");
+                    continue;
+                };
+                assert!(page.contains(&format!("id=\"{anchor}\"")), "{anchor}");
+            }
+            for route in table.routes() {
+                assert!(
+                    page.contains(&format!("id=\"{}\"", route.label)),
+                    "{}",
+                    route.label
+                );
+            }
+            for code in &document.codes {
+                assert!(page.contains(&format!("<code>{}</code>", code.as_str())));
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The short form in which `data/openapi` writes a type and what it means: `Type?: text`.
+//!
+//! A type is a word of JSON Schema (`string`, `integer`, `number`, `boolean`, `object`, `any`), the name
+//! of a schema (`Broadcast`), `[Type]` for a list, `{Type}` for an object that has any members of that
+//! type, `a | b` for one of these words, or `Type | null`. A `?` behind it says that it may be absent.
+
+use serde_json::{Map, Value, json};
+
+/// What a note says.
+pub struct Note<'a> {
+    /// The JSON Schema of the type.
+    pub schema: Value,
+    /// Whether it may be absent.
+    pub optional: bool,
+    /// What it means.
+    pub text: &'a str,
+}
+
+impl<'a> Note<'a> {
+    /// Reads a note.
+    ///
+    /// # Errors
+    /// The note, if it names no type.
+    pub fn read(note: &'a str) -> Result<Self, String> {
+        let (kind, text) = note.split_once(": ").unwrap_or((note, ""));
+        let (kind, optional) = match kind.strip_suffix('?') {
+            Some(kind) => (kind, true),
+            None => (kind, false),
+        };
+        Ok(Self {
+            schema: schema(kind).ok_or_else(|| note.to_owned())?,
+            optional,
+            text,
+        })
+    }
+}
+
+/// Where a schema stands in a document.
+pub const SCHEMAS: &str = "#/components/schemas/";
+
+fn schema(kind: &str) -> Option<Value> {
+    if let Some(kind) = kind.strip_suffix(" | null") {
+        return schema(kind).map(nullable);
+    }
+    let within = |open, close| kind.strip_prefix(open)?.strip_suffix(close);
+    if let Some(item) = within('[', ']') {
+        return Some(json!({"type": "array", "items": schema(item)?}));
+    }
+    if let Some(item) = within('{', '}') {
+        return Some(json!({"type": "object", "additionalProperties": schema(item)?}));
+    }
+    if kind.contains(" | ") {
+        let words: Vec<_> = kind.split(" | ").collect();
+        return Some(json!({"type": "string", "enum": words}));
+    }
+    match kind {
+        "string" | "integer" | "number" | "boolean" | "object" => Some(json!({"type": kind})),
+        "any" => Some(json!({})),
+        _ if kind.starts_with(|c: char| c.is_ascii_uppercase()) => {
+            Some(json!({"$ref": format!("{SCHEMAS}{kind}")}))
+        }
+        _ => None,
+    }
+}
+
+/// The schema of a value that may be `null` as well.
+fn nullable(mut schema: Value) -> Value {
+    let words = schema.get_mut("enum").and_then(Value::as_array_mut);
+    if let Some(words) = words {
+        words.push(Value::Null);
+    }
+    match schema.get_mut("type") {
+        Some(kind) => {
+            *kind = json!([kind.take(), "null"]);
+            schema
+        }
+        None => json!({"anyOf": [schema, {"type": "null"}]}),
+    }
+}
+
+/// Adds what it means.
+fn described(mut schema: Value, text: &str) -> Value {
+    if let Some(members) = schema.as_object_mut()
+        && !text.is_empty()
+    {
+        members.insert("description".to_owned(), text.into());
+    }
+    schema
+}
+
+/// The schema of an object whose members are noted. In one that is sent to us, `null` is as good as
+/// absent.
+///
+/// # Errors
+/// The note that names no type.
+pub fn object<'a>(
+    members: impl Iterator<Item = (&'a String, &'a String)>,
+    sent: bool,
+) -> Result<Value, String> {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for (name, note) in members {
+        let note = Note::read(note)?;
+        if !note.optional {
+            required.push(name.as_str());
+        }
+        let schema = match sent && note.optional {
+            true => nullable(note.schema),
+            false => note.schema,
+        };
+        properties.insert(name.clone(), described(schema, note.text));
+    }
+    Ok(json!({"type": "object", "properties": properties, "required": required}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(note: &str) -> (Value, bool, &str) {
+        let Note {
+            schema,
+            optional,
+            text,
+        } = Note::read(note).unwrap();
+        (schema, optional, text)
+    }
+
+    #[test]
+    fn notes_become_schemas() {
+        for (note, schema, optional, text) in [
+            ("string: a: b", json!({"type": "string"}), false, "a: b"),
+            (
+                "[Image]?",
+                json!({"type": "array", "items": {"$ref": "#/components/schemas/Image"}}),
+                true,
+                "",
+            ),
+            (
+                "{[any]}: x",
+                json!({"type": "object", "additionalProperties": {"type": "array", "items": {}}}),
+                false,
+                "x",
+            ),
+            (
+                "a | b | null: x",
+                json!({"type": ["string", "null"], "enum": ["a", "b", null]}),
+                false,
+                "x",
+            ),
+            (
+                "Time | null: x",
+                json!({"anyOf": [{"$ref": "#/components/schemas/Time"}, {"type": "null"}]}),
+                false,
+                "x",
+            ),
+        ] {
+            assert_eq!(read(note), (schema, optional, text), "{note}");
+        }
+        for bad in ["", ": x", "text: x", "[string: x", "{}: x"] {
+            assert!(Note::read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_may_be_null_where_it_may_be_absent() {
+        let members = [("a", "string: x"), ("b", "string?: y")];
+        let members = members.map(|(name, note)| (name.to_owned(), note.to_owned()));
+        let of = |sent| object(members.iter().map(|(n, m)| (n, m)), sent).unwrap();
+        assert_eq!(of(true)["required"], json!(["a"]));
+        assert_eq!(
+            of(true)["properties"]["b"]["type"],
+            json!(["string", "null"])
+        );
+        assert_eq!(of(false)["properties"]["b"]["type"], "string");
+    }
+}

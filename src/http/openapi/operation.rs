@@ -1,0 +1,238 @@
+//! One operation of the document.
+
+use serde_json::{Map, Value, json};
+
+use super::About;
+use super::document::{
+    Form, Shared, common_name, header, header_refs, parameter, refusal, security,
+};
+use super::errors::{Codes, are_common};
+use super::notation::Note;
+use super::parts::{Content, Operation, OtherContent};
+use crate::http::routes::{BodyRule, Route};
+use crate::types::Role;
+
+const JSON: &str = "application/json";
+
+/// The operation of a route: its tag and what is said of it.
+pub(super) fn operation(
+    route: &Route,
+    (tag, said): (&str, &Operation),
+    codes: &Codes,
+    shared: &Shared,
+    about: &About<'_>,
+) -> Result<Value, String> {
+    let mut text = said.text.trim().to_owned();
+    if let Some(successor) = route.deprecated {
+        text.push_str(&format!("\n\nDeprecated: use `{successor}`."));
+    }
+    if let Some(roles) = route.roles() {
+        let roles: Vec<_> = roles.iter().map(|role: &Role| role.as_str()).collect();
+        text.push_str(&format!("\n\nFor operators of role {}.", roles.join(", ")));
+    }
+    let mut responses = successes(route, said, shared)?;
+    let form = Form {
+        flat: route.pattern.starts_with("/api/login/"),
+        soap: route.speaks_soap(),
+        page: route.is_page(),
+    };
+    for (status, codes) in codes {
+        let common = are_common(codes) && !form.page && !form.soap;
+        let response = match common {
+            true => json!({"$ref": format!("#/components/responses/{}", common_name(*status))}),
+            false => refusal(*status, codes, form, about),
+        };
+        merge(&mut responses, status.to_string(), response);
+    }
+    let mut operation = json!({
+        "operationId": route.label,
+        "tags": [tag],
+        "summary": said.summary,
+        "description": text.trim(),
+        "parameters": parameters(route, said, shared)?,
+        "responses": responses,
+        "security": security(route),
+    });
+    if let Some(members) = operation.as_object_mut() {
+        if let Some(send) = &said.send {
+            members.insert("requestBody".to_owned(), request(route, send, shared)?);
+        }
+        if route.deprecated.is_some() {
+            members.insert("deprecated".to_owned(), true.into());
+        }
+    }
+    Ok(operation)
+}
+
+/// A status may be one of success for some and of errors for others: both are said then.
+fn merge(responses: &mut Map<String, Value>, status: String, refusal: Value) {
+    let Some(success) = responses.get_mut(&status).and_then(Value::as_object_mut) else {
+        responses.insert(status, refusal);
+        return;
+    };
+    let (Some(Value::String(text)), Some(more)) = (
+        success.get_mut("description"),
+        refusal.get("description").and_then(Value::as_str),
+    ) else {
+        return;
+    };
+    *text = format!("{text}\n\n{more}");
+    let content = refusal.get("content").and_then(Value::as_object);
+    if let (Some(Value::Object(content)), Some(more)) = (success.get_mut("content"), content) {
+        for (media, body) in more {
+            let known = content.entry(media.clone()).or_insert_with(|| body.clone());
+            if known != body
+                && let (Some(schema), Some(more)) = (known.get_mut("schema"), body.get("schema"))
+            {
+                *schema = json!({"anyOf": [schema.take(), more]});
+            }
+        }
+    }
+}
+
+fn parameters(route: &Route, said: &Operation, shared: &Shared) -> Result<Vec<Value>, String> {
+    let mut parameters = Vec::new();
+    for name in names_in(route.pattern) {
+        let note = shared.path.get(name);
+        let note = note.ok_or_else(|| format!("{}: {{{name}}} is not said", route.label))?;
+        parameters.push(parameter("path", name, Note::read(note)?, shared));
+    }
+    for (name, note) in &said.query {
+        parameters.push(parameter("query", name, Note::read(note)?, shared));
+    }
+    for header in &said.headers {
+        let (name, note) = match header.split_once(": ") {
+            Some((name, note)) => (name, Some(note)),
+            None => (header.as_str(), None),
+        };
+        let (name, optional) = match name.strip_suffix('?') {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let note = note.or_else(|| shared.headers.get(name).map(String::as_str));
+        let note = note.ok_or_else(|| format!("{}: {name} is not said", route.label))?;
+        let note = Note {
+            optional,
+            ..Note::read(note)?
+        };
+        parameters.push(parameter("header", name, note, shared));
+    }
+    if said.kept {
+        let note = Note::read("string?: The tag of an earlier answer; 304 if it is still good.")?;
+        parameters.push(parameter("header", "If-None-Match", note, shared));
+    }
+    Ok(parameters)
+}
+
+/// The parameters in a pattern.
+fn names_in(pattern: &str) -> impl Iterator<Item = &str> {
+    pattern.split('/').filter_map(|segment| {
+        let name = segment.strip_prefix('{')?.strip_suffix('}')?;
+        Some(name.trim_start_matches('*'))
+    })
+}
+
+fn request(route: &Route, send: &Content, shared: &Shared) -> Result<Value, String> {
+    let (content, text, optional) = content(send, shared)?;
+    let limit = route.body.limit();
+    let limit = match limit {
+        _ if limit >= 1 << 30 => format!("{} GiB", limit >> 30),
+        _ if limit >= 1 << 20 => format!("{} MiB", limit >> 20),
+        _ => format!("{} KiB", limit >> 10),
+    };
+    let unpacked = match route.body {
+        BodyRule::Gzip(_) => ", which is measured unpacked where `Content-Encoding` is gzip",
+        BodyRule::Ignored | BodyRule::Whole(_) | BodyRule::Streamed(_) => "",
+    };
+    Ok(json!({
+        "description": format!("{text} At most {limit}{unpacked}.").trim(),
+        "required": !optional,
+        "content": content,
+    }))
+}
+
+/// The body, what is said of it, and whether it may be left out.
+fn content<'a>(content: &'a Content, shared: &Shared) -> Result<(Value, &'a str, bool), String> {
+    let (note, other) = match content {
+        Content::Json(note) => (Some(note), None),
+        Content::Other(other) => (other.r#type.as_ref(), Some(other)),
+    };
+    let note = note.map(|note| Note::read(note)).transpose()?;
+    let optional = note.as_ref().is_some_and(|note| note.optional);
+    let text = match (&note, other) {
+        (_, Some(other)) => other.text.as_str(),
+        (Some(note), None) => note.text,
+        (None, None) => "",
+    };
+    let media = other.map_or(&[][..], |other: &OtherContent| &other.media);
+    let written = other.and_then(|other| other.example.as_deref());
+    let mut bodies = Map::new();
+    if let Some(note) = note {
+        let example = match written {
+            Some(text) => Some(serde_json::from_str(text).map_err(|error| error.to_string())?),
+            None => shared.example(&note.schema),
+        };
+        bodies.insert(
+            JSON.to_owned(),
+            with_example(json!({"schema": note.schema}), example),
+        );
+    }
+    for media in media {
+        // Of bytes nothing is said but their media type.
+        let body = match media.starts_with("text/") || written.is_some() {
+            true => json!({"schema": {"type": "string"}}),
+            false => json!({}),
+        };
+        let example = written.filter(|_| !bodies.contains_key(JSON));
+        bodies.insert(media.clone(), with_example(body, example.map(Value::from)));
+    }
+    Ok((Value::Object(bodies), text, optional))
+}
+
+fn with_example(mut body: Value, example: Option<Value>) -> Value {
+    if let (Some(members), Some(example)) = (body.as_object_mut(), example) {
+        members.insert("example".to_owned(), example);
+    }
+    body
+}
+
+fn successes(
+    route: &Route,
+    said: &Operation,
+    shared: &Shared,
+) -> Result<Map<String, Value>, String> {
+    let mut responses = Map::new();
+    for (status, returned) in &said.returns {
+        let (content, text, _) = content(returned, shared)?;
+        let mut names = vec!["X-Request-Id"];
+        if said.kept {
+            names.extend(["ETag", "Cache-Control"]);
+        }
+        if route.deprecated.is_some() {
+            names.extend(["Deprecation", "Link", "Sunset"]);
+        }
+        let mut headers = header_refs(names);
+        if let Content::Other(other) = returned {
+            for (name, note) in &other.headers {
+                headers.insert(name.clone(), header(Note::read(note)?));
+            }
+        }
+        let mut response = json!({"description": text, "headers": headers});
+        let bodies = content
+            .as_object()
+            .is_some_and(|content| !content.is_empty());
+        if let Some(members) = response.as_object_mut().filter(|_| bodies) {
+            members.insert("content".to_owned(), content);
+        }
+        responses.insert(status.clone(), response);
+    }
+    if said.kept {
+        let headers = header_refs(["X-Request-Id", "ETag", "Cache-Control"]);
+        let text = "What `If-None-Match` names is still good.";
+        responses.insert(
+            "304".to_owned(),
+            json!({"description": text, "headers": headers}),
+        );
+    }
+    Ok(responses)
+}

@@ -1,0 +1,331 @@
+//! The document as a page for people. It is whole: no script, nothing loaded, every operation, type and
+//! code with an address of its own.
+
+use serde_json::{Map, Value};
+
+use super::curl::command;
+use super::document::Document;
+use super::markup::{blocks, inline};
+use super::notation::SCHEMAS;
+use crate::http::error::ErrorCode;
+use crate::http::pages::{escaped, fill};
+
+const SKELETON: &str = include_str!("../../../data/pages/docs.html");
+/// The style of the page.
+pub const STYLE: &str = include_str!("../../../data/pages/docs.css");
+
+/// The methods in the order in which a path shows them.
+const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
+
+/// The schema that the table of codes stands for.
+const CODE: &str = "ErrorCode";
+
+/// An operation and where it is.
+pub(super) struct Listed<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    pub operation: &'a Value,
+}
+
+impl Listed<'_> {
+    fn label(&self) -> &str {
+        text(self.operation, "operationId")
+    }
+
+    fn is_of(&self, tag: &str) -> bool {
+        self.operation.pointer("/tags/0").and_then(Value::as_str) == Some(tag)
+    }
+}
+
+/// A member that is text; empty if it is absent.
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A member that is a list.
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value
+        .get(name)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// A member that is an object.
+fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    value
+        .get(name)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::iter)
+}
+
+/// The page of a document.
+pub fn page(document: &Document) -> String {
+    let json = &document.json;
+    let info = json.get("info").unwrap_or(&Value::Null);
+    let operations: Vec<Listed<'_>> = members(json, "paths")
+        .flat_map(|(path, methods)| {
+            METHODS.into_iter().filter_map(move |method| {
+                let operation = methods.get(method)?;
+                Some(Listed {
+                    method,
+                    path,
+                    operation,
+                })
+            })
+        })
+        .collect();
+    let (mut contents, mut body) = (String::new(), String::new());
+    for tag in list(json, "tags") {
+        let name = text(tag, "name");
+        let anchor = name.to_lowercase().replace(' ', "-");
+        contents.push_str(&format!(
+            "<li><a href=\"#{anchor}\">{}</a><ul>",
+            escaped(name)
+        ));
+        body.push_str(&format!("<h2 id=\"{anchor}\">{}</h2>\n", escaped(name)));
+        blocks(text(tag, "description"), &mut body);
+        for listed in operations.iter().filter(|listed| listed.is_of(name)) {
+            contents.push_str(&format!("<li><a href=\"#{}\">", listed.label()));
+            inline(text(listed.operation, "summary"), &mut contents);
+            contents.push_str("</a></li>");
+            operation(json, listed, &mut body);
+        }
+        contents.push_str("</ul></li>\n");
+    }
+    let mut introduction = String::new();
+    blocks(text(info, "description"), &mut introduction);
+    let server = json.pointer("/servers/0").unwrap_or(&Value::Null);
+    let (mut types, mut codes) = (String::new(), String::new());
+    for (name, schema) in json
+        .get("components")
+        .into_iter()
+        .flat_map(|c| members(c, "schemas"))
+    {
+        if name != CODE {
+            type_of(name, schema, &mut types);
+        }
+    }
+    for code in &document.codes {
+        code_row(*code, &mut codes);
+    }
+    fill(
+        SKELETON,
+        &[
+            ("{style}", STYLE),
+            ("{title}", &escaped(text(info, "title"))),
+            ("{version}", text(info, "version")),
+            ("{server}", &escaped(text(server, "url"))),
+            ("{environment}", &escaped(text(server, "description"))),
+            ("{contents}", &contents),
+            ("{introduction}", &introduction),
+            ("{types}", &types),
+            ("{codes}", &codes),
+            // Last: what it says may look like the name of another place.
+            ("{operations}", &body),
+        ],
+    )
+}
+
+fn operation(json: &Value, listed: &Listed<'_>, out: &mut String) {
+    let Listed {
+        method,
+        path,
+        operation,
+    } = listed;
+    let label = listed.label();
+    let deprecated = operation.get("deprecated").is_some();
+    out.push_str(&format!(
+        "<section id=\"{label}\">\n<h3><a href=\"#{label}\">"
+    ));
+    inline(text(operation, "summary"), out);
+    out.push_str("</a></h3>\n");
+    let mark = if deprecated {
+        " <em>deprecated</em>"
+    } else {
+        ""
+    };
+    out.push_str(&format!(
+        "<p class=\"path\"><b class=\"{method}\">{}</b> <code>{}</code>{mark}</p>\n",
+        method.to_uppercase(),
+        escaped(path)
+    ));
+    blocks(text(operation, "description"), out);
+    out.push_str(&format!("<p class=\"who\">{}</p>\n", who(operation)));
+    parameters(operation, out);
+    if let Some(body) = operation.get("requestBody") {
+        out.push_str("<h4>Body</h4>\n<p>");
+        let optional = body.get("required") == Some(&Value::Bool(false));
+        out.push_str(if optional {
+            "<em>may be left out</em> "
+        } else {
+            ""
+        });
+        media_types(body, out);
+        out.push_str("</p>\n");
+        blocks(text(body, "description"), out);
+    }
+    out.push_str(&format!("<pre>{}</pre>\n", escaped(&command(json, listed))));
+    answers(operation, out);
+    out.push_str("</section>\n");
+}
+
+/// Which tokens it takes.
+fn who(operation: &Value) -> String {
+    let tokens: Vec<String> = list(operation, "security")
+        .iter()
+        .filter_map(Value::as_object)
+        .map(|all| all.keys().cloned().collect::<Vec<_>>().join(" and "))
+        .collect();
+    match tokens.is_empty() {
+        true => "No token.".to_owned(),
+        false => format!("Takes {}.", tokens.join(", or ")),
+    }
+}
+
+fn parameters(operation: &Value, out: &mut String) {
+    let parameters = list(operation, "parameters");
+    if parameters.is_empty() {
+        return;
+    }
+    out.push_str("<h4>Parameters</h4>\n<table>");
+    for parameter in parameters {
+        let schema = parameter.get("schema").unwrap_or(&Value::Null);
+        let required = parameter.get("required") == Some(&Value::Bool(true));
+        out.push_str(&format!(
+            "<tr><td><code>{}</code><br><small>{}{}</small></td><td>{} ",
+            escaped(text(parameter, "name")),
+            escaped(text(parameter, "in")),
+            if required { "" } else { ", may be absent" },
+            kind(schema)
+        ));
+        inline(text(parameter, "description"), out);
+        out.push_str("</td></tr>\n");
+    }
+    out.push_str("</table>\n");
+}
+
+/// The media types of a body with the types of what is JSON.
+fn media_types(body: &Value, out: &mut String) {
+    for (at, (media, body)) in members(body, "content").enumerate() {
+        out.push_str(if at == 0 { "" } else { ", " });
+        match body.get("schema").filter(|_| media == "application/json") {
+            Some(schema) => out.push_str(&kind(schema)),
+            None => out.push_str(&format!("<code>{}</code>", escaped(media))),
+        }
+    }
+}
+
+fn answers(operation: &Value, out: &mut String) {
+    let mut anywhere = Vec::new();
+    out.push_str("<h4>Answers</h4>\n<table>");
+    for (status, answer) in members(operation, "responses") {
+        if answer.get("$ref").is_some() {
+            anywhere.push(status.as_str());
+            continue;
+        }
+        out.push_str(&format!("<tr><td><b>{status}</b></td><td>"));
+        if !status.starts_with(['4', '5']) {
+            media_types(answer, out);
+        }
+        blocks(text(answer, "description"), out);
+        let example = answer.pointer("/content/application~1json/example");
+        if let Some(example) = example {
+            out.push_str(&format!("<pre>{}</pre>", escaped(&pretty(example))));
+        }
+        out.push_str("</td></tr>\n");
+    }
+    out.push_str("</table>\n");
+    if !anywhere.is_empty() {
+        out.push_str(&format!(
+            "<p><small>And as <a href=\"#codes\">anywhere</a>: {}.</small></p>\n",
+            anywhere.join(", ")
+        ));
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+fn type_of(name: &str, schema: &Value, out: &mut String) {
+    out.push_str(&format!(
+        "<section id=\"type-{name}\">\n<h3><a href=\"#type-{name}\">{name}</a></h3>\n"
+    ));
+    blocks(text(schema, "description"), out);
+    if schema.get("properties").is_some() {
+        let required = list(schema, "required");
+        out.push_str("<table>");
+        for (member, schema) in members(schema, "properties") {
+            let optional = !required.iter().any(|name| name == member);
+            out.push_str(&format!(
+                "<tr><td><code>{}</code>{}</td><td>{} ",
+                escaped(member),
+                if optional {
+                    "<br><small>may be absent</small>"
+                } else {
+                    ""
+                },
+                kind(schema)
+            ));
+            inline(text(schema, "description"), out);
+            out.push_str("</td></tr>\n");
+        }
+        out.push_str("</table>\n");
+    } else {
+        out.push_str(&format!("<p>{}</p>\n", kind(schema)));
+    }
+    if let Some(example) = schema.pointer("/examples/0") {
+        out.push_str(&format!("<pre>{}</pre>\n", escaped(&pretty(example))));
+    }
+    out.push_str("</section>\n");
+}
+
+/// A type in words, with links to those that have names.
+fn kind(schema: &Value) -> String {
+    if let Some(name) = text(schema, "$ref").strip_prefix(SCHEMAS) {
+        return match name {
+            CODE => format!("<a href=\"#codes\">{name}</a>"),
+            _ => format!("<a href=\"#type-{name}\">{name}</a>"),
+        };
+    }
+    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+        let words: Vec<_> = words
+            .iter()
+            .map(|word| format!("<code>{}</code>", escaped(word.as_str().unwrap_or("null"))))
+            .collect();
+        return words.join(" or ");
+    }
+    for several in ["anyOf", "oneOf"] {
+        let kinds: Vec<_> = list(schema, several).iter().map(kind).collect();
+        if !kinds.is_empty() {
+            return kinds.join(" or ");
+        }
+    }
+    if let Some(item) = schema.get("items") {
+        return format!("list of {}", kind(item));
+    }
+    if let Some(item) = schema
+        .get("additionalProperties")
+        .filter(|item| item.is_object())
+    {
+        return format!("map of {}", kind(item));
+    }
+    match schema.get("type") {
+        Some(Value::String(kind)) => format!("<i>{}</i>", escaped(kind)),
+        Some(Value::Array(kinds)) => {
+            let kinds: Vec<_> = kinds.iter().filter_map(Value::as_str).collect();
+            format!("<i>{}</i>", escaped(&kinds.join(" or ")))
+        }
+        _ => "<i>anything</i>".to_owned(),
+    }
+}
+
+fn code_row(code: ErrorCode, out: &mut String) {
+    let (word, status) = (code.as_str(), code.status().as_u16());
+    out.push_str(&format!(
+        "<tr id=\"{word}-{status}\"><td><code>{word}</code></td><td>{status}</td><td>"
+    ));
+    inline(code.meaning(), out);
+    out.push_str("</td></tr>\n");
+}

@@ -1,0 +1,181 @@
+//! The description of the interfaces, as programs and people get it.
+
+use playgate::http::matcher::Table;
+use serde_json::{Value, json};
+
+use super::described::{DOCUMENTS, fits, operation};
+use super::house::House;
+use super::lab::Lab;
+use super::wire::{Wire, ask, request};
+
+#[test]
+fn each_listener_describes_itself_to_anybody() {
+    let house = House::start();
+    for (address, title, path) in [
+        (house.public, "partner", "/api/schedule/v1/broadcasts/live"),
+        (house.ops, "administration", "/admin/v1/users"),
+    ] {
+        let answer = ask(
+            address,
+            request(
+                "GET",
+                "/openapi.json",
+                &[("Origin", "https://a.example")],
+                "",
+            ),
+        );
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        let json = answer.json();
+        assert_eq!(json["openapi"], "3.1.0");
+        assert!(json["info"]["title"].as_str().unwrap().contains(title));
+        assert!(json["paths"].get(path).is_some());
+        let page = ask(address, request("GET", "/docs", &[], ""));
+        assert_eq!(
+            page.header("content-type"),
+            Some("text/html; charset=utf-8")
+        );
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'; style-src 'sha256-"),
+            "{policy}"
+        );
+        let text = String::from_utf8(page.body.clone()).unwrap();
+        assert!(text.contains(path) && text.contains(title));
+        // The one style that the page has is the one that the policy lets in.
+        let style = text
+            .split("<style>")
+            .nth(1)
+            .unwrap()
+            .split("</style>")
+            .next()
+            .unwrap();
+        let hash = ring::digest::digest(&ring::digest::SHA256, style.as_bytes());
+        assert!(policy.contains(&data_encoding::BASE64.encode(hash.as_ref())));
+    }
+    let public = ask(house.public, request("GET", "/openapi.json", &[], "")).json();
+    assert_eq!(public["servers"][0]["url"], "https://tv.example");
+    assert!(!public.to_string().contains("/admin/"));
+}
+
+#[test]
+fn a_description_is_kept_packed_and_headed_like_the_schedule() {
+    let house = House::start();
+    for target in ["/openapi.json", "/docs"] {
+        let mut wire = Wire::to(house.public);
+        let whole = wire.send(request("GET", target, &[], "")).answer().unwrap();
+        let tag = whole.header("etag").unwrap().to_owned();
+        let again = [("If-None-Match", tag.as_str())];
+        let kept = wire
+            .send(request("GET", target, &again, ""))
+            .answer()
+            .unwrap();
+        assert_eq!((kept.status, kept.body.len()), (304, 0));
+        wire.send(request("HEAD", target, &[], ""));
+        let head = wire.answer_to("HEAD").unwrap();
+        let length = whole.body.len().to_string();
+        assert_eq!(
+            (head.status, head.header("content-length")),
+            (200, Some(length.as_str()))
+        );
+        let packs = [("Accept-Encoding", "gzip")];
+        let packed = wire
+            .send(request("GET", target, &packs, ""))
+            .answer()
+            .unwrap();
+        assert_eq!(packed.header("content-encoding"), Some("gzip"));
+        assert!(packed.body.len() * 4 < whole.body.len());
+    }
+}
+
+#[test]
+fn it_names_the_headers_and_the_address_of_the_deployment() {
+    let lab = Lab::with(|http, _| {
+        http.header_prefix = "X-Acme-".to_owned();
+        http.public_url = "https://acme.example/tv".to_owned();
+    });
+    let answer = ask(lab.public, request("GET", "/openapi.json", &[], ""));
+    let text = answer.json().to_string();
+    assert!(text.contains("X-Acme-Play-Session") && !text.contains("Service-"));
+    assert_eq!(
+        answer.json()["servers"][0]["url"],
+        "https://acme.example/tv"
+    );
+}
+
+/// The bodies of requests and answers, with their media types.
+fn bodies(operation: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let answers = operation["responses"].as_object().unwrap().values();
+    let with_content = answers.chain(operation.get("requestBody"));
+    with_content
+        .filter_map(|body| body.get("content")?.as_object())
+        .flatten()
+}
+
+#[test]
+fn the_examples_are_what_they_are_examples_of() {
+    for (table, document) in &*DOCUMENTS {
+        for route in table.routes() {
+            let operation = operation(document, route);
+            for (media, body) in bodies(operation) {
+                if media != "application/json" {
+                    continue;
+                }
+                let schema = &body["schema"];
+                let several = body.get("examples").and_then(Value::as_object);
+                let several = several.into_iter().flat_map(|all| all.values());
+                let examples = several.map(|one| &one["value"]).chain(body.get("example"));
+                let mut count = 0;
+                for example in examples {
+                    let fit = fits(document, schema, example);
+                    fit.unwrap_or_else(|why| panic!("{}: {why}", route.label));
+                    count += 1;
+                }
+                assert!(count > 0, "{}: no example of {schema}", route.label);
+            }
+            for parameter in operation["parameters"].as_array().unwrap() {
+                if let Some(example) = parameter.get("example") {
+                    fits(document, &parameter["schema"], example).unwrap();
+                }
+            }
+        }
+        for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+            for example in schema
+                .get("examples")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                fits(document, schema, example).unwrap_or_else(|why| panic!("{name}: {why}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_comparison_sees_what_does_not_fit() {
+    let (_, document) = &DOCUMENTS[0];
+    let image = json!({"$ref": "#/components/schemas/Image"});
+    let good = json!({"type": "square", "default": true, "filename": "x", "embeddedText": false});
+    assert_eq!(fits(document, &image, &good), Ok(()));
+    for (member, value) in [
+        ("type", json!(1)),
+        ("default", json!(null)),
+        ("more", json!(1)),
+    ] {
+        let mut bad = good.clone();
+        bad[member] = value;
+        assert!(fits(document, &image, &bad).is_err(), "{bad}");
+    }
+    let error = &operation(document, &Table::Public.routes()[0])["responses"]["404"];
+    let schema = &error["content"]["application/json"]["schema"];
+    let body = |code| json!({"error": {"message": "m", "user_message": "u", "code": code}});
+    assert_eq!(
+        fits(document, schema, &body("LIVESTREAM_NOT_FOUND")),
+        Ok(())
+    );
+    for code in ["ASSET_NOT_FOUND", "NONSENSE"] {
+        assert!(fits(document, schema, &body(code)).is_err(), "{code}");
+    }
+}
