@@ -199,6 +199,18 @@ fn every_kind_of_mistake_is_found() {
         ("tls.cert = 'a.pem'", "needs `tls.key`"),
         ("tls.key = 'a.pem'", "needs `tls.cert`"),
         ("tls.listen = ['[::]:443']", "needs `tls.cert`"),
+        (
+            "tls = { cert = 'a.pem', key = 'b.pem' }",
+            "needs `tls.listen`",
+        ),
+        (
+            "tls = { cert = 'a.pem', key = 'b.pem', listen = ['127.0.0.1:8080'] }",
+            "an address of `listen`",
+        ),
+        (
+            "tls = { cert = 'a.pem', key = 'b.pem', listen = ['127.0.0.1:9080'] }",
+            "operations must not be public",
+        ),
         ("geo.header = 'X Country'", "no name of a header"),
         ("geo.header = 'CF-IPCountry'", "there are none"),
         ("log.level = 'verbose'", "must be one of"),
@@ -267,7 +279,7 @@ fn an_unknown_variable_is_a_mistake() {
     assert_eq!(
         problems,
         [
-            "variable PLAYGATE_LISTEN: `listen` must name at least one",
+            "variable PLAYGATE_LISTEN: `listen` must name at least one, or `tls.listen`",
             "variable PLAYGATE_PLAYBACK_STREAM_TOTAL: unknown variable; the nearest is \
              PLAYGATE_PLAYBACK_STREAMS_TOTAL",
             "variable PLAYGATE_UNSAFE_NO_SYNC: must be 1 or not be set",
