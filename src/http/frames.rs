@@ -196,7 +196,9 @@ mod tests {
         let ping = frame(6, 0, 8);
         let mut count = |passed: u64| {
             frames.filled = Instant::now() - Duration::from_secs(passed);
-            let came = (0..10_000).take_while(|_| frames.came(&ping).is_ok()).count();
+            let came = (0..10_000)
+                .take_while(|_| frames.came(&ping).is_ok())
+                .count();
             // A connection ends with its first error; this one goes on behind the frame.
             frames.left = 0;
             came
