@@ -231,8 +231,7 @@ impl App {
             restart,
         } = parts;
         let (clock, entropy) = (ports.clock, ports.entropy);
-        let public_url = settings::public_url(&config, listener);
-        let http = settings::http(&config, &public_url);
+        let http = settings::http(&config, listener);
         let metrics = Arc::new(Registry::default());
 
         let ground = Ground {
@@ -243,7 +242,7 @@ impl App {
         let front = ground.front(&http, &metrics)?;
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
-        let mail = ground.mail(&public_url)?;
+        let mail = ground.mail(&http.public_url)?;
         let accounts = ground.accounts(&mail, &partners)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;

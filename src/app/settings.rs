@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ use crate::types::time::DAY;
 const MINUTE: i64 = 60;
 
 /// Settings of the HTTP front.
-pub fn http(config: &Config, public_url: &str) -> HttpSettings {
+pub fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSettings {
     let origins = &config.http.cors_origins;
     HttpSettings {
-        public_url: public_url.to_owned(),
+        public_url: public_url(config, listener),
         environment: config.server.environment,
         header_prefix: config.http.header_prefix.clone(),
         trusted_proxies: config.http.trusted_proxies.clone(),
@@ -57,7 +57,7 @@ fn http_date(date: NaiveDate) -> String {
 
 /// The address that partners know: what is configured, or that of the first listener, which is one
 /// of TLS only where no other is asked for.
-pub fn public_url(config: &Config, listener: Option<std::net::SocketAddr>) -> String {
+fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     if let Some(url) = &config.server.public_url {
         return url.trim_end_matches('/').to_owned();
     }

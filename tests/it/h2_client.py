@@ -58,8 +58,11 @@ class Client:
         self.lock = threading.Lock()
         self.socket.setblocking(False)
         threading.Thread(target=self.listen, daemon=True).start()
+        # Room for large answers, unless a case wants to read slowly.
+        room = b"" if settings else frame(WINDOW, 0, 0, struct.pack(">I", 1 << 24))
+        settings = settings or [(4, 1 << 24)]
         body = b"".join(struct.pack(">HI", *pair) for pair in settings)
-        self.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, body))
+        self.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, body) + room)
 
     def move(self, action):
         """Does it as soon as it can be done; nothing at the end of the connection."""
@@ -138,13 +141,13 @@ class Client:
             return f"goaway {self.goaway}"
         return "open" if self.closed is None else "closed"
 
-    def flood(self, make, most=5_000):
+    def flood(self, make, most=5_000, pause=0):
         """What ends the connection, before the flood does."""
         for number in range(most):
             if self.closed is not None or self.goaway:
                 break
             self.send(make(number))
-            time.sleep(0)
+            time.sleep(pause)
         return self.over(3)
 
 
@@ -338,7 +341,7 @@ def a_megabyte_of_headers(client):
 def continuations(client):
     client.send(frame(HEADERS, 0, 1, block(request())))
     one = block([("x", "a" * 4_000)])
-    end = client.flood(lambda n: frame(CONTINUATION, 0, 1, one), 1_000)
+    end = client.flood(lambda n: frame(CONTINUATION, 0, 1, one), 1_000, 0.02)
     return f"{end} {client.sent * 4_000 <= 65_536 + 3 * 4_000}"
 
 
@@ -355,9 +358,10 @@ def rapid_resets(client):
         stream = 2 * number + 1
         return frame(HEADERS, END_HEADERS | END_STREAM, stream, fields) + frame(RST, 0, stream, b"\0\0\0\x08")
     # In large pieces: what the server has seen before it answers is what is bounded.
-    for start in range(0, 5_000, 250):
-        client.send(b"".join(one(number) for number in range(start, start + 250)))
-        client.sent += 249
+    for start in range(0, 5_000, 500):
+        client.send(b"".join(one(number) for number in range(start, start + 500)))
+        client.sent += 499
+        client.wait(lambda: client.goaway, 1)
         if client.goaway:
             break
     return client.over(3)
