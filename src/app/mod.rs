@@ -37,6 +37,7 @@ use crate::observe::readiness::Readiness;
 use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::places::Places;
+use crate::ports::tls::Tls;
 use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Store, StoreError};
@@ -44,7 +45,7 @@ use gate::Doors;
 use ground::Ground;
 use keys::KeyError;
 pub use opening::{Opening, open_store};
-pub use settings::backups as backup_settings;
+pub use settings::{backups as backup_settings, tls};
 
 /// What every handler gets.
 pub struct App {
@@ -95,6 +96,8 @@ pub struct App {
     pub places: Option<Arc<Places>>,
     /// The files of the built-in origin.
     pub media: MediaDirectory,
+    /// What the partner interface is served over TLS with, where it is.
+    pub tls: Option<Arc<Tls>>,
     /// Players' telemetry.
     pub telemetry: Telemetry,
     /// The health of the store.
@@ -169,6 +172,8 @@ pub struct Parts {
     pub ports: Ports,
     /// Where the partner interface is served, if it is.
     pub listener: Option<SocketAddr>,
+    /// What the partner interface is served over TLS with, where it is.
+    pub tls: Option<Arc<Tls>>,
     /// Whether files are synced; switched off only by the control runs of durability tests.
     pub sync: bool,
     /// Told when a file of the service has failed and the process has to restart.
@@ -219,14 +224,14 @@ impl App {
             store,
             ports,
             listener,
+            tls,
             sync,
             on_failure,
             examine,
             restart,
         } = parts;
         let (clock, entropy) = (ports.clock, ports.entropy);
-        let public_url = settings::public_url(&config, listener);
-        let http = settings::http(&config, &public_url);
+        let http = settings::http(&config, listener);
         let metrics = Arc::new(Registry::default());
 
         let ground = Ground {
@@ -237,7 +242,7 @@ impl App {
         let front = ground.front(&http, &metrics)?;
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
-        let mail = ground.mail(&public_url)?;
+        let mail = ground.mail(&http.public_url)?;
         let accounts = ground.accounts(&mail, &partners)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
@@ -285,6 +290,7 @@ impl App {
             licenses: settings::licenses(&config)?,
             places: settings::places(&config)?,
             media: MediaDirectory::new(&config.origin.media_dir),
+            tls,
             telemetry,
             upkeep,
             backups,

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,16 +23,18 @@ use crate::http::messages::Messages;
 use crate::ports::mailer::Mailer;
 use crate::ports::places::Places;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
+use crate::ports::tls::Tls;
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
+use crate::ports::{Clock as _, SystemClock};
 use crate::types::time::DAY;
 
 const MINUTE: i64 = 60;
 
 /// Settings of the HTTP front.
-pub fn http(config: &Config, public_url: &str) -> HttpSettings {
+pub fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSettings {
     let origins = &config.http.cors_origins;
     HttpSettings {
-        public_url: public_url.to_owned(),
+        public_url: public_url(config, listener),
         environment: config.server.environment,
         header_prefix: config.http.header_prefix.clone(),
         trusted_proxies: config.http.trusted_proxies.clone(),
@@ -53,20 +55,25 @@ fn http_date(date: NaiveDate) -> String {
     date.format("%a, %d %b %Y 00:00:00 GMT").to_string()
 }
 
-/// The address that partners know: what is configured, or that of a listener.
-pub fn public_url(config: &Config, listener: Option<std::net::SocketAddr>) -> String {
+/// The address that partners know: what is configured, or that of the first listener, which is one
+/// of TLS only where no other is asked for.
+fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     if let Some(url) = &config.server.public_url {
         return url.trim_end_matches('/').to_owned();
     }
-    let (host, port) = match (listener, config.server.listen.first()) {
+    let (scheme, given) = match config.server.listen.first() {
+        Some(plain) => ("http", Some(plain)),
+        None => ("https", config.tls.listen.first()),
+    };
+    let (host, port) = match (listener, given) {
         (Some(address), _) => (reachable(address.ip()), address.port()),
         (None, Some(Address::Tcp { host, port })) => (host.clone(), *port),
         (None, Some(Address::Unix(_) | Address::Passed(_)) | None) => ("localhost".to_owned(), 80),
     };
     if host.contains(':') {
-        format!("http://[{host}]:{port}")
+        format!("{scheme}://[{host}]:{port}")
     } else {
-        format!("http://{host}:{port}")
+        format!("{scheme}://{host}:{port}")
     }
 }
 
@@ -196,6 +203,12 @@ pub fn check(config: &Config) -> Vec<AppError> {
         templates,
         licenses(config).map(|_| ()),
         places(config).map(|_| ()),
+        tls(config).and_then(
+            |tls| match tls.and_then(|tls| tls.trouble(SystemClock.now())) {
+                Some(trouble) => Err(AppError::Setting(format!("`tls.cert`: {trouble}"))),
+                None => Ok(()),
+            },
+        ),
     ]
     .into_iter()
     .filter_map(Result::err)
@@ -312,6 +325,18 @@ pub fn places(config: &Config) -> Result<Option<Arc<Places>>, AppError> {
     Ok(Some(Arc::new(places)))
 }
 
+/// What is served over TLS with, where that is asked for.
+pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
+    let given = &config.tls;
+    let (false, Some(certificate), Some(key)) = (given.listen.is_empty(), &given.cert, &given.key)
+    else {
+        return Ok(None);
+    };
+    let tls = Tls::open(certificate, key)
+        .map_err(|error| AppError::Setting(format!("`tls.cert`, `tls.key`: {error}")))?;
+    Ok(Some(Arc::new(tls)))
+}
+
 fn license_server(
     system: &str,
     given: &config::LicenseServer,
@@ -398,6 +423,18 @@ mod tests {
         assert_eq!(at("0.0.0.0:81"), "http://127.0.0.1:81");
         assert_eq!(at("[::]:81"), "http://[::1]:81");
         assert_eq!(at("192.0.2.1:81"), "http://192.0.2.1:81");
+        let secure = [
+            ("listen", ""),
+            ("tls.listen", "[::1]:8443"),
+            ("tls.cert", "a.pem"),
+            ("tls.key", "b.pem"),
+        ];
+        let secure = config(
+            secure
+                .map(|(key, value)| (key, "-", value.to_owned()))
+                .into(),
+        );
+        assert_eq!(public_url(&secure, None), "https://[::1]:8443");
     }
 
     #[test]

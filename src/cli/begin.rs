@@ -11,11 +11,12 @@ use tokio::time::sleep;
 use super::examiner;
 use super::exit::{Exit, Failure};
 use super::restart::begin_again;
-use super::server::{Signals, bind, bind_all, notify};
-use crate::app::{Opening, Ports, open_store};
+use super::server::{Signals, bind, bind_public, notify};
+use crate::app::{self, Opening, Ports, open_store};
 use crate::config::{Config, Loaded};
 use crate::http::maintenance::{self, Notice};
 use crate::http::matcher::Table;
+use crate::ports::tls::Tls;
 use crate::store::{Store, StoreError};
 
 /// How often a store that could not be brought back is tried again; the watchdog is fed as often.
@@ -27,6 +28,8 @@ pub struct Beginning {
     pub config: Config,
     /// The world.
     pub ports: Ports,
+    /// What the partner interface is served over TLS with, where it is.
+    pub tls: Option<Arc<Tls>>,
     /// Whether files are synced.
     pub sync: bool,
     /// Told when the store or another file has failed.
@@ -42,6 +45,7 @@ impl Beginning {
         Self {
             ports: Ports::of_machine(&loaded.config),
             config: loaded.config,
+            tls: None,
             sync: !loaded.unsafe_no_sync,
             fail: Arc::new(move |error: String| {
                 tracing::error!(error, "the store has failed");
@@ -50,6 +54,19 @@ impl Beginning {
             }),
             failures,
         }
+    }
+
+    /// The same with what is served over TLS with.
+    ///
+    /// # Errors
+    /// A certificate or a key that nothing can be served with.
+    pub fn with_tls(mut self) -> Result<Self, Failure> {
+        self.tls = app::tls(&self.config)?;
+        let now = self.ports.clock.now();
+        if let Some(trouble) = self.tls.as_ref().and_then(|tls| tls.trouble(now)) {
+            tracing::warn!("{trouble}");
+        }
+        Ok(self)
     }
 
     /// Opens the store.
@@ -92,7 +109,7 @@ const fn is_maintainable(error: &StoreError) -> bool {
 async fn maintain(beginning: &Beginning, error: StoreError) -> Result<Option<Store>, Failure> {
     let mut signals = Signals::listen()?;
     let config = &beginning.config;
-    let mut listeners = bind_all(&config.server.listen, Table::Public, "listen").await?;
+    let (mut listeners, _) = bind_public(config, beginning.tls.as_ref()).await?;
     listeners.push(bind(&config.ops.listen, Table::Ops, "ops.listen").await?);
     let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
     let mut reason = error.to_string();

@@ -53,7 +53,7 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let mut beginning = Beginning::new(loaded);
+            let mut beginning = Beginning::new(loaded).with_tls()?;
             let Some(store) = begin::open_or_wait(&mut beginning).await? else {
                 return Ok(End::Stopped);
             };

@@ -24,6 +24,7 @@ use crate::http::listen::{Listener, Running, serve_with_late};
 use crate::http::matcher::Table;
 use crate::jobs::Jobs;
 use crate::observe::log;
+use crate::ports::tls::Tls;
 use crate::store::{Store, StoreError};
 
 /// How long tasks that run may take once the server is asked to stop.
@@ -47,6 +48,8 @@ pub struct Server {
     pub app: Arc<App>,
     /// Where the partner interface is served, as text that a person can use.
     pub public: String,
+    /// Where it is served over TLS beside that.
+    pub secure: Vec<String>,
     /// Where operations and administration are served.
     pub ops: Option<SocketAddr>,
     running: Running,
@@ -86,6 +89,7 @@ impl Server {
         let Beginning {
             config,
             ports,
+            tls,
             sync,
             fail,
             failures,
@@ -95,18 +99,19 @@ impl Server {
             // Asked twice it begins again once.
             let _ = again.try_send(());
         });
-        let public = bind_all(&config.server.listen, Table::Public, "listen").await?;
+        let (public, shown) = bind_public(&config, tls.as_ref()).await?;
         let ops = bind(&config.ops.listen, Table::Ops, "ops.listen").await?;
         let admin = bind_admin(&config.server.data_dir)?;
         let late = admin_later(admin.is_none(), config.server.data_dir.clone());
         let address = public.first().and_then(Listener::address);
         let ops_address = ops.address();
-        let shown = shown(&config, address);
+        let mut shown = shown.into_iter();
         let app = Arc::new(App::open(Parts {
             ports,
             config,
             store,
             listener: address,
+            tls,
             sync,
             on_failure: Box::new(move |error| fail(error)),
             examine: examiner::in_child(),
@@ -123,7 +128,8 @@ impl Server {
         Ok(Self {
             running: serve_with_late(Arc::clone(&app), listeners, late),
             app,
-            public: shown,
+            public: shown.next().unwrap_or_default(),
+            secure: shown.collect(),
             ops: ops_address,
             failures,
             restarts,
@@ -144,6 +150,7 @@ impl Server {
         notify(&states);
         tracing::info!(
             public = self.public,
+            secure = self.secure.join(", "),
             ops = self.ops.map(|ops| ops.to_string()),
             "ready"
         );
@@ -183,25 +190,36 @@ impl Server {
     }
 }
 
-/// The address to show: what was chosen where the system chose.
-fn shown(config: &Config, address: Option<SocketAddr>) -> String {
-    match (address, config.server.listen.first()) {
-        (Some(address), _) => format!("http://{address}"),
-        (None, Some(address)) => address.to_string(),
-        (None, None) => String::new(),
+/// Listens wherever the partner interface is served, and says where that is: at the first address of
+/// those without TLS, and at each with it.
+pub(super) async fn bind_public(
+    config: &Config,
+    tls: Option<&Arc<Tls>>,
+) -> Result<(Vec<Listener>, Vec<String>), Failure> {
+    let (mut listeners, mut shown) = (Vec::new(), Vec::new());
+    for address in &config.server.listen {
+        let listener = bind(address, Table::Public, "listen").await?;
+        if listeners.is_empty() {
+            shown.push(shown_as("http", address, &listener));
+        }
+        listeners.push(listener);
     }
+    if let Some(tls) = tls {
+        for address in &config.tls.listen {
+            let listener = bind(address, Table::Public, "tls.listen").await?;
+            shown.push(shown_as("https", address, &listener));
+            listeners.push(listener.over(Arc::clone(tls)));
+        }
+    }
+    Ok((listeners, shown))
 }
 
-pub(super) async fn bind_all(
-    addresses: &[Address],
-    table: Table,
-    key: &str,
-) -> Result<Vec<Listener>, Failure> {
-    let mut listeners = Vec::with_capacity(addresses.len());
-    for address in addresses {
-        listeners.push(bind(address, table, key).await?);
+/// The address to show: what was chosen where the system chose.
+fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
+    match listener.address() {
+        Some(address) => format!("{scheme}://{address}"),
+        None => given.to_string(),
     }
-    Ok(listeners)
 }
 
 /// Listens on an address that `key` of the configuration gives.
@@ -369,7 +387,11 @@ pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome
     }
 }
 
-/// Says where the server listens: the one line that scripts wait for.
+/// Says where the server listens: the one line that scripts wait for, and one for each address of TLS.
 pub fn announce(server: &Server) -> Outcome {
-    output::line(&format!("listening on {}", server.public))
+    output::line(&format!("listening on {}", server.public))?;
+    server
+        .secure
+        .iter()
+        .try_for_each(|address| output::line(&format!("listening on {address}")))
 }

@@ -4,7 +4,7 @@ use super::http::Environment;
 use super::load::Effective;
 use super::sections::Config;
 use super::words::SmtpSecurity;
-use super::{Origin, Problems};
+use super::{Address, Origin, Problems};
 
 /// A rule: its keys, the one at fault first; when it is broken; what to say.
 struct Rule {
@@ -30,19 +30,39 @@ const RULES: &[Rule] = &[
         message: "`tls.listen` needs `tls.cert` and `tls.key`",
     },
     Rule {
+        keys: &["tls.cert", "tls.key", "tls.listen"],
+        broken: |config| {
+            let given = config.tls.cert.is_some() && config.tls.key.is_some();
+            given && config.tls.listen.is_empty()
+        },
+        message: "`tls.cert` needs `tls.listen`: nothing is served with it",
+    },
+    Rule {
+        keys: &["listen", "tls.listen"],
+        broken: |config| config.server.listen.is_empty() && config.tls.listen.is_empty(),
+        message: "`listen` must name at least one, or `tls.listen`",
+    },
+    Rule {
         keys: &["ops.listen", "listen"],
         broken: |config| {
-            // Port 0 is another one each time.
-            let chosen = config.ops.listen.to_string().ends_with(":0");
-            !chosen && config.server.listen.contains(&config.ops.listen)
+            let ops = &config.ops.listen;
+            is_certain(ops) && config.server.listen.contains(ops)
         },
         message: "`ops.listen` is an address of `listen`: operations must not be public",
+    },
+    Rule {
+        keys: &["ops.listen", "tls.listen"],
+        broken: |config| {
+            let ops = &config.ops.listen;
+            is_certain(ops) && config.tls.listen.contains(ops)
+        },
+        message: "`ops.listen` is an address of `tls.listen`: operations must not be public",
     },
     Rule {
         keys: &["tls.listen", "listen"],
         broken: |config| {
             let mut tls = config.tls.listen.iter();
-            tls.any(|address| config.server.listen.contains(address))
+            tls.any(|address| is_certain(address) && config.server.listen.contains(address))
         },
         message: "`tls.listen` has an address of `listen`",
     },
@@ -103,6 +123,11 @@ const RULES: &[Rule] = &[
     },
 ];
 
+/// Whether an address is the same one each time: port 0 is another.
+fn is_certain(address: &Address) -> bool {
+    !matches!(address, Address::Tcp { port: 0, .. })
+}
+
 /// Whether a host is this machine.
 fn is_local(host: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>();
@@ -140,13 +165,10 @@ fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Origin>) -> Option<Or
 }
 
 /// What is accepted and has no effect in this version, by the beginning of its keys.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("tls.", "this version serves no TLS; put a proxy in front"),
-    (
-        "telemetry.forward.",
-        "this version forwards no telemetry; use `playgate telemetry export`",
-    ),
-];
+const WITHOUT_EFFECT: &[(&str, &str)] = &[(
+    "telemetry.forward.",
+    "this version forwards no telemetry; use `playgate telemetry export`",
+)];
 
 /// What an operator should know about a sound configuration.
 pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<String> {

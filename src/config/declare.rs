@@ -9,6 +9,7 @@ use super::kinds::{Read, Setting};
 use super::load::Effective;
 use super::raw::Raw;
 use super::{Origin, Problems};
+use crate::ports::files::readable_by_all;
 
 /// A key without its section.
 #[derive(Clone, Copy)]
@@ -242,9 +243,4 @@ pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, Str
     }
     let text = fs::read_to_string(path).map_err(cannot)?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// Container runtimes mount secrets for everybody, inside a container that is the boundary itself.
-pub(super) fn readable_by_all(path: &Path, mode: u32) -> bool {
-    mode & 0o004 != 0 && !path.starts_with("/run/secrets")
 }

@@ -139,17 +139,6 @@ pub(super) fn list<T: PartialEq + Setting>(
     }
 }
 
-/// A list that must not be empty.
-pub(super) fn filled<T>(read: impl Fn(&Raw) -> Read<Vec<T>>) -> impl Fn(&Raw) -> Read<Vec<T>> {
-    move |raw| {
-        let values = read(raw)?;
-        if values.is_empty() {
-            return Err("must name at least one".to_owned());
-        }
-        Ok(values)
-    }
-}
-
 /// An integer within bounds.
 pub(super) fn number<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&Raw) -> Read<N> {
     move |raw| {

@@ -18,6 +18,26 @@ pub const TARGET_MAX: usize = 8 * 1024;
 /// Bytes that a connection may hold of what it has read and not yet used.
 pub const READ_BUFFER_MAX: usize = 64 * 1024;
 
+/// Requests that an HTTP/2 connection may have open: a page of pictures, not a crowd.
+pub const H2_STREAMS: u32 = 100;
+/// Bytes of a header list over which HTTP/2 answers with a bare 431, counted as its standard does:
+/// each header with 32 bytes more than it has.
+pub const H2_HEADER_LIST_MAX: u32 = 16 * 1024;
+/// Streams that a client may end before we got to know of them, and those that end for its mistakes.
+pub const H2_RESETS: usize = 100;
+/// Bytes of one request body that may be on their way over HTTP/2.
+pub const H2_STREAM_WINDOW: u32 = 64 * 1024;
+/// Bytes of all request bodies of a connection that may be on their way.
+pub const H2_CONNECTION_WINDOW: u32 = 256 * 1024;
+/// Bytes of an answer that is made as it is sent that wait for the client.
+pub const H2_SEND_BUFFER: usize = 64 * 1024;
+/// Frames of control that may come at once, beside those that go with requests and their answers.
+pub const H2_FRAMES_BURST: u32 = 1_000;
+/// Frames of control that may come a second in the long run.
+pub const H2_FRAMES_A_SECOND: u32 = 100;
+/// How long an HTTP/2 connection without requests has to end once it is asked to.
+pub const H2_FAREWELL: Duration = Duration::from_secs(1);
+
 /// Bytes of a body on routes that take a small JSON object, and of the ignored body of a route
 /// that takes none.
 pub const BODY_SMALL: usize = 16 * 1024;

@@ -13,9 +13,9 @@ use super::declare::{Key, Reader, Section, section, whole};
 use super::guide_source::{GuideSource, sources};
 use super::http::{Environment, Network};
 use super::kinds::{
-    Setting, address, base_url, cors_origin, date, duration, filled, flag, header_name,
-    header_prefix, language, list, mailbox, network, number, path, reset_url, secret, some, text,
-    time_of_day, unless_off, url, word, zone,
+    Setting, address, base_url, cors_origin, date, duration, flag, header_name, header_prefix,
+    language, list, mailbox, network, number, path, reset_url, secret, some, text, time_of_day,
+    unless_off, url, word, zone,
 };
 use super::limits::Limits;
 use super::network::networks;
@@ -30,7 +30,7 @@ section! {
     /// The keys without a section.
     pub struct Server {
         /// Where the partner interface is served.
-        listen: Vec<Address> = filled(list(address)), Some("127.0.0.1:8080");
+        listen: Vec<Address> = list(address), Some("127.0.0.1:8080");
         /// Where everything is kept.
         data_dir: PathBuf = path, Some("./playgate-data");
         /// The address that partners know; without it that of the first listener.

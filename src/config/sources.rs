@@ -8,10 +8,11 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::declare::{Given, readable_by_all};
+use super::declare::Given;
 use super::raw::Raw;
 use super::sections::Config;
 use super::{Origin, Problems, network};
+use crate::ports::files::readable_by_all;
 
 /// What every variable of ours begins with.
 const PREFIX: &str = "PLAYGATE_";

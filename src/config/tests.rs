@@ -140,7 +140,7 @@ fn five_mistakes_are_told_at_once_with_their_places() {
 
 #[test]
 fn every_kind_of_mistake_is_found() {
-    for (line, said) in [
+    each_is_said(&[
         ("data_dir = ''", "must be a path"),
         ("data_dir = 3", "must be text"),
         ("public_url = 'tv.example'", "http://"),
@@ -184,6 +184,12 @@ fn every_kind_of_mistake_is_found() {
         ("cdn.networks = ['https://a.b']", "list of tables"),
         ("cdn.networks = [{}]", "has a network without `prefix`"),
         ("cdn.network = []", "nearest is `cdn.networks`"),
+    ]);
+}
+
+#[test]
+fn what_does_not_go_together_is_found_and_so_is_what_is_unknown() {
+    each_is_said(&[
         ("smtp.host = 'mail.example'", "needs `mail.from`"),
         ("smtp.username = 'u'", "needs `smtp.password`"),
         ("smtp.password = 'changeme'", "placeholder"),
@@ -199,6 +205,18 @@ fn every_kind_of_mistake_is_found() {
         ("tls.cert = 'a.pem'", "needs `tls.key`"),
         ("tls.key = 'a.pem'", "needs `tls.cert`"),
         ("tls.listen = ['[::]:443']", "needs `tls.cert`"),
+        (
+            "tls = { cert = 'a.pem', key = 'b.pem' }",
+            "needs `tls.listen`",
+        ),
+        (
+            "tls = { cert = 'a.pem', key = 'b.pem', listen = ['127.0.0.1:8080'] }",
+            "an address of `listen`",
+        ),
+        (
+            "tls = { cert = 'a.pem', key = 'b.pem', listen = ['127.0.0.1:9080'] }",
+            "operations must not be public",
+        ),
         ("geo.header = 'X Country'", "no name of a header"),
         ("geo.header = 'CF-IPCountry'", "there are none"),
         ("log.level = 'verbose'", "must be one of"),
@@ -208,7 +226,12 @@ fn every_kind_of_mistake_is_found() {
         ("[playbak]\ndevices = 3", "nearest is `playback.devices`"),
         ("[nonsense]", "unknown key `nonsense`"),
         ("listen = ", "playgate.toml:1: "),
-    ] {
+    ]);
+}
+
+/// Each of these files has one mistake, of which this is said.
+fn each_is_said(cases: &[(&str, &str)]) {
+    for (line, said) in cases {
         let problems = Case::of(line).problems();
         assert_eq!(problems.len(), 1, "{line}: {problems:?}");
         assert!(problems[0].contains(said), "{line}: {problems:?}");
@@ -267,7 +290,7 @@ fn an_unknown_variable_is_a_mistake() {
     assert_eq!(
         problems,
         [
-            "variable PLAYGATE_LISTEN: `listen` must name at least one",
+            "variable PLAYGATE_LISTEN: `listen` must name at least one, or `tls.listen`",
             "variable PLAYGATE_PLAYBACK_STREAM_TOTAL: unknown variable; the nearest is \
              PLAYGATE_PLAYBACK_STREAMS_TOTAL",
             "variable PLAYGATE_UNSAFE_NO_SYNC: must be 1 or not be set",

@@ -3,87 +3,43 @@
 //! race every heartbeat.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::listen::{Halt, Stage};
 use super::pulse::{Phase, Pulse};
 use super::service::Service;
+use super::wires::Coming;
 use crate::config::limits::{
     HEAD_TIME, HEADER_BLOCK_PARSER_MAX, IDLE_TIME, READ_BUFFER_MAX, WRITE_STALL,
 };
 
-/// A socket that tells the connection's task what comes and goes.
-struct Socket<S> {
-    inner: S,
-    pulse: Arc<Pulse>,
+/// Since when bytes cannot go.
+#[derive(Default)]
+pub(super) struct Stuck {
+    written: u32,
+    limit: Option<Instant>,
 }
 
-impl<S> Socket<S> {
-    fn note(&self, written: &Poll<io::Result<usize>>) {
-        match written {
-            Poll::Ready(Ok(_)) => self.pulse.went(),
-            Poll::Pending => self.pulse.block(),
-            Poll::Ready(Err(_)) => {}
+impl Stuck {
+    /// The instant at which the client has not read for too long.
+    pub(super) fn limit(&mut self, pulse: &Pulse) -> Option<Instant> {
+        if pulse.blocked() {
+            let written = pulse.written();
+            if self.limit.is_none() || written != self.written {
+                self.written = written;
+                self.limit = Some(Instant::now() + WRITE_STALL);
+            }
+        } else {
+            self.limit = None;
         }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let done = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        if let Some(came) = buffer.filled().get(before..)
-            && !came.is_empty()
-        {
-            self.pulse.came(came);
-        }
-        done
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        self.note(&done);
-        done
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.inner).poll_write_vectored(cx, pieces);
-        self.note(&done);
-        done
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        self.limit
     }
 }
 
@@ -91,17 +47,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 struct Watch {
     turn: u32,
     wait: Option<Instant>,
-    written: u32,
-    stuck: Option<Instant>,
+    stuck: Stuck,
 }
 
 impl Watch {
-    fn new() -> Self {
+    fn new(began: Instant) -> Self {
         Self {
             turn: 0,
-            wait: Some(Instant::now() + HEAD_TIME),
-            written: 0,
-            stuck: None,
+            wait: Some(began + HEAD_TIME),
+            stuck: Stuck::default(),
         }
     }
 
@@ -117,16 +71,7 @@ impl Watch {
                 Phase::Idle => Some(Instant::now() + IDLE_TIME),
             };
         }
-        if pulse.blocked() {
-            let written = pulse.written();
-            if self.stuck.is_none() || written != self.written {
-                self.written = written;
-                self.stuck = Some(Instant::now() + WRITE_STALL);
-            }
-        } else {
-            self.stuck = None;
-        }
-        match (self.wait, self.stuck) {
+        match (self.wait, self.stuck.limit(pulse)) {
             (Some(wait), Some(stuck)) => Some(wait.min(stuck)),
             (wait, stuck) => wait.or(stuck),
         }
@@ -167,25 +112,39 @@ impl Alarm {
     }
 }
 
-/// Serves a connection until either side has enough of it.
-pub(super) async fn drive<S>(stream: S, service: Service, halt: Arc<Halt>)
+/// Serves a connection, begun at that instant, until either side has enough of it.
+pub(super) async fn drive<S>(stream: S, service: Service, halt: &Halt, began: Instant)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let pulse = Arc::clone(&service.pulse);
-    let socket = Socket {
-        inner: stream,
-        pulse: Arc::clone(&pulse),
-    };
+    let stream = Coming::new(stream, Arc::clone(&pulse));
     let mut builder = http1::Builder::new();
     builder
         .header_read_timeout(None)
         .half_close(true)
         .max_header_size(HEADER_BLOCK_PARSER_MAX)
         .max_buf_size(READ_BUFFER_MAX);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
+    let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut watch = Watch::new(began);
+    run(
+        connection,
+        |connection| connection.graceful_shutdown(),
+        || watch.limit(&pulse),
+        halt,
+    )
+    .await;
+}
+
+/// Runs a protocol's machine until it has ended, its limit has come, or that of the service. `finish`
+/// asks it to take no further request.
+pub(super) async fn run<C: Future>(
+    mut connection: Pin<&mut C>,
+    finish: impl Fn(Pin<&mut C>),
+    mut limit: impl FnMut() -> Option<Instant>,
+    halt: &Halt,
+) {
     let mut timer = pin!(sleep(HEAD_TIME));
-    let mut watch = Watch::new();
     let mut alarm = Alarm { registered: false };
     let mut halted = pin!(halt.changed());
     let mut waiting_for_halt = false;
@@ -205,14 +164,14 @@ where
                 draining = true;
                 halted.set(halt.changed());
                 waiting_for_halt = halted.as_mut().poll(cx).is_pending();
-                connection.as_mut().graceful_shutdown();
+                finish(connection.as_mut());
                 // An idle connection ends at once; this poll is what ends it.
                 if connection.as_mut().poll(cx).is_ready() || halt.stage() == Stage::Ended {
                     return Poll::Ready(());
                 }
             }
         }
-        if alarm.rings(timer.as_mut(), watch.limit(&pulse), cx) {
+        if alarm.rings(timer.as_mut(), limit(), cx) {
             return Poll::Ready(());
         }
         Poll::Pending

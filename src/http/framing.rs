@@ -42,13 +42,7 @@ pub(super) fn check_framing(
             ));
         }
     }
-    match heads.host {
-        Slot::One(host) if is_host(host.as_bytes()) => {}
-        Slot::Absent if parts.version < Version::HTTP_11 => {}
-        Slot::Absent => return Err(ApiError::malformed("Host is missing")),
-        Slot::One(_) => return Err(ApiError::malformed("Host is not valid")),
-        Slot::Repeated => return Err(ApiError::malformed("Host is sent more than once")),
-    }
+    check_host(parts, heads.host)?;
     if fragment {
         return Err(ApiError::malformed("the target has a fragment"));
     }
@@ -81,6 +75,29 @@ pub(super) fn check_framing(
             ErrorCode::ExpectationFailed,
             "the only expectation is 100-continue",
         )),
+    }
+}
+
+/// Checks whom the request is for. Where HTTP/2 says it twice it has to say the same.
+fn check_host(parts: &Parts, host: Slot<'_>) -> Result<(), ApiError> {
+    let authority = match parts.version {
+        Version::HTTP_2 => parts.uri.authority().map(|given| given.as_str().as_bytes()),
+        _ => None,
+    };
+    let host = match (host, authority) {
+        (Slot::One(host), Some(authority)) if host.as_bytes() != authority => {
+            return Err(ApiError::malformed("Host differs from :authority"));
+        }
+        (Slot::One(host), _) => host.as_bytes(),
+        (Slot::Absent, Some(authority)) => authority,
+        (Slot::Absent, None) if parts.version < Version::HTTP_11 => return Ok(()),
+        (Slot::Absent, None) => return Err(ApiError::malformed("Host is missing")),
+        (Slot::Repeated, _) => return Err(ApiError::malformed("Host is sent more than once")),
+    };
+    if is_host(host) {
+        Ok(())
+    } else {
+        Err(ApiError::malformed("Host is not valid"))
     }
 }
 

@@ -13,15 +13,18 @@ use dashmap::DashMap;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::drive::drive;
 use super::matcher::Table;
 use super::net;
 use super::pulse::Pulse;
 use super::service::Service;
+use super::tls;
+use super::wires::Going;
 use crate::app::App;
 use crate::config::limits::ACCEPT_REST;
+use crate::ports::tls::Tls;
 
 /// Connections that the kernel holds for us until we accept them.
 const BACKLOG: u32 = 1_024;
@@ -144,9 +147,27 @@ pub(super) enum Socket {
 /// address may be a part of the answers.
 pub struct Listener {
     pub(super) socket: Socket,
+    pub(super) door: Door,
+}
+
+/// How what comes through a socket is served.
+#[derive(Clone)]
+pub(super) struct Door {
     pub(super) table: Table,
     /// Whoever gets through is the machine's administrator.
     local: bool,
+    /// What connections are protected with, if they are.
+    pub(super) tls: Option<Arc<Tls>>,
+}
+
+impl Door {
+    const fn new(table: Table, local: bool) -> Self {
+        Self {
+            table,
+            local,
+            tls: None,
+        }
+    }
 }
 
 impl Listener {
@@ -164,8 +185,7 @@ impl Listener {
         let listener = socket.listen(BACKLOG)?;
         Ok(Self {
             socket: Socket::Tcp(listener),
-            table,
-            local: false,
+            door: Door::new(table, false),
         })
     }
 
@@ -184,9 +204,15 @@ impl Listener {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
         Ok(Self {
             socket: Socket::Unix(listener),
-            table,
-            local,
+            door: Door::new(table, local),
         })
+    }
+
+    /// The same over TLS.
+    #[must_use]
+    pub fn over(mut self, tls: Arc<Tls>) -> Self {
+        self.door.tls = Some(tls);
+        self
     }
 
     /// The address, if it has one.
@@ -242,7 +268,7 @@ pub fn connect(app: Arc<App>) -> DuplexStream {
         far,
         IpAddr::V4(Ipv4Addr::LOCALHOST),
         None,
-        (Table::Ops, true),
+        &Door::new(Table::Ops, true),
     );
     near
 }
@@ -279,7 +305,6 @@ struct Acceptor {
 
 async fn accept(acceptor: Acceptor, listener: Listener) {
     let halt = Arc::clone(&acceptor.halt);
-    let routes = (listener.table, listener.local);
     loop {
         let mut halted = std::pin::pin!(halt.changed());
         halted.as_mut().enable();
@@ -290,13 +315,13 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
             match &listener.socket {
                 Socket::Tcp(socket) => {
                     let (stream, peer) = socket.accept().await?;
-                    acceptor.seat_tcp(stream, peer, routes);
+                    acceptor.seat_tcp(stream, peer, &listener.door);
                 }
                 Socket::Unix(socket) => {
                     let (stream, _) = socket.accept().await?;
                     // A socket has no address: it counts as this machine.
                     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-                    acceptor.serve(stream, peer, None, routes);
+                    acceptor.serve(stream, peer, None, &listener.door);
                 }
             }
             Ok::<_, io::Error>(())
@@ -338,35 +363,42 @@ impl Acceptor {
         (acceptor, ended)
     }
 
-    fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, routes: (Table, bool)) {
+    fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, door: &Door) {
         let peer = peer.ip().to_canonical();
         let Some(seat) = self.seats.take(peer) else {
             self.app.front.metrics.refused.one();
-            // As much as fits at once; nothing is waited for.
-            let _ = stream.try_write(REFUSAL);
+            if door.tls.is_none() {
+                // As much as fits at once; nothing is waited for.
+                let _ = stream.try_write(REFUSAL);
+            }
             return;
         };
         // Answers are small and must not wait for more of them.
         let _ = stream.set_nodelay(true);
-        self.serve(stream, peer, Some(seat), routes);
+        self.serve(stream, peer, Some(seat), door);
     }
 
-    /// Serves the routes of a table; whether the connection is the administration socket's.
-    fn serve<S>(&self, stream: S, peer: IpAddr, seat: Option<Seat>, (table, local): (Table, bool))
+    fn serve<S>(&self, stream: S, peer: IpAddr, seat: Option<Seat>, door: &Door)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = Service {
             app: Arc::clone(&self.app),
-            table,
-            local,
+            table: door.table,
+            local: door.local,
             peer,
             pulse: Arc::new(Pulse::default()),
         };
+        let (began, tls) = (Instant::now(), door.tls.clone());
+        let stream = Going::new(stream, Arc::clone(&service.pulse));
         let halt = Arc::clone(&self.halt);
         let open = self.open.clone();
         tokio::spawn(async move {
-            drive(stream, service, halt).await;
+            match tls {
+                None => drive(stream, service, &halt, began).await,
+                // On the heap: connections without TLS need not be as large as those with it.
+                Some(tls) => Box::pin(tls::drive(stream, &tls, service, &halt, began)).await,
+            }
             drop((seat, open));
         });
     }

@@ -20,14 +20,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 
 use super::code::ErrorCode;
 use super::error::{ApiError, ErrorBody};
-use super::listen::{Listener, Socket};
+use super::listen::{Door, Listener, Socket};
 use super::matcher::Table;
 use super::messages::{BadMessages, Messages};
 use super::reply::media;
 use crate::config::limits::ACCEPT_REST;
+use crate::ports::tls::HTTP_1_1;
 
 /// Connections that are held at a time: this is for probes and for telling clients to come back.
 const CONNECTIONS: usize = 256;
@@ -71,13 +74,13 @@ pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
 
 async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, seats: Arc<Semaphore>) {
     while let Ok(seat) = Arc::clone(&seats).acquire_owned().await {
-        let (table, notice) = (listener.table, Arc::clone(&notice));
+        let (door, notice) = (listener.door.clone(), Arc::clone(&notice));
         let accepted = match &listener.socket {
             Socket::Tcp(socket) => socket.accept().await.map(|(stream, _)| {
-                tokio::spawn(connection(stream, table, notice, seat));
+                tokio::spawn(answered(stream, door, notice, seat));
             }),
             Socket::Unix(socket) => socket.accept().await.map(|(stream, _)| {
-                tokio::spawn(connection(stream, table, notice, seat));
+                tokio::spawn(answered(stream, door, notice, seat));
             }),
         };
         if accepted.is_err() {
@@ -86,7 +89,26 @@ async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, seats: Arc<Semapho
     }
 }
 
-async fn connection<S>(stream: S, table: Table, notice: Arc<Notice>, _seat: OwnedSemaphorePermit)
+async fn answered<S>(stream: S, door: Door, notice: Arc<Notice>, _seat: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answering = async {
+        let Some(tls) = door.tls else {
+            return connection(stream, door.table, notice).await;
+        };
+        // Nobody is served better by HTTP/2 here.
+        let mut config = ServerConfig::clone(&tls.config());
+        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        if let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
+            connection(stream, door.table, notice).await;
+        }
+    };
+    // How it ends concerns nobody here.
+    let _ = timeout(PATIENCE, answering).await;
+}
+
+async fn connection<S>(stream: S, table: Table, notice: Arc<Notice>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -94,13 +116,12 @@ where
         let reply = answer(table, &request, &notice);
         async move { Ok::<_, Infallible>(reply) }
     });
-    let served = http1::Builder::new()
+    let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    // How it ends concerns nobody here.
-    let _ = timeout(PATIENCE, served).await;
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 fn answer(table: Table, request: &Request<Incoming>, notice: &Notice) -> Response<Full<Bytes>> {

@@ -21,6 +21,7 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     tasks.extend(telemetry(app));
     tasks.push(backups(app));
     tasks.extend(places(app));
+    tasks.extend(certificate(app));
     tasks
 }
 
@@ -84,6 +85,18 @@ fn places(app: &Arc<App>) -> Option<Task> {
     let places = app.places.clone()?;
     Some(Task::new("places", MINUTE, move |_| {
         places.refresh().map(usize::from)
+    }))
+}
+
+/// Takes up a certificate that has been renewed. Without TLS there is no task.
+fn certificate(app: &Arc<App>) -> Option<Task> {
+    let (tls, readiness) = (app.tls.clone()?, Arc::clone(&app.readiness));
+    Some(Task::new("certificate", 10 * SECOND, move |now| {
+        let done = tls.refresh(now);
+        // A pair that cannot be used changes nothing for viewers, and somebody should know.
+        let failure = done.as_ref().err().map(ToString::to_string);
+        readiness.warn("tls", failure.or_else(|| tls.trouble(now)));
+        done.map(usize::from)
     }))
 }
 

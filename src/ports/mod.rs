@@ -3,11 +3,14 @@
 pub mod clock;
 pub mod entropy;
 pub mod fetch;
+pub mod files;
 pub mod mailer;
 pub mod media;
 pub mod places;
 pub mod smtp;
+pub mod tls;
 pub mod upstream;
+mod validity;
 pub mod web;
 
 pub use clock::{Clock, LabClock, SystemClock};

@@ -4,7 +4,6 @@
 use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use arc_swap::ArcSwap;
@@ -12,6 +11,7 @@ use maxminddb::{MaxMindDbError, PathElement, Reader, path};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
+use super::files::Stamp;
 use crate::types::Country;
 
 /// The largest database that is read, in bytes: those of whole cities have a tenth of it.
@@ -43,36 +43,13 @@ pub struct Places {
     read: Mutex<Stamp>,
 }
 
-/// What tells two states of a file apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    length: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        let metadata = fs::metadata(path)?;
-        if metadata.len() > MOST {
-            return Err(io::Error::other("larger than a gigabyte"));
-        }
-        Ok(Self {
-            inode: metadata.ino(),
-            length: metadata.len(),
-            changed: (metadata.mtime(), metadata.mtime_nsec()),
-        })
-    }
-}
-
 impl Places {
     /// Reads a database.
     ///
     /// # Errors
     /// [`BadPlaces`].
     pub fn open(path: &Path) -> Result<Self, BadPlaces> {
-        // Before the content: what is overwritten meanwhile is read again.
-        let stamp = Stamp::of(path)?;
+        let stamp = Stamp::of(path, MOST)?;
         Ok(Self {
             path: path.to_owned(),
             current: ArcSwap::from_pointee(read(path)?),
@@ -93,7 +70,7 @@ impl Places {
     /// [`BadPlaces`].
     pub fn refresh(&self) -> Result<bool, BadPlaces> {
         let mut known = self.read.lock();
-        let stamp = Stamp::of(&self.path)?;
+        let stamp = Stamp::of(&self.path, MOST)?;
         if stamp == *known {
             return Ok(false);
         }

@@ -97,9 +97,14 @@ impl Appliance {
         }
     }
 
+    /// The next address that it says it listens on.
+    pub fn next_address(&mut self) -> SocketAddr {
+        listening(&mut self.output).unwrap()
+    }
+
     /// Waits until the process has begun again and says where it listens now.
     pub fn begun_again(&mut self) {
-        self.address = listening(&mut self.output).unwrap();
+        self.address = self.next_address();
     }
 
     pub fn kill(&mut self) {
@@ -185,7 +190,7 @@ impl Drop for Appliance {
 fn listening(output: &mut BufReader<ChildStdout>) -> Option<SocketAddr> {
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
-    let (_, address) = line.trim().rsplit_once("http://")?;
+    let (_, address) = line.trim().rsplit_once("://")?;
     Some(address.parse().unwrap())
 }
 

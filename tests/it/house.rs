@@ -106,6 +106,7 @@ impl House {
             store,
             ports,
             listener: None,
+            tls: None,
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
             examine: Arc::new(playgate::domain::backups::examine),

@@ -157,6 +157,7 @@ impl Lab {
             store,
             ports,
             listener: None,
+            tls: None,
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
             examine: Arc::new(playgate::domain::backups::examine),

@@ -25,11 +25,11 @@ const USER: &str = "playgate";
 const CANARY: &str = "canary of the mail server";
 const LONG: Duration = Duration::from_secs(60);
 
-/// A Python that has aiosmtpd: Debian's, or that of a virtual environment.
-fn python() -> Option<&'static str> {
+/// A Python that has this module of a Debian package: Debian's, or that of a virtual environment.
+pub fn python_with(module: &str, package: &str) -> Option<&'static str> {
     let has = |python: &&str| {
         let check = Command::new(python)
-            .args(["-c", "import aiosmtpd"])
+            .args(["-c", &format!("import {module}")])
             .stderr(Stdio::null())
             .status();
         check.is_ok_and(|status| status.success())
@@ -37,10 +37,14 @@ fn python() -> Option<&'static str> {
     let found = ["/usr/bin/python3", "python3"].into_iter().find(has);
     if found.is_none() {
         let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!must, "no Python has aiosmtpd (python3-aiosmtpd)");
-        eprintln!("skipped: no Python has aiosmtpd");
+        assert!(!must, "no Python has {module} ({package})");
+        eprintln!("skipped: no Python has {module}");
     }
     found
+}
+
+fn python() -> Option<&'static str> {
+    python_with("aiosmtpd", "python3-aiosmtpd")
 }
 
 pub fn openssl(directory: &Path, arguments: &str) {

@@ -73,6 +73,7 @@ impl Admin {
             config: loaded.config,
             store,
             listener: None,
+            tls: None,
             sync: !loaded.unsafe_no_sync,
             on_failure: Box::new(|error| output::note(&format!("error: {error}"))),
             examine: examiner::in_child(),

@@ -51,7 +51,7 @@ impl Demo {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            let beginning = Beginning::new(loaded);
+            let beginning = Beginning::new(loaded).with_tls()?;
             let store = beginning.open()?;
             let server = Server::start(beginning, store, place.is_none()).await?;
             let filled = fill::fill(&server.app).await?;

@@ -1,0 +1,40 @@
+//! A connection over TLS: the handshake, within the time for a first head, and then the protocol that
+//! client and server agreed on.
+
+use std::pin::pin;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsAcceptor;
+
+use super::listen::{Halt, Stage};
+use super::service::Service;
+use super::{drive, drive_h2};
+use crate::config::limits::HEAD_TIME;
+use crate::ports::tls::{H2, Tls};
+
+/// Serves a connection, begun at that instant, until either side has enough of it.
+pub(super) async fn drive<S>(stream: S, tls: &Tls, service: Service, halt: &Halt, began: Instant)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut halted = pin!(halt.changed());
+    halted.as_mut().enable();
+    if halt.stage() != Stage::Serving {
+        return;
+    }
+    let acceptor = TlsAcceptor::from(tls.config());
+    let shaken = tokio::select! {
+        () = halted => return,
+        shaken = timeout_at(began + HEAD_TIME, acceptor.accept(stream)) => shaken,
+    };
+    // Whatever speaks something else has been told so by an alert, and concerns nobody else.
+    let Ok(Ok(stream)) = shaken else {
+        return;
+    };
+    if stream.get_ref().1.alpn_protocol() == Some(H2) {
+        drive_h2::drive(stream, service, halt, began).await;
+    } else {
+        drive::drive(stream, service, halt, began).await;
+    }
+}

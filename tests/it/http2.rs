@@ -1,0 +1,147 @@
+//! HTTP/2 by its frames: requests that are right, that are not, floods, and clients that do not read.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use playgate::http::listen::{Listener, serve};
+use playgate::http::matcher::Table;
+use playgate::ports::tls::Tls;
+use serde_json::{Value, json};
+
+use super::house::PASSWORD;
+use super::smtp::{certificates, python_with};
+use super::stage::Stage;
+
+/// What comes of each case of `h2_client.py`, and how many frames the client has sent by then at most.
+const CASES: &[(&str, &str, u64)] = &[
+    ("answered", "200", 2),
+    ("many_at_once", "200", 101),
+    ("many_after_each_other", "200", 3_001),
+    ("with_body", "200 True", 4),
+    ("too_large_a_body", "413 200", 6),
+    ("no_live_rights", "552", 2),
+    ("large_answer", "200 True True False", 2),
+    ("host_alone", "200", 2),
+    ("host_and_authority", "200", 2),
+    ("host_differs", "400", 2),
+    ("two_hosts", "400", 2),
+    ("no_host", "400", 2),
+    ("user_in_authority", "400", 2),
+    ("odd_expectation", "417", 2),
+    ("odd_method", "501", 2),
+    ("connect", "501", 2),
+    ("long_target", "414", 2),
+    ("raw_characters_in_the_path", "reset 1", 2),
+    ("dots_in_the_path", "400", 2),
+    ("uppercase", "goaway 1", 2),
+    ("connection_header", "reset 1 200", 3),
+    ("transfer_encoding", "reset 1 200", 3),
+    ("te", "reset 1 200", 3),
+    ("line_end_in_a_value", "goaway 1", 2),
+    ("nul_in_a_value", "goaway 1", 2),
+    ("no_path", "reset 1 200", 3),
+    ("empty_path", "reset 1 200", 3),
+    ("no_method", "reset 1 200", 3),
+    ("no_scheme", "reset 1 200", 3),
+    ("path_twice", "reset 1 200", 3),
+    ("pseudo_header_after_others", "reset 1 200", 3),
+    ("pseudo_header_of_answers", "reset 1 200", 3),
+    ("unknown_pseudo_header", "goaway 1", 2),
+    ("body_longer_than_it_says", "reset 1", 3),
+    ("body_shorter_than_it_says", "reset 1", 3),
+    ("sixty_five_headers", "431", 2),
+    ("twenty_kilobytes_of_headers", "431", 3),
+    ("a_megabyte_of_headers", "goaway 11", 2),
+    ("continuations", "goaway 11 True", 20),
+    ("empty_continuations", "goaway 11", 500),
+    ("rapid_resets", "goaway 11", 1_100),
+    ("resets_by_our_mistakes", "goaway 11", 1_024),
+    ("settings", "closed", 3_000),
+    ("pings", "closed", 3_000),
+    ("some_pings", "100 200", 102),
+    ("priorities", "closed", 3_000),
+    ("window_updates", "closed", 3_000),
+    ("empty_data", "goaway 11", 3_000),
+    ("unknown_frames", "closed", 3_000),
+    ("silent", "closed True", 1),
+    ("half_a_block", "closed True", 3),
+    ("a_window_of_nothing", "closed True", 0),
+    ("a_window_of_one", "closed True", 0),
+];
+
+#[test]
+fn frames_have_the_right_answers() {
+    let Some(python) = python_with("hpack", "python3-h2") else {
+        return;
+    };
+    let stage = Stage::set();
+    let house = &stage.house;
+    // In the dark, where a heartbeat over HTTP/1 has the same answer.
+    let player = stage.play(&stage.ann, "news", "tv");
+    house.wait(7_230);
+    let now = house.app.clock.now();
+    house.app.playback.refresh(now);
+    assert_eq!(stage.beat(&player, &[]).status, 552);
+
+    let keys = certificates();
+    let file = |name: &str| keys.path().join(name);
+    let tls = Arc::new(Tls::open(&file("here.pem"), &file("here.key")).unwrap());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let guard = runtime.enter();
+    let listeners = [Table::Public, Table::Ops].map(|table| {
+        let listener = Listener::tcp(([127, 0, 0, 1], 0).into(), table).unwrap();
+        listener.over(Arc::clone(&tls))
+    });
+    let [public, ops] = [0, 1].map(|at: usize| listeners[at].address().unwrap().port());
+    let running = serve(Arc::clone(&house.app), listeners.into());
+    drop(guard);
+
+    let given = json!({
+        "ca": file("ca.pem"),
+        "public": public,
+        "ops": ops,
+        "password": PASSWORD,
+        "partner": {"service-accesstoken": house.partner},
+        "good": {
+            "path": "/api/catalog/v1/livestreams",
+            "service-accesstoken": house.partner,
+        },
+        "dark": {
+            "method": "POST",
+            "path": "/api/playback/v1/heartbeat",
+            "service-accesstoken": house.partner,
+            "authorization": format!("Bearer {}", stage.ann.token),
+            "service-play-drm": "clearkey",
+            "service-play-protocol": "dash",
+            "service-play-entitlementid": player.entitlement,
+            "service-play-deviceplatform": "linux",
+            "service-play-devicetype": "tv",
+            "service-play-devicemodel": "Model",
+            "service-play-deviceid": player.device,
+            "service-play-session": player.session,
+            "service-play-timestamp": now.0.to_string(),
+            "service-play-bitrate": "2500000",
+            "service-play-resolutionwidth": "1280",
+            "service-play-resolutionheight": "720",
+        },
+    });
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/h2_client.py");
+    let output = Command::new(python)
+        .args([script, &given.to_string()])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let got: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut wrong = Vec::new();
+    for (name, expected, most) in CASES {
+        let outcome = &got[name];
+        if outcome[0] != *expected || outcome[1].as_u64() > Some(*most) {
+            wrong.push(format!("{name}: {outcome}, not {expected} within {most}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(got.as_object().unwrap().len(), CASES.len());
+    // Nothing panicked, and nobody is left.
+    assert_eq!(house.app.front.metrics.panics.get(), 0);
+    assert!(runtime.block_on(running.stop(std::time::Duration::from_secs(5))));
+}

@@ -1,0 +1,334 @@
+//! TLS of the partner interface: what is agreed on, who is refused, certificates that are renewed.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tempfile::TempDir;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+
+use super::appliance::{Appliance, err, playgate};
+use super::smtp::{certificates, openssl};
+use super::wire::{Wire, ask, request};
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+/// Keys and a data directory.
+struct Place {
+    keys: TempDir,
+    data: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            keys: certificates(),
+            data: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.keys.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.file(name).to_str().unwrap().to_owned()
+    }
+
+    /// Puts a pair where the server looks for it, the way that renewals do.
+    fn put(&self, certificate: &str, key: &str) {
+        for (from, to) in [(key, "served.key"), (certificate, "served.pem")] {
+            let new = self.file("new");
+            fs::copy(self.file(from), &new).unwrap();
+            fs::rename(new, self.file(to)).unwrap();
+        }
+    }
+
+    fn settings(&self) -> [(&'static str, String); 3] {
+        [
+            ("PLAYGATE_TLS_CERT", self.text("served.pem")),
+            ("PLAYGATE_TLS_KEY", self.text("served.key")),
+            ("PLAYGATE_TLS_LISTEN", "127.0.0.1:0".to_owned()),
+        ]
+    }
+
+    /// A server over TLS too, and where.
+    fn server(&self) -> (Appliance, SocketAddr) {
+        let settings = self.settings();
+        let settings: Vec<_> = settings.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let mut server = Appliance::with_log(self.data.path(), &settings, Stdio::null());
+        let secure = server.next_address();
+        (server, secure)
+    }
+
+    /// A command with the settings of TLS.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = playgate(self.data.path());
+        command.envs(self.settings()).args(arguments);
+        command
+    }
+
+    fn connect(&self, to: SocketAddr) -> Stream {
+        self.agree(to, &["http/1.1"], &TLS13).unwrap()
+    }
+
+    /// A connection that has shaken hands; what went wrong otherwise.
+    fn agree(
+        &self,
+        to: SocketAddr,
+        protocols: &[&str],
+        version: &'static SupportedProtocolVersion,
+    ) -> Result<Stream, std::io::Error> {
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_file(self.file("ca.pem")).unwrap();
+        roots.add(authority).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().into())
+            .collect();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let socket = TcpStream::connect(to).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let mut stream = StreamOwned::new(client, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(stream)
+    }
+}
+
+fn shown(stream: &Stream) -> CertificateDer<'static> {
+    stream.conn.peer_certificates().unwrap()[0].clone()
+}
+
+fn certificate(path: &Path) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(path).unwrap()
+}
+
+/// A request that needs no data: without a token it is refused.
+fn answers(wire: &mut Wire<Stream>) -> bool {
+    wire.send(request("GET", "/api/catalog/v1/livestreams", &[], ""));
+    wire.answer().is_some_and(|answer| answer.status == 401)
+}
+
+/// Waits until it is so.
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < Duration::from_secs(40), "never: {what}");
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_renewed_certificate_is_taken_up_and_a_bad_one_is_not() {
+    let place = Place::new();
+    place.put("here.pem", "here.key");
+    let (server, secure) = place.server();
+    let old = place.connect(secure);
+    assert_eq!(shown(&old), certificate(&place.file("here.pem")));
+    let mut old = Wire::over(old);
+    assert!(answers(&mut old));
+
+    // Another certificate with another key for the same name.
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batch";
+    let at = place.keys.path();
+    fs::write(at.join("extensions"), "subjectAltName=IP:127.0.0.1\n").unwrap();
+    openssl(
+        at,
+        &format!("req {key} -keyout next.key -out next.csr -subj /CN=next"),
+    );
+    let sign =
+        "x509 -req -in next.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile extensions";
+    openssl(at, &format!("{sign} -out next.pem -days 90"));
+    openssl(at, &format!("{sign} -out ending.pem -days 3"));
+    let next = certificate(&place.file("next.pem"));
+    place.put("next.pem", "next.key");
+    until("the new certificate", || {
+        shown(&place.connect(secure)) == next
+    });
+    assert!(answers(&mut old));
+
+    let said = || server.operator("GET", "/readyz", "").1;
+    assert!(!said().contains("\"tls\""), "{}", said());
+    place.put("here.pem", "elsewhere.key");
+    until("a warning", || said().contains("\"tls\""));
+    assert!(said().contains("\"ready\":true"), "{}", said());
+    let still = place.connect(secure);
+    assert_eq!(shown(&still), next);
+    assert!(answers(&mut Wire::over(still)) && answers(&mut old));
+
+    place.put("ending.pem", "next.key");
+    let ending = certificate(&place.file("ending.pem"));
+    until("the third", || shown(&place.connect(secure)) == ending);
+    until("that it ends soon", || said().contains("renew it"));
+    place.put("next.pem", "next.key");
+    until("no warning", || !said().contains("\"tls\""));
+}
+
+#[test]
+fn versions_and_protocols_are_agreed_on() {
+    let place = Place::new();
+    place.put("here.pem", "here.key");
+    let (server, secure) = place.server();
+    let agreed = |protocols: &[&str], version| {
+        let stream = place.agree(secure, protocols, version);
+        stream.map(|stream| {
+            let protocol = stream.conn.alpn_protocol().unwrap_or_default();
+            String::from_utf8(protocol.to_vec()).unwrap()
+        })
+    };
+    for version in [&TLS12, &TLS13] {
+        assert_eq!(agreed(&["http/1.1", "h2"], version).unwrap(), "h2");
+        assert_eq!(agreed(&["http/1.1"], version).unwrap(), "http/1.1");
+        assert_eq!(agreed(&[], version).unwrap(), "");
+        let refused = agreed(&["spdy/3"], version).unwrap_err().to_string();
+        assert!(refused.contains("NoApplicationProtocol"), "{refused}");
+    }
+    assert!(answers(&mut Wire::over(
+        place.agree(secure, &[], &TLS12).unwrap()
+    )));
+    // What is older is refused; the control shows that the client would speak it.
+    let shakes = |version: &str| {
+        let output = Command::new("openssl")
+            .args(["s_client", "-cipher", "DEFAULT:@SECLEVEL=0", "-connect"])
+            .args([&secure.to_string(), version])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), said)
+    };
+    assert!(shakes("-tls1_2").0);
+    for old in ["-tls1", "-tls1_1"] {
+        let (done, said) = shakes(old);
+        assert!(!done && said.contains(" alert "), "{old}: {said}");
+    }
+    // Each on the other's port ends cleanly.
+    let mut plain = Wire::to(secure);
+    plain.send("GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut alert = Vec::new();
+    plain.stream.read_to_end(&mut alert).unwrap();
+    assert_eq!(alert.first(), Some(&0x15), "{alert:?}");
+    assert!(place.agree(server.address, &[], &TLS13).is_err());
+    // The plain one is served as ever.
+    let livestreams = request("GET", "/api/catalog/v1/livestreams", &[], "");
+    assert_eq!(ask(server.address, livestreams).status, 401);
+}
+
+#[test]
+fn without_tls_of_its_own_nothing_is_served_in_clear() {
+    let place = Place::new();
+    place.put("here.pem", "here.key");
+    let mut server = place
+        .command(&["serve", "--listen", ""])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0; 40];
+    let count = server.stdout.as_mut().unwrap().read(&mut line).unwrap();
+    let line = String::from_utf8_lossy(&line[..count]).into_owned();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(
+        line.starts_with("listening on https://127.0.0.1:"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_pair_that_cannot_be_used_is_refused_at_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = Place::new();
+    let refused = |said: &str| {
+        for command in [
+            &["config", "check"][..],
+            &["serve", "--listen", "127.0.0.1:0"],
+        ] {
+            let output = place.command(command).output().unwrap();
+            let told = err(&output);
+            assert_eq!(output.status.code(), Some(2), "{command:?}: {told}");
+            assert!(told.contains(said), "{command:?}: {told}");
+        }
+    };
+    refused("served.pem");
+    place.put("here.pem", "elsewhere.key");
+    refused("cannot be used with this key");
+    place.put("here.key", "here.key");
+    refused("no X.509 certificate");
+    place.put("here.pem", "here.pem");
+    refused("served.key");
+    place.put("here.pem", "here.key");
+    let key = place.file("served.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    refused("everybody on this machine may read");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
+    let check = place.command(&["config", "check"]).output().unwrap();
+    assert!(check.status.success(), "{}", err(&check));
+
+    // One that is over is told, and served all the same: the clock may be what is wrong.
+    let at = place.keys.path();
+    let sign =
+        "x509 -req -in here.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile extensions";
+    openssl(at, &format!("{sign} -out over.pem -days -1"));
+    place.put("over.pem", "here.key");
+    let check = place.command(&["config", "check"]).output().unwrap();
+    assert_eq!(check.status.code(), Some(2));
+    assert!(err(&check).contains("and not now"), "{}", err(&check));
+    let (server, _) = place.server();
+    drop(server);
+}
+
+#[test]
+fn the_end_is_told_to_connections_over_tls() {
+    let place = Place::new();
+    place.put("here.pem", "here.key");
+    let (mut server, secure) = place.server();
+    let mut idle = Wire::over(place.connect(secure));
+    assert!(answers(&mut idle));
+    // HTTP/2, as far as its settings.
+    let mut second = place.agree(secure, &["h2"], &TLS13).unwrap();
+    second
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .unwrap();
+    let mut start = [0; 9];
+    second.read_exact(&mut start).unwrap();
+    let mut busy = Wire::over(place.connect(secure));
+    let put = request("PUT", "/api/login/v2/auth/email", &[], "{}");
+    let (head, body) = put.split_at(put.len() - 1);
+    busy.send(head);
+    assert!(answers(&mut idle));
+
+    let began = Instant::now();
+    let id = server.process.id().to_string();
+    assert!(Command::new("kill").arg(id).status().unwrap().success());
+    let mut rest = Vec::new();
+    // Without an answer to its ping it is not waited for; how it ends does not matter here.
+    let _ = second.read_to_end(&mut rest);
+    let goaway = rest.windows(5).any(|frame| frame == [8, 7, 0, 0, 0]);
+    assert!(goaway, "{rest:?}");
+    busy.send(body);
+    assert_eq!(busy.answer().unwrap().status, 401);
+    assert!(idle.answer().is_none());
+    assert!(server.process.wait().unwrap().success());
+    assert!(began.elapsed() < Duration::from_secs(8));
+}
