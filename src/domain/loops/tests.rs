@@ -231,7 +231,7 @@ fn a_manifest_goes_on_for_ever_and_a_window_ends() {
          minimumUpdatePeriod=\"PT2S\" suggestedPresentationDelay=\"PT6S\" timeShiftBufferDepth=\"PT90000S\">",
         "<Period id=\"0\" start=\"PT0S\">",
         "cenc:default_KID=\"5ad1c0de-0000-4000-8000-000000000001\"",
-        "schemeIdUri=\"urn:uuid:e2719d58-a985-b3c9-781a-b030af78d30e\" value=\"ClearKey1.0\"/>",
+        "schemeIdUri=\"urn:uuid:e2719d58-a985-b3c9-781a-b030af78d30e\" value=\"ClearKey1.0\">",
         "<SegmentTemplate timescale=\"1\" startNumber=\"883589400\" initialization=\"0-init.mp4\" \
          media=\"0-$Number$.m4s\"><SegmentTimeline><S t=\"1767178800\" d=\"2\" r=\"44999\"/></SegmentTimeline>",
         "urn:mpeg:dash:utc:direct:2014\" value=\"2026-01-01T12:00:01Z\"/></MPD>",
