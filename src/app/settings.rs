@@ -13,7 +13,7 @@ use ring::digest;
 use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{
-    self, Address, Config, LicenseStyle, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
+    self, Address, Config, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
 };
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
@@ -347,12 +347,7 @@ fn license_server(
     let settings = LicenseServerSettings {
         url: url.clone(),
         authorization: given.authorization.as_ref().map(|s| s.reveal().to_owned()),
-        style: match given.style {
-            LicenseStyle::Plain => upstream::Style::Plain,
-            LicenseStyle::Drmtoday => upstream::Style::Drmtoday,
-            LicenseStyle::Axinom => upstream::Style::Axinom,
-            LicenseStyle::Jwt => upstream::Style::Jwt,
-        },
+        style: given.style,
         message: upstream::MessageSettings {
             header: given.custom_data_header.clone(),
             merchant: given.merchant.clone(),

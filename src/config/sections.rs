@@ -21,10 +21,9 @@ use super::limits::Limits;
 use super::network::networks;
 use super::secret::Secret;
 use super::sender::Sender;
-use super::words::{
-    LicenseStyle, LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull,
-};
+use super::words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
 use crate::domain::playback;
+use crate::ports::upstream::Style;
 
 section! {
     /// The keys without a section.
@@ -169,7 +168,7 @@ section! {
         /// The value of `Authorization` that the license server expects.
         authorization: Option<Secret> = some(secret(8)), None;
         /// How it is told whom a license is for: `plain`, `drmtoday`, `axinom` or `jwt`.
-        style: LicenseStyle = word, Some("plain");
+        style: Style = word, Some("plain");
         /// The merchant's name, for `drmtoday`.
         merchant: Option<String> = some(text(256)), None;
         /// The id of the key that messages are signed with, for `axinom` and `jwt`.

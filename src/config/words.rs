@@ -2,6 +2,7 @@
 
 use super::http::Environment;
 use crate::domain::playback::Scheme;
+use crate::ports::upstream::Style;
 
 /// A type with a word for each of its values.
 pub(super) trait Word: Copy + PartialEq + 'static {
@@ -45,17 +46,6 @@ words! {
         /// It ends the oldest.
         Displace = "displace",
     }
-    /// The form in which a license server is told whom a license is for.
-    LicenseStyle {
-        /// Base64 of user, session and asset, in the header of custom data.
-        Plain = "plain",
-        /// DRMtoday's custom data.
-        Drmtoday = "drmtoday",
-        /// Axinom DRM's signed message.
-        Axinom = "axinom",
-        /// A JWT in the header of custom data.
-        Jwt = "jwt",
-    }
     /// The form of log lines.
     LogFormat {
         /// For people.
@@ -98,6 +88,15 @@ impl Word for Scheme {
         ("secure-link", Self::SecureLink),
         ("akamai", Self::Akamai),
         ("cloudfront", Self::Cloudfront),
+    ];
+}
+
+impl Word for Style {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("plain", Self::Plain),
+        ("drmtoday", Self::Drmtoday),
+        ("axinom", Self::Axinom),
+        ("jwt", Self::Jwt),
     ];
 }
 

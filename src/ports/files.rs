@@ -5,6 +5,10 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
 
 /// The state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,49 @@ impl Stamp {
             length: metadata.len(),
             changed: (metadata.mtime(), metadata.mtime_nsec()),
         })
+    }
+}
+
+/// What was made of files, and is made anew when they have changed.
+pub(super) struct Fresh<T, S> {
+    current: ArcSwap<T>,
+    /// The state of the files that the current one was made of.
+    made_of: Mutex<S>,
+}
+
+impl<T, S: PartialEq> Fresh<T, S> {
+    /// Makes the first one.
+    pub(super) fn new<E>(
+        state: impl FnOnce() -> Result<S, E>,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Self, E> {
+        let state = state()?;
+        Ok(Self {
+            current: ArcSwap::from_pointee(make()?),
+            made_of: Mutex::new(state),
+        })
+    }
+
+    /// The one in use.
+    pub(super) fn current(&self) -> Guard<Arc<T>> {
+        self.current.load()
+    }
+
+    /// Makes another one if the state of the files is another; whether it is. After a failure the
+    /// one in use stays, and the files are looked at again the next time.
+    pub(super) fn refresh<E>(
+        &self,
+        state: impl FnOnce() -> Result<S, E>,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<bool, E> {
+        let mut made_of = self.made_of.lock();
+        let state = state()?;
+        if state == *made_of {
+            return Ok(false);
+        }
+        self.current.store(Arc::new(make()?));
+        *made_of = state;
+        Ok(true)
     }
 }
 

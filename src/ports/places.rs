@@ -6,12 +6,9 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use arc_swap::ArcSwap;
-use maxminddb::{MaxMindDbError, PathElement, Reader, path};
-use parking_lot::Mutex;
-use serde::Deserialize;
+use maxminddb::{LookupResult, MaxMindDbError, PathElement, Reader, path};
 
-use super::files::Stamp;
+use super::files::{Fresh, Stamp};
 use crate::types::Country;
 
 /// The largest database that is read, in bytes: those of whole cities have a tenth of it.
@@ -38,9 +35,7 @@ pub enum BadPlaces {
 /// Addresses and their countries.
 pub struct Places {
     path: PathBuf,
-    current: ArcSwap<Reader<Vec<u8>>>,
-    /// What the current database was read from.
-    read: Mutex<Stamp>,
+    database: Fresh<Reader<Vec<u8>>, Stamp>,
 }
 
 impl Places {
@@ -49,18 +44,17 @@ impl Places {
     /// # Errors
     /// [`BadPlaces`].
     pub fn open(path: &Path) -> Result<Self, BadPlaces> {
-        let stamp = Stamp::of(path, MOST)?;
         Ok(Self {
             path: path.to_owned(),
-            current: ArcSwap::from_pointee(read(path)?),
-            read: Mutex::new(stamp),
+            database: Fresh::new(|| stamp(path), || read(path))?,
         })
     }
 
     /// The country of an address; nothing if the database knows none.
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
-        country(&self.current.load(), address)
+        let database = self.database.current();
+        country_of(&database.lookup(address.to_canonical()).ok()?)
     }
 
     /// Reads the database again if its file has changed; blocks. Whether it has. After a failure
@@ -69,15 +63,13 @@ impl Places {
     /// # Errors
     /// [`BadPlaces`].
     pub fn refresh(&self) -> Result<bool, BadPlaces> {
-        let mut known = self.read.lock();
-        let stamp = Stamp::of(&self.path, MOST)?;
-        if stamp == *known {
-            return Ok(false);
-        }
-        self.current.store(read(&self.path)?.into());
-        *known = stamp;
-        Ok(true)
+        self.database
+            .refresh(|| stamp(&self.path), || read(&self.path))
     }
+}
+
+fn stamp(path: &Path) -> Result<Stamp, BadPlaces> {
+    Ok(Stamp::of(path, MOST)?)
 }
 
 fn read(path: &Path) -> Result<Reader<Vec<u8>>, BadPlaces> {
@@ -90,31 +82,20 @@ fn read(path: &Path) -> Result<Reader<Vec<u8>>, BadPlaces> {
     Err(BadPlaces::Other(kind))
 }
 
-fn country(reader: &Reader<Vec<u8>>, address: IpAddr) -> Option<Country> {
-    country_of(&reader.lookup(address.to_canonical()).ok()?)
-}
-
 /// The country of a record: `country.iso_code` in the databases of MaxMind and those made after
 /// them, `country_code` or `country` in flat ones.
 ///
 /// Decision: where the address is, not where its network is registered (`registered_country`): that
 /// is what rights are sold by.
-fn country_of(found: &maxminddb::LookupResult<'_, Vec<u8>>) -> Option<Country> {
+fn country_of(found: &LookupResult<'_, Vec<u8>>) -> Option<Country> {
     let paths: [&[PathElement<'_>]; 3] = [
         &path!["country", "iso_code"],
         &path!["country_code"],
         &path!["country"],
     ];
     paths.into_iter().find_map(|path| {
-        let code: &str = decoded(found, path)?;
-        Country::parse(code).ok()
+        // A record of another shape has no such path.
+        let code: Option<&str> = found.decode_path(path).ok()?;
+        Country::parse(code?).ok()
     })
-}
-
-fn decoded<'a, T: Deserialize<'a>>(
-    found: &maxminddb::LookupResult<'a, Vec<u8>>,
-    path: &[PathElement<'_>],
-) -> Option<T> {
-    // A record of another shape has no such path.
-    found.decode_path(path).ok().flatten()
 }

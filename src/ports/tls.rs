@@ -8,8 +8,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::crypto::ring::{Ticketer, default_provider};
@@ -17,7 +15,7 @@ use tokio_rustls::rustls::server::ProducesTickets;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use super::files::{Stamp, readable_by_all};
+use super::files::{Fresh, Stamp, readable_by_all};
 use super::validity::Validity;
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
@@ -76,9 +74,7 @@ pub struct Tls {
     key: PathBuf,
     /// Outlives what is replaced: who comes back with a ticket is let in quickly.
     tickets: Arc<dyn ProducesTickets>,
-    current: ArcSwap<Identity>,
-    /// What the current pair was read from.
-    read: Mutex<[Stamp; 2]>,
+    pair: Fresh<Identity, [Stamp; 2]>,
 }
 
 /// What clients see, and until when.
@@ -94,21 +90,22 @@ impl Tls {
     /// [`BadTls`].
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, BadTls> {
         let tickets = Ticketer::new()?;
-        let read = stamps(certificate, key)?;
-        let identity = identity(certificate, key, &tickets)?;
+        let pair = Fresh::new(
+            || stamps(certificate, key),
+            || identity(certificate, key, &tickets),
+        )?;
         Ok(Self {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             tickets,
-            current: ArcSwap::from_pointee(identity),
-            read: Mutex::new(read),
+            pair,
         })
     }
 
     /// What the next connection is begun with.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.current.load().config)
+        Arc::clone(&self.pair.current().config)
     }
 
     /// Reads the files again if one of them has changed; blocks. Whether they have. After a failure
@@ -118,24 +115,20 @@ impl Tls {
     /// # Errors
     /// [`BadTls`].
     pub fn refresh(&self, now: UnixSeconds) -> Result<bool, BadTls> {
-        let mut known = self.read.lock();
-        let stamps = stamps(&self.certificate, &self.key)?;
-        if stamps == *known {
-            return Ok(false);
-        }
-        let new = identity(&self.certificate, &self.key, &self.tickets)?;
-        if !new.validity.covers(now) && self.current.load().validity.covers(now) {
-            return Err(BadTls::NotNow(new.validity.to_string()));
-        }
-        self.current.store(Arc::new(new));
-        *known = stamps;
-        Ok(true)
+        let stamps = || stamps(&self.certificate, &self.key);
+        self.pair.refresh(stamps, || {
+            let new = identity(&self.certificate, &self.key, &self.tickets)?;
+            if !new.validity.covers(now) && self.pair.current().validity.covers(now) {
+                return Err(BadTls::NotNow(new.validity.to_string()));
+            }
+            Ok(new)
+        })
     }
 
     /// What an operator should know about the certificate in use.
     #[must_use]
     pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
-        let validity = self.current.load().validity;
+        let validity = self.pair.current().validity;
         let path = self.certificate.display();
         if !validity.covers(now) {
             // Decision: it is served all the same. A clock that is wrong at boot must not take the

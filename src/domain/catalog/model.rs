@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::loops::{self, Span};
 use crate::domain::schedule::Image;
-use crate::types::{
-    AssetId, Country, LivestreamId, Malformed, MediaPath, OfferId, Protocol, UnixSeconds,
-};
+use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
 
 /// The longest name or title, in bytes. This and the next bounds keep a record under the 16 KiB
 /// that the store takes as one value.
@@ -276,9 +274,8 @@ impl<'a> Location<'a> {
                 .ok_or(Malformed("must be a path below the media directory"));
         }
         if let Some(path) = text.strip_prefix("loop:") {
-            let clip = MediaPath::parse(path);
-            let fits = clip.is_some_and(|clip| loops::manifest(&clip, Span::Live).is_some());
-            return fits.then_some(Self::Loop(path)).ok_or(Malformed(
+            let manifest = loops::manifest(path, Span::Live);
+            return manifest.map(|_| Self::Loop(path)).ok_or(Malformed(
                 "must be the path of a `.mpd` or `.m3u8` below the media directory",
             ));
         }

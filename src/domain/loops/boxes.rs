@@ -15,6 +15,13 @@ pub(super) struct Mp4Box<'a> {
     pub(super) content: &'a [u8],
 }
 
+impl Mp4Box<'_> {
+    /// The length of its header.
+    pub(super) const fn header(&self) -> usize {
+        self.whole.len() - self.content.len()
+    }
+}
+
 /// The boxes that follow one another.
 pub(super) struct Boxes<'a> {
     bytes: &'a [u8],

@@ -61,7 +61,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     let (version, _) = fields.version()?;
     let time = fields.wide(version)?.checked_add(shift);
     let time = time.ok_or_else(|| unfit("a decode time is beyond all time"))?;
-    let before = header(moof) + traf.at + header(&traf) + tfdt.at;
+    let before = moof.header() + traf.at + traf.header() + tfdt.at;
     let growth = Growth {
         behind: before + tfdt.whole.len(),
         by: if version == 0 { WIDENED } else { 0 },
@@ -95,15 +95,11 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     Ok(())
 }
 
-const fn header(one: &Mp4Box<'_>) -> usize {
-    one.whole.len() - one.content.len()
-}
-
 /// The header of a box that grows.
 fn open(out: &mut Vec<u8>, one: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
     let length = u32::try_from(one.whole.len() + growth.by).ok();
     // A header of 16 bytes belongs to boxes of gigabytes.
-    let length = length.filter(|_| header(one) == 8);
+    let length = length.filter(|_| one.header() == 8);
     let length = length.ok_or_else(|| unfit("the head of a fragment is too long"))?;
     out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(&one.kind);

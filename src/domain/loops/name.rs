@@ -103,10 +103,11 @@ impl fmt::Display for Name {
     }
 }
 
-/// The path at which a clip's loop has its manifest. `None` if the clip's is no manifest, or if the
-/// path would be too long or too deep.
+/// The path at which the loop of the clip at `path` has its manifest. `None` if the clip's is no
+/// manifest, or if the path would be too long or too deep.
 #[must_use]
-pub fn manifest(clip: &MediaPath, span: Span) -> Option<MediaPath> {
+pub fn manifest(path: &str, span: Span) -> Option<MediaPath> {
+    let clip = MediaPath::parse(path)?;
     let (_, form) = Form::of(clip.as_str())?;
     // Whether there is room for every name, not for this one alone.
     MediaPath::parse(&format!("{}/{:x<NAME_MAX$}", clip.as_str(), ""))?;
@@ -174,12 +175,12 @@ mod tests {
     #[test]
     fn a_loop_lies_below_its_manifest() {
         let path = |text: &str| MediaPath::parse(text).unwrap();
-        let live = manifest(&path("a/b.mpd"), Span::Live).unwrap();
+        let live = manifest("a/b.mpd", Span::Live).unwrap();
         assert_eq!(live.as_str(), "a/b.mpd/live.mpd");
         let name = Name::Manifest(Form::Dash, Span::Live, None);
         assert_eq!(split(&live), Some((path("a/b.mpd"), Form::Dash, name)));
         for none in ["a/b.mp4", "b", "a/mpd"] {
-            assert_eq!(manifest(&path(none), Span::Live), None, "{none}");
+            assert_eq!(manifest(none, Span::Live), None, "{none}");
         }
         for none in [
             "live.mpd",

@@ -250,7 +250,7 @@ fn a_manifest_goes_on_for_ever_and_a_window_ends() {
         start: NOON + 3,
         stop: NOON + 9,
     };
-    let path = manifest(&MediaPath::parse("clear/manifest.mpd").unwrap(), window).unwrap();
+    let path = manifest("clear/manifest.mpd", window).unwrap();
     let running = lab.text(path.as_str(), NOON + 6);
     for part in [
         "type=\"dynamic\" availabilityStartTime=\"2026-01-01T12:00:03Z\"",

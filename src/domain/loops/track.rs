@@ -142,12 +142,10 @@ fn scale(mdhd: &Mp4Box<'_>) -> Result<u32, LoopError> {
 /// What says how long all fragments are together would tell a player that the livestream ends then:
 /// its box becomes one that is free space.
 fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
-    let header = moov.whole.len() - moov.content.len();
     let extends = Boxes::of(moov.content).all()?;
     for mvex in extends.iter().filter(|one| &one.kind == b"mvex") {
-        let inner = mvex.whole.len() - mvex.content.len();
         for mehd in Boxes::of(mvex.content).all()? {
-            let kind = moov.at + header + mvex.at + inner + mehd.at + 4;
+            let kind = moov.at + moov.header() + mvex.at + mvex.header() + mehd.at + 4;
             if &mehd.kind == b"mehd"
                 && let Some(kind) = init.get_mut(kind..kind + 4)
             {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::domain::catalog::Location;
 use crate::domain::loops::{self, Span};
 use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
 
@@ -29,10 +30,6 @@ pub(super) struct Values<'a> {
     pub(super) now: UnixSeconds,
 }
 
-/// The prefix of an address that the built-in origin serves.
-const ORIGIN: &str = "origin:";
-/// The prefix of an address at which it plays a clip round.
-const LOOP: &str = "loop:";
 /// The path of the built-in origin.
 pub const ORIGIN_PATH: &str = "/origin/v1/";
 
@@ -45,30 +42,22 @@ impl Playback {
         https: bool,
         values: &Values<'_>,
     ) -> Result<Playlist, PlaybackError> {
-        let address = address.ok_or(PlaybackError::ProtocolNotAvailable)?;
-        let ours = if let Some(path) = address.strip_prefix(ORIGIN) {
-            Some(MediaPath::parse(path))
-        } else {
-            let clip = address.strip_prefix(LOOP).map(MediaPath::parse);
-            clip.map(|clip| loops::manifest(&clip?, span(values.playing)?))
+        let ours = |path: MediaPath| {
+            let address = self.origin_address(&path, values.expires);
+            (Playlist::Origin(address), https)
         };
-        let (playlist, secure) = match ours {
-            Some(path) => {
-                let path = path.ok_or(PlaybackError::ProtocolNotAvailable)?;
-                (
-                    Playlist::Origin(self.origin_address(&path, values.expires)),
-                    https,
-                )
+        // A catalogue has no location that cannot be read.
+        let location = address.and_then(|address| Location::parse(address).ok());
+        let found = location.and_then(|location| match location {
+            Location::Origin(path) => MediaPath::parse(path).map(ours),
+            Location::Loop(path) => loops::manifest(path, span(values.playing)?).map(ours),
+            Location::Address(template) => {
+                let filled = fill(template, values);
+                let signed = self.signing.signed(filled, values.now, values.expires)?;
+                Some((Playlist::Absolute(signed), template.starts_with("https://")))
             }
-            None => {
-                let filled = fill(address, values);
-                let signed = self.signing.signed(filled, values.now, values.expires);
-                (
-                    Playlist::Absolute(signed.ok_or(PlaybackError::ProtocolNotAvailable)?),
-                    address.starts_with("https://"),
-                )
-            }
-        };
+        });
+        let (playlist, secure) = found.ok_or(PlaybackError::ProtocolNotAvailable)?;
         if protocol.wants_https() && !secure {
             return Err(PlaybackError::ProtocolNotAvailable);
         }

@@ -140,10 +140,7 @@ enum Place {
 fn place(livestream: &Arc<Livestream>, protocol: Protocol) -> Option<Place> {
     match livestream.playlist.location(protocol)? {
         Location::Origin(path) => MediaPath::parse(path).map(Place::Origin),
-        Location::Loop(path) => {
-            let clip = MediaPath::parse(path)?;
-            loops::manifest(&clip, Span::Live).map(Place::Origin)
-        }
+        Location::Loop(path) => loops::manifest(path, Span::Live).map(Place::Origin),
         Location::Address(address) if address.contains('{') => None,
         Location::Address(address) => Some(Place::Address(address.to_owned())),
     }

@@ -1,9 +1,11 @@
 //! Handlers of licenses and certificates.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 
 use crate::app::App;
-use crate::domain::playback;
+use crate::domain::playback::{self, Session};
 use crate::http::auth::{PartnerAuth, UserAuth};
 use crate::http::context::Context;
 use crate::http::endpoint::playback::LicenseRequest;
@@ -33,14 +35,22 @@ pub async fn license(
         drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&request.challenge.len());
     let count = |result| app.front.metrics.license(drm, result);
     let asked = judge(app, cx, &auth, &request);
-    let (about, kids) = asked.inspect_err(|_| count(LicenseResult::Denied))?;
+    let (session, kids) = asked.inspect_err(|_| count(LicenseResult::Denied))?;
+    let asset = &session.start.asset;
     if drm == Drm::Clearkey {
-        let keys = app.playback.clear_keys(&about.asset, &kids);
+        let keys = app.playback.clear_keys(asset, &kids);
         let keys = keys.inspect_err(|_| count(LicenseResult::Denied))?;
         count(LicenseResult::Issued);
         return Reply::json(&ClearKeyBody::of(&keys));
     }
     let server = app.licenses.of(drm).ok_or_else(|| not_configured(drm))?;
+    let about = About {
+        user: session.user,
+        session: session.id,
+        kids: app.playback.key_ids(asset),
+        asset: asset.clone(),
+        now: cx.now,
+    };
     let answer = server.license(request.challenge, about).await;
     count(match &answer {
         // Decision: what every player asks for once, and no viewer watches by, counts as no license.
@@ -59,37 +69,27 @@ pub async fn license(
     }
 }
 
-/// Whom the license is for, and the key ids that are asked for, once nothing is in its way.
+/// The session, and the key ids that are asked for, once nothing is in the license's way.
 fn judge(
     app: &App,
     cx: &Context,
     auth: &UserAuth,
     request: &LicenseRequest,
-) -> Result<(About, Vec<[u8; 16]>), ApiError> {
+) -> Result<(Arc<Session>, Vec<[u8; 16]>), ApiError> {
     let drm = request.system;
     let kids = match drm {
         Drm::Clearkey => clear_key_ids(&request.challenge)?,
         _ => playback::challenge::key_ids(drm, &request.challenge),
     };
-    let user = auth.user();
     let asked = playback::LicenseRequest {
-        user: &user,
+        user: &auth.user(),
         session: Some(request.session),
         token: request.entitlement,
         device: None,
         drm,
         kids: &kids,
     };
-    let session = app.playback.license(&asked, cx.now)?;
-    let asset = session.start.asset.clone();
-    let about = About {
-        user,
-        session: session.id,
-        kids: app.playback.key_ids(&asset),
-        asset,
-        now: cx.now,
-    };
-    Ok((about, kids))
+    Ok((app.playback.license(&asked, cx.now)?, kids))
 }
 
 fn passed_on(License { media, body }: License) -> Reply {
