@@ -51,7 +51,7 @@ onAppliance('a livestream', { together: true }, (test) => {
     });
   }
 
-  test('keeps a viewer from a program without live rights, and lets the one before be seen', async (viewer, { demo }) => {
+  test('keeps a viewer from a program without live rights, and lets the one before be seen', async (viewer, { appliance, demo }) => {
     const { blackout } = demo.livestreams;
     await viewer.signUp();
     await viewer.start(blackout, SHAKA);
@@ -60,7 +60,7 @@ onAppliance('a livestream', { together: true }, (test) => {
     const { position } = await viewer.plays();
     viewer.isHeardWith(200);
     // By the player's own controls, so that the page does not ask first.
-    await viewer.seeks(position - demo.offsetOpen - BEHIND_AT_MOST);
+    await viewer.seeks((await serverTime(appliance)) - BEHIND_AT_MOST);
     await viewer.hears('POST', '/heartbeat', 552, 2);
     await viewer.isTold(NO_RIGHTS);
     assert.ok((await viewer.picture()).paused);

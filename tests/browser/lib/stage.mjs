@@ -5,15 +5,17 @@ import { launch, skip } from './browser.mjs';
 import { startSite } from './site.mjs';
 import { openViewer } from './viewer.mjs';
 
-const TEST_TIMEOUT_MS = 120_000;
+const TEST_TIMEOUT_MS = 300_000;
+// Each decodes in software: more at once than this starve one another on a small machine.
+const AT_ONCE = 3;
 
 /**
  * Tests that share one appliance, and a browser. `settings` are the appliance's by their environment variables;
- * `together` runs the tests at once, for those that mostly wait. `define` gets the function that adds a test; its steps
+ * `together` runs several of the tests at once, for those that mostly wait. `define` gets the function that adds a test; its steps
  * get a viewer, and with it the `appliance`, its `demo` and `join`, which brings another viewer.
  */
 export function onAppliance(title, { settings = {}, together = false }, define) {
-  describe(title, { concurrency: together }, () => {
+  describe(title, { concurrency: together ? AT_ONCE : 1 }, () => {
     let appliance, site, browser;
 
     before(async () => {
