@@ -8,14 +8,15 @@ use sd_notify::NotifyState;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::examiner;
 use super::exit::{Exit, Failure};
+use super::reload::Reload;
 use super::restart::begin_again;
-use super::server::{Signals, bind, bind_public, notify};
+use super::server::notify;
+use super::signals::{Asked, Signals};
+use super::{bind, examiner};
 use crate::app::{self, Opening, Ports, open_store};
 use crate::config::{Config, Loaded};
 use crate::http::maintenance::{self, Notice};
-use crate::http::matcher::Table;
 use crate::ports::tls::Tls;
 use crate::store::{Store, StoreError};
 
@@ -89,12 +90,15 @@ impl Beginning {
 ///
 /// # Errors
 /// What neither time nor an operator mends while the process waits.
-pub async fn open_or_wait(beginning: &mut Beginning) -> Result<Option<Store>, Failure> {
+pub async fn open_or_wait(
+    beginning: &mut Beginning,
+    reload: &Reload,
+) -> Result<Option<Store>, Failure> {
     match beginning.open() {
         Ok(store) => Ok(Some(store)),
         // The thread that hangs holds the file and cannot be ended; a new image has none.
         Err(StoreError::Hung) => Err(begin_again()),
-        Err(error) if is_maintainable(&error) => maintain(beginning, error).await,
+        Err(error) if is_maintainable(&error) => maintain(beginning, reload, error).await,
         Err(error) => Err(error.into()),
     }
 }
@@ -106,12 +110,15 @@ const fn is_maintainable(error: &StoreError) -> bool {
     )
 }
 
-async fn maintain(beginning: &Beginning, error: StoreError) -> Result<Option<Store>, Failure> {
+async fn maintain(
+    beginning: &Beginning,
+    reload: &Reload,
+    error: StoreError,
+) -> Result<Option<Store>, Failure> {
     let mut signals = Signals::listen()?;
     let config = &beginning.config;
-    let (mut listeners, _) = bind_public(config, beginning.tls.as_ref()).await?;
-    listeners.push(bind(&config.ops.listen, Table::Ops, "ops.listen").await?);
-    let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
+    let bound = bind::all(config, beginning.tls.as_ref()).await?;
+    let listeners: Vec<_> = bound.listeners.into_iter().map(Arc::new).collect();
     let mut reason = error.to_string();
     let said = Failure::from(error);
     tracing::error!(reason = %said, "in maintenance");
@@ -126,10 +133,17 @@ async fn maintain(beginning: &Beginning, error: StoreError) -> Result<Option<Sto
             .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         let mut answering = maintenance::serve(&listeners, notice);
         tokio::select! {
-            name = signals.next() => {
-                tracing::info!(signal = name, "stopping");
-                return Ok(None);
-            }
+            asked = signals.next() => match asked {
+                Asked::End(signal) => {
+                    tracing::info!(signal, "stopping");
+                    return Ok(None);
+                }
+                // Another configuration may know another backup, or another disk.
+                Asked::Reload => match reload.examine(config).await {
+                    Ok(()) => return Err(begin_again()),
+                    Err(failure) => tracing::error!("SIGHUP: refused: {}", failure.message()),
+                }
+            },
             () = sleep(TRY_AGAIN) => {}
         }
         // It lets go of the addresses, which are bound again by the service.

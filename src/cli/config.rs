@@ -3,9 +3,8 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::exit::{Failure, Outcome};
-use super::{Global, output};
-use crate::app;
+use super::exit::Outcome;
+use super::{Global, checked, output};
 use crate::config::Effective;
 
 /// The configuration: one file, overridden by the environment, overridden by flags.
@@ -29,13 +28,7 @@ pub fn run(command: Command, global: &Global) -> Outcome {
     }
     match command {
         Command::Check => {
-            let wrong: Vec<String> = app::check(&loaded.config)
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            if !wrong.is_empty() {
-                return Err(Failure::usage(wrong.join("\n")));
-            }
+            checked(&loaded)?;
             output::note("the configuration is in order");
             Ok(())
         }

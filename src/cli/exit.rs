@@ -71,6 +71,12 @@ impl Failure {
         self
     }
 
+    /// What went wrong, without what can be done about it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The exit code.
     #[must_use]
     pub const fn exit(&self) -> Exit {

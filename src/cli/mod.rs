@@ -4,6 +4,7 @@
 mod admin;
 mod backup;
 mod begin;
+mod bind;
 mod catalog;
 mod complete;
 mod config;
@@ -12,15 +13,18 @@ mod epg;
 mod examiner;
 mod exit;
 mod guide_report;
+mod held;
 mod mail;
 mod operator;
 mod output;
 mod partner;
+mod reload;
 mod restart;
 mod rights;
 mod secret;
 mod serve;
 mod server;
+mod signals;
 mod socket;
 mod store;
 mod telemetry;
@@ -33,6 +37,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::app;
 use crate::config::{Inputs, Loaded, load};
 use admin::Admin;
 use exit::{Exit, Failure, Outcome};
@@ -99,6 +104,19 @@ fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
             format!("the configuration has mistakes\n  {listed}"),
         )
     })
+}
+
+/// Checks what a configuration names: files, keys, templates. Every mistake makes one failure.
+fn checked(loaded: &Loaded) -> Outcome {
+    let wrong: Vec<String> = app::check(&loaded.config)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::usage(wrong.join("\n")))
+    }
 }
 
 #[derive(Subcommand)]

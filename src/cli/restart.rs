@@ -1,9 +1,10 @@
-//! This program once more, in its own place: the same process, arguments and environment.
+//! This program once more, in its own place: the same process, arguments, environment and sockets.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use super::exit::{Exit, Failure};
+use super::held;
 
 /// The program that runs, even when another version was installed over its file.
 pub const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -16,7 +17,11 @@ pub fn begin_again() -> Failure {
     if let Some(name) = arguments.next() {
         command.arg0(name);
     }
-    let error = command.args(arguments).exec();
+    command.args(arguments);
+    let error = match held::pass_on(&mut command) {
+        Ok(()) => command.exec(),
+        Err(error) => error,
+    };
     Failure::new(
         Exit::Fatal,
         format!("the process could not begin again: {error}"),

@@ -4,7 +4,9 @@ use clap::Args;
 
 use super::begin::{self, Beginning};
 use super::exit::Outcome;
+use super::reload::Reload;
 use super::server::{End, Server, announce, on_runtime, start_log};
+use super::signals::outlive_hang_up;
 use super::{Global, configured};
 
 /// Runs the server until SIGTERM or SIGINT. One line on standard output tells its address when it
@@ -53,12 +55,14 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
+            outlive_hang_up()?;
             let mut beginning = Beginning::new(loaded).with_tls()?;
-            let Some(store) = begin::open_or_wait(&mut beginning).await? else {
+            let reload = Reload { inputs };
+            let Some(store) = begin::open_or_wait(&mut beginning, &reload).await? else {
                 return Ok(End::Stopped);
             };
-            let server = Server::start(beginning, store, true).await?;
-            announce(&server)?;
+            let server = Server::start(beginning, store, Some(reload)).await?;
+            announce(&server);
             server.run().await
         })
     }

@@ -1,31 +1,27 @@
 //! A running server, for `serve` and `demo`: store, listeners, service, jobs, in this order; and its
 //! end in the reverse one.
 
-use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
-use tokio::net::lookup_host;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, timeout};
 
 use super::begin::Beginning;
 use super::exit::{Exit, Failure, Outcome};
+use super::reload::Reload;
 use super::restart::begin_again;
-use super::{examiner, output, socket};
+use super::signals::{Asked, Signals};
+use super::{bind, examiner, held, output, socket};
 use crate::app::{App, AppError, Parts, Restart};
 use crate::config::limits::SHUTDOWN_TIME;
-use crate::config::{Address, Config, Loaded, LogFormat, LogLevel};
+use crate::config::{Loaded, LogFormat, LogLevel};
 use crate::http::listen::{Listener, Running, serve_with_late};
-use crate::http::matcher::Table;
 use crate::jobs::Jobs;
 use crate::observe::log;
-use crate::ports::tls::Tls;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 
 /// How long tasks that run may take once the server is asked to stop.
 const JOBS_TIME: Duration = Duration::from_secs(5);
@@ -38,7 +34,7 @@ const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
 pub enum End {
     /// A signal asked for it.
     Stopped,
-    /// A backup is to be put into place: the process begins again.
+    /// The process begins again, with a backup to be put into place or another configuration.
     Again,
 }
 
@@ -55,6 +51,7 @@ pub struct Server {
     running: Running,
     failures: mpsc::Receiver<String>,
     restarts: mpsc::Receiver<()>,
+    reload: Option<Reload>,
     jobs: Jobs,
     signals: Signals,
 }
@@ -81,11 +78,16 @@ pub fn start_log(loaded: &Loaded) -> Outcome {
 
 impl Server {
     /// Starts everything. The store comes first: its lock says whether the data directory is free.
-    /// `lasting` says whether the data directory outlives the process, which can then begin again.
+    /// `again` is what the process begins again with; without it, as where the data directory goes with
+    /// the process, it never does.
     ///
     /// # Errors
     /// What cannot be had, with the exit code that goes with it.
-    pub async fn start(beginning: Beginning, store: Store, lasting: bool) -> Result<Self, Failure> {
+    pub async fn start(
+        beginning: Beginning,
+        store: Store,
+        again: Option<Reload>,
+    ) -> Result<Self, Failure> {
         let Beginning {
             config,
             ports,
@@ -94,45 +96,42 @@ impl Server {
             fail,
             failures,
         } = beginning;
-        let (again, restarts) = mpsc::channel(1);
+        let (restarted, restarts) = mpsc::channel(1);
         let restart: Restart = Box::new(move || {
             // Asked twice it begins again once.
-            let _ = again.try_send(());
+            let _ = restarted.try_send(());
         });
-        let (public, shown) = bind_public(&config, tls.as_ref()).await?;
-        let ops = bind(&config.ops.listen, Table::Ops, "ops.listen").await?;
-        let admin = bind_admin(&config.server.data_dir)?;
-        let late = admin_later(admin.is_none(), config.server.data_dir.clone());
-        let address = public.first().and_then(Listener::address);
-        let ops_address = ops.address();
-        let mut shown = shown.into_iter();
+        let bound = bind::all(&config, tls.as_ref()).await?;
+        let admin = bind::admin(&config.server.data_dir)?;
+        let late = bind::admin_later(admin.is_none(), config.server.data_dir.clone());
         let app = Arc::new(App::open(Parts {
             ports,
             config,
             store,
-            listener: address,
+            listener: bound.listeners.first().and_then(Listener::address),
             tls,
             sync,
             on_failure: Box::new(move |error| fail(error)),
             examine: examiner::in_child(),
-            restart: lasting.then_some(restart),
+            restart: again.is_some().then_some(restart),
         })?);
         let jobs =
             Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         app.playback.refresh(app.clock.now());
         // Before anybody is told that the server is ready: who knows may end it at once.
         let signals = Signals::listen()?;
-        let mut listeners = public;
-        listeners.push(ops);
+        let mut listeners = bound.listeners;
         listeners.extend(admin);
+        let mut shown = bound.shown.into_iter();
         Ok(Self {
             running: serve_with_late(Arc::clone(&app), listeners, late),
             app,
             public: shown.next().unwrap_or_default(),
             secure: shown.collect(),
-            ops: ops_address,
+            ops: bound.ops,
             failures,
             restarts,
+            reload: again,
             jobs,
             signals,
         })
@@ -143,11 +142,7 @@ impl Server {
     /// # Errors
     /// That the store has failed: the process has to be started again.
     pub async fn run(mut self) -> Result<End, Failure> {
-        let status = format!("serving on {}", self.public);
-        let mut states = vec![NotifyState::Ready, NotifyState::Status(&status)];
-        // It was let off if the process has begun again.
-        states.extend(sd_notify::watchdog_enabled().map(watchdog_every));
-        notify(&states);
+        self.tell_ready("");
         tracing::info!(
             public = self.public,
             secure = self.secure.join(", "),
@@ -155,17 +150,7 @@ impl Server {
             "ready"
         );
         let watchdog = tokio::spawn(feed_watchdog(Arc::clone(&self.app)));
-        let end = tokio::select! {
-            name = self.signals.next() => {
-                tracing::info!(signal = name, "stopping");
-                Ok(End::Stopped)
-            }
-            Some(()) = self.restarts.recv() => {
-                tracing::warn!("beginning again with a restored backup");
-                Ok(End::Again)
-            }
-            Some(failure) = self.failures.recv() => Err(failure),
-        };
+        let end = self.end().await;
         watchdog.abort();
         tell_of(end.as_ref().copied().unwrap_or(End::Stopped));
         self.app.readiness.not_ready("server", "stopping");
@@ -174,6 +159,9 @@ impl Server {
             // the store is not closed, since closing could wait for ever.
             std::mem::forget(self);
             return Err(Failure::new(Exit::Fatal, error));
+        }
+        if end == Ok(End::Stopped) {
+            held::let_go();
         }
         if !self.running.stop(SHUTDOWN_TIME).await {
             tracing::warn!("some requests did not finish in time");
@@ -188,101 +176,59 @@ impl Server {
         }
         end.map_err(Failure::failed)
     }
-}
 
-/// Listens wherever the partner interface is served, and says where that is: at the first address of
-/// those without TLS, and at each with it.
-pub(super) async fn bind_public(
-    config: &Config,
-    tls: Option<&Arc<Tls>>,
-) -> Result<(Vec<Listener>, Vec<String>), Failure> {
-    let (mut listeners, mut shown) = (Vec::new(), Vec::new());
-    for address in &config.server.listen {
-        let listener = bind(address, Table::Public, "listen").await?;
-        if listeners.is_empty() {
-            shown.push(shown_as("http", address, &listener));
+    /// Waits for what ends it, or for what has failed.
+    async fn end(&mut self) -> Result<End, String> {
+        loop {
+            tokio::select! {
+                asked = self.signals.next() => match asked {
+                    Asked::End(signal) => {
+                        tracing::info!(signal, "stopping");
+                        return Ok(End::Stopped);
+                    }
+                    Asked::Reload => if self.may_reload().await {
+                        return Ok(End::Again);
+                    }
+                },
+                Some(()) = self.restarts.recv() => {
+                    tracing::warn!("beginning again with a restored backup");
+                    return Ok(End::Again);
+                }
+                Some(failure) = self.failures.recv() => return Err(failure),
+            }
         }
-        listeners.push(listener);
     }
-    if let Some(tls) = tls {
-        for address in &config.tls.listen {
-            let listener = bind(address, Table::Public, "tls.listen").await?;
-            shown.push(shown_as("https", address, &listener));
-            listeners.push(listener.over(Arc::clone(tls)));
+
+    /// Whether the process can begin again with what is configured now. If not, it is told why.
+    async fn may_reload(&self) -> bool {
+        let Some(reload) = &self.reload else {
+            tracing::info!("SIGHUP: what is temporary keeps its configuration");
+            return false;
+        };
+        notify_reloading(&[]);
+        match reload.examine(&self.app.config).await {
+            Ok(()) => {
+                tracing::info!("SIGHUP: beginning again with the configuration as it is now");
+                true
+            }
+            Err(failure) => {
+                tracing::error!(
+                    "SIGHUP: the configuration in force stays: {}",
+                    failure.message()
+                );
+                self.tell_ready("; a reload was refused, the log says why");
+                false
+            }
         }
     }
-    Ok((listeners, shown))
-}
 
-/// The address to show: what was chosen where the system chose.
-fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
-    match listener.address() {
-        Some(address) => format!("{scheme}://{address}"),
-        None => given.to_string(),
-    }
-}
-
-/// Listens on an address that `key` of the configuration gives.
-pub(super) async fn bind(address: &Address, table: Table, key: &str) -> Result<Listener, Failure> {
-    let bound = match address {
-        Address::Tcp { host, port } => bind_tcp(host, *port, table).await,
-        Address::Unix(path) => Listener::unix(path, table, false),
-        Address::Passed(_) => {
-            return Err(Failure::usage(format!(
-                "`{key}`: {address}: this version takes no passed sockets"
-            )));
-        }
-    };
-    bound.map_err(|error| {
-        let failure = Failure::failed(format!("`{key}`: {address}: {error}"));
-        if error.kind() == io::ErrorKind::AddrInUse {
-            let variable = key.to_uppercase().replace('.', "_");
-            failure.hint(format!(
-                "another process listens there; choose another address with `{key}` or PLAYGATE_{variable}"
-            ))
-        } else {
-            failure
-        }
-    })
-}
-
-async fn bind_tcp(host: &str, port: u16, table: Table) -> io::Result<Listener> {
-    let address = lookup_host((host, port))
-        .await?
-        .next()
-        .ok_or_else(|| io::Error::other("the name has no address"))?;
-    Listener::tcp(address, table)
-}
-
-/// The administration socket; `None` where its file cannot be made now, on a full or read-only disk.
-fn bind_admin(directory: &Path) -> Result<Option<Listener>, Failure> {
-    let bound = socket::Place::of(directory)
-        .and_then(|place| Listener::unix(place.path(), Table::Ops, true));
-    match bound {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
-            tracing::warn!(%error, "no administration socket for now");
-            Ok(None)
-        }
-        Err(error) => Err(Failure::failed(format!(
-            "the administration socket in {}: {error}",
-            directory.display()
-        ))),
-    }
-}
-
-/// The administration socket, once it can be had; never where it is there already.
-async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
-    /// How often it is tried.
-    const AGAIN: Duration = Duration::from_secs(2);
-    if !missing {
-        std::future::pending::<()>().await;
-    }
-    loop {
-        sleep(AGAIN).await;
-        if let Ok(Some(listener)) = bind_admin(&directory) {
-            return listener;
-        }
+    /// Tells the service manager that it serves, and what there is to say about that.
+    fn tell_ready(&self, remark: &str) {
+        let status = format!("serving on {}{remark}", self.public);
+        let mut states = vec![NotifyState::Ready, NotifyState::Status(&status)];
+        // It was let off if the process has begun again.
+        states.extend(sd_notify::watchdog_enabled().map(watchdog_every));
+        notify(&states);
     }
 }
 
@@ -299,43 +245,24 @@ impl From<AppError> for Failure {
     }
 }
 
-/// The signals that end a server.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    pub(super) fn listen() -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::new(Exit::Fatal, error.to_string());
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(failed)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
-            hang_up: signal(SignalKind::hangup()).map_err(failed)?,
-        })
-    }
-
-    /// Waits for a signal to stop. A terminal that goes away, or a reload, ends nothing.
-    pub(super) async fn next(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hang_up.recv() => tracing::info!("SIGHUP: nothing to reload"),
-            }
-        }
-    }
-}
-
 /// Tells the service manager what comes now.
 fn tell_of(end: End) {
-    match (end, NotifyState::monotonic_usec_now()) {
-        (End::Again, Ok(now)) => {
-            notify(&[NotifyState::Reloading, now, watchdog_every(RESTART_TIME)]);
-        }
-        (End::Again | End::Stopped, _) => notify(&[NotifyState::Stopping]),
+    match end {
+        End::Again => notify_reloading(&[watchdog_every(RESTART_TIME)]),
+        End::Stopped => notify(&[NotifyState::Stopping]),
     }
+}
+
+/// Tells the service manager that it will be told of readiness once more.
+fn notify_reloading(more: &[NotifyState<'static>]) {
+    // It compares the time with that of its own signal.
+    let now = NotifyState::monotonic_usec_now().ok();
+    let states: Vec<_> = [Some(NotifyState::Reloading), now]
+        .into_iter()
+        .flatten()
+        .chain(more.iter().cloned())
+        .collect();
+    notify(&states);
 }
 
 fn watchdog_every(limit: Duration) -> NotifyState<'static> {
@@ -369,6 +296,7 @@ async fn feed_watchdog(app: Arc<App>) {
 /// # Errors
 /// As the future, and that there is no runtime; and if the process is to begin again, that it cannot.
 pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome {
+    held::take()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -388,10 +316,11 @@ pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome
 }
 
 /// Says where the server listens: the one line that scripts wait for, and one for each address of TLS.
-pub fn announce(server: &Server) -> Outcome {
-    output::line(&format!("listening on {}", server.public))?;
-    server
-        .secure
-        .iter()
-        .try_for_each(|address| output::line(&format!("listening on {address}")))
+pub fn announce(server: &Server) {
+    for address in [&server.public].into_iter().chain(&server.secure) {
+        if let Err(failure) = output::line(&format!("listening on {address}")) {
+            // Nobody who reads it is left, as after a terminal was closed, which also reloads.
+            tracing::warn!("{failure}");
+        }
+    }
 }

@@ -66,7 +66,7 @@ section! {
         header_prefix: String = header_prefix, Some("Service-");
         /// Networks whose forwarding headers are believed.
         trusted_proxies: Vec<Network> = list(network), None;
-        /// The browsers' origins that may read our answers.
+        /// The browsers' origins that may read the answers of the partner interface.
         cors_origins: Vec<String> = list(cors_origin), Some("*");
         /// The language of messages when neither the request nor the user names one.
         language: String = language, Some("en");

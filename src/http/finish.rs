@@ -93,8 +93,10 @@ pub(super) fn finish(
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, flow.id.header());
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Pages are for the browser that asked, not for scripts of other origins.
-    if !flow.route.is_some_and(|(_, route)| route.is_page()) {
+    // Pages are for the browser that asked, not for scripts of other origins; and no page of another
+    // origin has a reason to read what is meant for operators, on a machine of theirs least of all.
+    let page = flow.route.is_some_and(|(_, route)| route.is_page());
+    if flow.table == Table::Public && !page {
         cors::allow(&app.front, heads, headers);
     }
     if flow.close {

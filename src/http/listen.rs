@@ -1,13 +1,14 @@
 //! The accept loops, the caps on connections, and the way to an end: stop accepting, finish what
 //! runs, within a deadline.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{self, IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
+use std::{fs, io};
 
 use dashmap::DashMap;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::drive::drive;
 use super::matcher::Table;
-use super::net;
+use super::net::counted_as;
 use super::pulse::Pulse;
 use super::service::Service;
 use super::tls;
@@ -108,7 +109,7 @@ impl Seats {
         if proxies.iter().any(|network| network.contains(peer)) {
             return Some(seat);
         }
-        let counted = net::counted_as(peer);
+        let counted = counted_as(peer);
         {
             let mut number = self.by_address.entry(counted).or_insert(0);
             if *number >= limits.connections_per_address {
@@ -161,13 +162,42 @@ pub(super) struct Door {
 }
 
 impl Door {
-    const fn new(table: Table, local: bool) -> Self {
+    const fn new(table: Table) -> Self {
         Self {
             table,
-            local,
+            local: false,
             tls: None,
         }
     }
+}
+
+/// Opens a socket that listens on an address; with port 0 the kernel chooses one.
+///
+/// # Errors
+/// The address cannot be had.
+pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+/// Opens a socket that listens in the file system, for its owner and the group.
+///
+/// # Errors
+/// The path cannot be had, or holds something that is no socket.
+pub fn unix_socket(path: &Path) -> io::Result<unix::net::UnixListener> {
+    // A socket that a killed process left behind; whether one is served is for the lock of the data
+    // directory to say.
+    if fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        fs::remove_file(path)?;
+    }
+    let listener = unix::net::UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    Ok(listener)
 }
 
 impl Listener {
@@ -176,17 +206,7 @@ impl Listener {
     /// # Errors
     /// The address cannot be had.
     pub fn tcp(address: SocketAddr, table: Table) -> io::Result<Self> {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        let listener = socket.listen(BACKLOG)?;
-        Ok(Self {
-            socket: Socket::Tcp(listener),
-            door: Door::new(table, false),
-        })
+        Self::of_tcp(tcp_socket(address)?, table)
     }
 
     /// Listens on a socket in the file system. With `local` it is the administration socket: its
@@ -195,16 +215,32 @@ impl Listener {
     /// # Errors
     /// The path cannot be had, or holds something that is no socket.
     pub fn unix(path: &Path, table: Table, local: bool) -> io::Result<Self> {
-        // A socket that a killed process left behind; whether one is served is for the lock of the
-        // data directory to say.
-        if std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
-            std::fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+        let mut listener = Self::of_unix(unix_socket(path)?, table)?;
+        listener.door.local = local;
+        Ok(listener)
+    }
+
+    /// Listens on a socket that was opened elsewhere.
+    ///
+    /// # Errors
+    /// The runtime cannot wait for it.
+    pub fn of_tcp(socket: net::TcpListener, table: Table) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
         Ok(Self {
-            socket: Socket::Unix(listener),
-            door: Door::new(table, local),
+            socket: Socket::Tcp(TcpListener::from_std(socket)?),
+            door: Door::new(table),
+        })
+    }
+
+    /// As [`of_tcp`](Self::of_tcp).
+    ///
+    /// # Errors
+    /// The runtime cannot wait for it.
+    pub fn of_unix(socket: unix::net::UnixListener, table: Table) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket: Socket::Unix(UnixListener::from_std(socket)?),
+            door: Door::new(table),
         })
     }
 
@@ -268,7 +304,10 @@ pub fn connect(app: Arc<App>) -> DuplexStream {
         far,
         IpAddr::V4(Ipv4Addr::LOCALHOST),
         None,
-        &Door::new(Table::Ops, true),
+        &Door {
+            local: true,
+            ..Door::new(Table::Ops)
+        },
     );
     near
 }

@@ -83,11 +83,13 @@ impl Appliance {
     }
 
     fn of(data_dir: &Path, mut command: Command) -> Self {
-        let mut process = command
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        Self::run(data_dir, command)
+    }
+
+    /// Runs a command that serves.
+    pub fn run(data_dir: &Path, mut command: Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(process.stdout.take().unwrap());
         Self {
             data_dir: data_dir.to_owned(),

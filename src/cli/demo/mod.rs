@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::begin::Beginning;
 use super::exit::{Failure, Outcome};
+use super::reload::Reload;
 use super::serve::Addresses;
 use super::server::{Server, on_runtime, start_log};
 use super::{Global, configured, output};
@@ -50,10 +51,11 @@ impl Demo {
         }
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
+        let again = place.is_none().then_some(Reload { inputs });
         on_runtime(async {
             let beginning = Beginning::new(loaded).with_tls()?;
             let store = beginning.open()?;
-            let server = Server::start(beginning, store, place.is_none()).await?;
+            let server = Server::start(beginning, store, again).await?;
             let filled = fill::fill(&server.app).await?;
             if self.json {
                 output::json(&members(&server, &filled)?)?;

@@ -1,0 +1,168 @@
+//! Where a server listens: its addresses and sockets, bound as the configuration names them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::lookup_host;
+use tokio::time::sleep;
+
+use super::exit::Failure;
+use super::held::{self, Socket};
+use super::socket;
+use crate::config::{Address, Config};
+use crate::http::listen::{Listener, tcp_socket, unix_socket};
+use crate::http::matcher::Table;
+use crate::ports::tls::Tls;
+use crate::store::StoreError;
+
+/// The listeners of one configuration.
+pub struct Bound {
+    /// Of the partner interface first, of operations last.
+    pub listeners: Vec<Listener>,
+    /// Where the partner interface is: at the first address of those without TLS, and at each with it.
+    pub shown: Vec<String>,
+    /// Where operations and administration are.
+    pub ops: Option<std::net::SocketAddr>,
+}
+
+/// Listens wherever the configuration says.
+///
+/// # Errors
+/// An address that cannot be had.
+pub async fn all(config: &Config, tls: Option<&Arc<Tls>>) -> Result<Bound, Failure> {
+    let (mut listeners, mut shown) = (Vec::new(), Vec::new());
+    for address in &config.server.listen {
+        let bound = one(address, Table::Public, "listen").await?;
+        if listeners.is_empty() {
+            shown.extend(bound.first().map(|bound| shown_as("http", address, bound)));
+        }
+        listeners.extend(bound);
+    }
+    if let Some(tls) = tls {
+        for address in &config.tls.listen {
+            for bound in one(address, Table::Public, "tls.listen").await? {
+                shown.push(shown_as("https", address, &bound));
+                listeners.push(bound.over(Arc::clone(tls)));
+            }
+        }
+    }
+    let ops = one(&config.ops.listen, Table::Ops, "ops.listen").await?;
+    let ops_address = ops.iter().find_map(Listener::address);
+    listeners.extend(ops);
+    for name in held::settle() {
+        tracing::warn!(
+            name,
+            "a passed socket is named by no `listen`: nobody is answered there"
+        );
+    }
+    Ok(Bound {
+        listeners,
+        shown,
+        ops: ops_address,
+    })
+}
+
+/// The address to show: what was chosen where the system or the service manager chose.
+fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
+    match listener.address() {
+        Some(address) => format!("{scheme}://{address}"),
+        None => given.to_string(),
+    }
+}
+
+/// Listens on what `key` of the configuration names: one address, or all sockets that were passed
+/// under one name.
+async fn one(address: &Address, table: Table, key: &str) -> Result<Vec<Listener>, Failure> {
+    let sockets = match address {
+        Address::Passed(name) => held::passed(name),
+        own => match held::own(key, own) {
+            Ok(None) => open(own)
+                .await
+                .and_then(|socket| held::hold(key, own, socket))
+                .map(|socket| vec![socket]),
+            Ok(Some(socket)) => Ok(vec![socket]),
+            Err(error) => Err(error),
+        },
+    };
+    let bound = sockets.and_then(|sockets| {
+        let listeners = sockets.into_iter().map(|socket| match socket {
+            Socket::Tcp(socket) => Listener::of_tcp(socket, table),
+            Socket::Unix(socket) => Listener::of_unix(socket, table),
+        });
+        listeners.collect::<io::Result<Vec<_>>>()
+    });
+    bound.map_err(|error| refusal(key, address, &error))
+}
+
+/// Whether it could be listened on; nothing stays open.
+///
+/// # Errors
+/// It cannot.
+pub async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
+    let sockets = match address {
+        Address::Passed(name) => held::passed(name).map(drop),
+        own => open(own).await.map(drop),
+    };
+    sockets.map_err(|error| refusal(key, address, &error))
+}
+
+fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
+    let failure = Failure::failed(format!("`{key}`: {address}: {error}"));
+    if error.kind() == io::ErrorKind::AddrInUse {
+        let variable = key.to_uppercase().replace('.', "_");
+        failure.hint(format!(
+            "another process listens there; choose another address with `{key}` or PLAYGATE_{variable}"
+        ))
+    } else {
+        failure
+    }
+}
+
+/// Opens a socket of our own.
+async fn open(address: &Address) -> io::Result<Socket> {
+    match address {
+        Address::Tcp { host, port } => {
+            let address = lookup_host((host.as_str(), *port))
+                .await?
+                .next()
+                .ok_or_else(|| io::Error::other("the name has no address"))?;
+            tcp_socket(address).map(Socket::Tcp)
+        }
+        Address::Unix(path) => unix_socket(path).map(Socket::Unix),
+        Address::Passed(_) => Err(io::Error::other("only the service manager opens it")),
+    }
+}
+
+/// The administration socket; `None` where its file cannot be made now, on a full or read-only disk.
+pub fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
+    let bound = socket::Place::of(directory)
+        .and_then(|place| Listener::unix(place.path(), Table::Ops, true));
+    match bound {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
+            tracing::warn!(%error, "no administration socket for now");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::failed(format!(
+            "the administration socket in {}: {error}",
+            directory.display()
+        ))),
+    }
+}
+
+/// The administration socket, once it can be had; never where it is there already.
+pub async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
+    /// How often it is tried.
+    const AGAIN: Duration = Duration::from_secs(2);
+    if !missing {
+        std::future::pending::<()>().await;
+    }
+    loop {
+        sleep(AGAIN).await;
+        if let Ok(Some(listener)) = admin(&directory) {
+            return listener;
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Another configuration for a running server: the process begins again with it, in its own place and
+//! with its own sockets, so that every key has its effect and nobody is refused. First everything is
+//! asked that would keep it from starting.
+
+use super::bind;
+use super::exit::Outcome;
+use super::{checked, configured};
+use crate::config::{Address, Config, Inputs};
+
+/// What the configuration is read from, again and again.
+pub struct Reload {
+    /// The file, the environment and the flags that the process was started with.
+    pub inputs: Inputs,
+}
+
+impl Reload {
+    /// Whether a server could begin with what is configured now.
+    ///
+    /// # Errors
+    /// Everything that speaks against it; the configuration in force stays.
+    pub async fn examine(&self, in_force: &Config) -> Outcome {
+        let loaded = configured(&self.inputs)?;
+        checked(&loaded)?;
+        for (key, address) in addresses(&loaded.config) {
+            if !addresses(in_force).contains(&(key, address)) {
+                bind::probe(address, key).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn addresses(config: &Config) -> Vec<(&'static str, &Address)> {
+    let public = config
+        .server
+        .listen
+        .iter()
+        .map(|address| ("listen", address));
+    let secure = config
+        .tls
+        .listen
+        .iter()
+        .map(|address| ("tls.listen", address));
+    public
+        .chain(secure)
+        .chain([("ops.listen", &config.ops.listen)])
+        .collect()
+}

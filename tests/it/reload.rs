@@ -1,0 +1,304 @@
+//! A process that begins again in its place: with another configuration, on sockets that are passed
+//! to it, and what the service manager is told of that.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::appliance::{Appliance, playgate, sign_up};
+use super::wire::{Wire, ask, request};
+
+const OPS: &str = "ops.listen = \"127.0.0.1:0\"\n";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A data directory, a configuration and a service manager that listens.
+struct Place {
+    folder: TempDir,
+    told: UnixDatagram,
+}
+
+impl Place {
+    fn new(config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let told = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+        told.set_read_timeout(Some(PATIENCE)).unwrap();
+        let place = Self { folder, told };
+        place.configure(config);
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn configure(&self, config: &str) {
+        fs::write(self.at("playgate.toml"), config).unwrap();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = playgate(&self.at("data"));
+        command
+            .arg("--config")
+            .arg(self.at("playgate.toml"))
+            .env_remove("PLAYGATE_OPS_LISTEN")
+            .env("NOTIFY_SOCKET", self.at("notify"))
+            .env("PLAYGATE_LOG_LEVEL", "info")
+            .env("PLAYGATE_LOG_FORMAT", "text")
+            .stderr(self.log_file());
+        command
+    }
+
+    fn log_file(&self) -> fs::File {
+        let mut options = fs::File::options();
+        options.create(true).append(true);
+        options.open(self.at("log")).unwrap()
+    }
+
+    fn serve(&self) -> Appliance {
+        let mut command = self.command();
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        Appliance::run(&self.at("data"), command)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.at("log")).unwrap()
+    }
+
+    /// Waits until the service manager is told this, and how; what else it is told goes by.
+    fn is_told(&self, wanted: &str) -> String {
+        let began = Instant::now();
+        let mut message = [0; 4096];
+        while began.elapsed() < PATIENCE {
+            let length = self.told.recv(&mut message).expect(wanted);
+            let text = String::from_utf8_lossy(&message[..length]).into_owned();
+            if text.contains(wanted) {
+                return text;
+            }
+        }
+        panic!("not told: {wanted}");
+    }
+}
+
+fn signal(appliance: &Appliance, signal: Signal) {
+    let process = Pid::from_child(&appliance.process);
+    kill_process(process, signal).unwrap();
+}
+
+/// What the server says to a sign-up with a password of twelve characters.
+fn sign_up_status(address: SocketAddr, partner: &str, who: &str) -> u16 {
+    let body = format!(r#"{{"identity":"{who}@example.com","accessKey":"twelve marks"}}"#);
+    let headers = [("Service-AccessToken", partner)];
+    ask(
+        address,
+        request("PUT", "/api/login/v2/auth/email", &headers, &body),
+    )
+    .status
+}
+
+#[test]
+fn a_reload_puts_keys_into_force_and_refuses_nobody() {
+    let place = Place::new(OPS);
+    let mut appliance = place.serve();
+    let address = appliance.address;
+    place.is_told("READY=1");
+    let (partner, bearer) = sign_up(&appliance);
+    assert_eq!(sign_up_status(address, &partner, "before"), 200);
+
+    let over = AtomicBool::new(false);
+    let served = thread::scope(|scope| {
+        let visitors: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut served = 0;
+                    while !over.load(Ordering::Relaxed) {
+                        // Each on a connection of its own: connected, asked, answered in full.
+                        let answer = ask(address, request("GET", "/openapi.json", &[], ""));
+                        assert_eq!(answer.status, 200);
+                        served += 1;
+                    }
+                    served
+                })
+            })
+            .collect();
+        for length in [13, 12] {
+            place.configure(&format!("{OPS}accounts.password_min = {length}\n"));
+            signal(&appliance, Signal::HUP);
+            let reloading = place.is_told("RELOADING=1");
+            assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
+            place.is_told("READY=1");
+            appliance.begun_again();
+            assert_eq!(appliance.address, address);
+            let wanted = if length == 13 { 400 } else { 200 };
+            let who = format!("after{length}");
+            assert_eq!(sign_up_status(address, &partner, &who), wanted);
+        }
+        over.store(true, Ordering::Relaxed);
+        visitors
+            .into_iter()
+            .map(|visitor| visitor.join().unwrap())
+            .sum::<u32>()
+    });
+    assert!(served > 2, "{served}");
+    let headers = [
+        ("Service-AccessToken", partner.as_str()),
+        ("Authorization", bearer.as_str()),
+    ];
+    let sessions = appliance.ask("GET", "/api/user/v1/users/me/sessions", &headers, "");
+    assert_ne!(sessions.status, 401);
+}
+
+#[test]
+fn a_reload_that_could_not_start_changes_nothing_and_is_told() {
+    let place = Place::new(OPS);
+    let appliance = place.serve();
+    place.is_told("READY=1");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let occupied = taken.local_addr().unwrap();
+    let mistakes = [
+        ("accounts.password_mim = 12\nlimits.connections = \"many\"\n".to_owned(), ["password_min", "limits.connections"]),
+        ("tls.listen = [\"127.0.0.1:0\"]\ntls.cert = \"/no/such.pem\"\ntls.key = \"/no/such.key\"\n".to_owned(), ["/no/such.pem", "No such file"]),
+        (format!("ops.listen = \"{occupied}\"\n"), ["ops.listen", "in use"]),
+        ("[ops\n".to_owned(), ["playgate.toml:1", "unclosed table"]),
+    ];
+    for (config, words) in mistakes {
+        place.configure(&config);
+        let before = place.log().len();
+        signal(&appliance, Signal::HUP);
+        place.is_told("RELOADING=1");
+        let told = place.is_told("READY=1");
+        assert!(told.contains("a reload was refused"), "{told}");
+        let log = place.log();
+        for word in words {
+            assert!(log[before..].contains(word), "{word}: {}", &log[before..]);
+        }
+        assert_eq!(appliance.ask("GET", "/openapi.json", &[], "").status, 200);
+    }
+}
+
+/// The same command with sockets passed to it as a service manager does, from descriptor 3 on: only
+/// the process that is to have them can be told its own number. Their handles live as long as it starts.
+fn passing(command: &Command, sockets: &[(&str, &dyn AsFd)]) -> (Command, Vec<OwnedFd>) {
+    let mut launcher = Command::new("bash");
+    let handles: Vec<OwnedFd> = sockets
+        .iter()
+        .map(|(_, socket)| {
+            // Above those that they move to.
+            let handle = fcntl_dupfd_cloexec(socket.as_fd(), 100).unwrap();
+            fcntl_setfd(&handle, FdFlags::empty()).unwrap();
+            handle
+        })
+        .collect();
+    let moves: String = (3..)
+        .zip(&handles)
+        .map(|(to, from)| format!("exec {to}<&{0} {0}<&-; ", from.as_raw_fd()))
+        .collect();
+    let names: Vec<_> = sockets.iter().map(|(name, _)| *name).collect();
+    launcher
+        .arg("-c")
+        .arg(format!("{moves} LISTEN_PID=$$ exec \"$0\" \"$@\""))
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => launcher.env(name, value),
+            None => launcher.env_remove(name),
+        };
+    }
+    launcher
+        .env("LISTEN_FDS", sockets.len().to_string())
+        .env("LISTEN_FDNAMES", names.join(":"));
+    (launcher, handles)
+}
+
+#[test]
+fn passed_sockets_outlive_the_process() {
+    let place = Place::new("listen = [\"socket:web\"]\nops.listen = \"socket:ops\"\n");
+    let web = TcpListener::bind("127.0.0.1:0").unwrap();
+    let local = UnixListener::bind(place.at("web.sock")).unwrap();
+    let ops = TcpListener::bind("127.0.0.1:0").unwrap();
+    let start = || {
+        let mut command = place.command();
+        command.arg("serve");
+        let (mut command, _handles) =
+            passing(&command, &[("web", &web), ("ops", &ops), ("web", &local)]);
+        command.stderr(place.log_file());
+        Appliance::run(&place.at("data"), command)
+    };
+    let description = request("GET", "/openapi.json", &[], "");
+    let mut appliance = start();
+    assert_eq!(appliance.address, web.local_addr().unwrap());
+    for round in 0..2 {
+        place.is_told("READY=1");
+        assert_eq!(ask(appliance.address, &description).status, 200);
+        let stream = UnixStream::connect(place.at("web.sock")).unwrap();
+        assert_eq!(
+            Wire::over(stream)
+                .send(&description)
+                .answer()
+                .unwrap()
+                .status,
+            200
+        );
+        let live = ask(ops.local_addr().unwrap(), request("GET", "/livez", &[], ""));
+        assert_eq!(live.status, 200);
+        if round == 0 {
+            signal(&appliance, Signal::HUP);
+            appliance.begun_again();
+        }
+    }
+    signal(&appliance, Signal::TERM);
+    place.is_told("STOPPING=1");
+    assert!(appliance.process.wait().unwrap().success());
+
+    // Nobody is there, and nobody is refused.
+    let mut early = Wire::to(web.local_addr().unwrap());
+    early.send(&description);
+    let _next = start();
+    assert_eq!(early.answer().unwrap().status, 200);
+}
+
+#[test]
+fn sockets_that_cannot_be_served_on_are_refused() {
+    let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let connected = std::net::TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+    let web: &[(&str, &dyn AsFd)] = &[("web", &listening)];
+    let cases: [(&str, &[(&str, &dyn AsFd)], &str); 4] = [
+        (
+            "socket:http",
+            &[],
+            "the service manager has passed no sockets",
+        ),
+        ("socket:http", web, "no such socket was passed, but: web"),
+        (
+            "socket:web",
+            &[("web", &datagrams)],
+            "`web` is no stream socket",
+        ),
+        (
+            "socket:web",
+            &[("web", &connected)],
+            "`web` is no stream socket",
+        ),
+    ];
+    for (listen, sockets, words) in cases {
+        let place = Place::new(OPS);
+        let mut command = place.command();
+        command.args(["serve", "--listen", listen]);
+        let (mut command, _handles) = passing(&command, sockets);
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(words), "{said}");
+    }
+}
