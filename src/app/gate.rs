@@ -8,9 +8,9 @@ use crate::config::Config;
 use crate::domain::accounts::{Accounts, AccountsError};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::http::auth::{Gate, OperatorIdentity, TryAgainIn, UserIdentity};
+use crate::http::auth::{Gate, OperatorIdentity, UserIdentity};
 use crate::http::routes::RateClass;
-use crate::types::{Locale, PartnerId, TokenHash, UnixSeconds, UserId};
+use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
 
 /// The gate of the service.
 pub struct Doors {
@@ -74,7 +74,7 @@ impl Gate for Doors {
         partner: Option<PartnerId>,
         peer: IpAddr,
         now: UnixSeconds,
-    ) -> Result<(), TryAgainIn> {
+    ) -> Result<(), LimitReached> {
         if let Some(partner) = partner {
             self.rates.admit(partner, now)?;
         }
@@ -85,9 +85,7 @@ impl Gate for Doors {
             RateClass::General | RateClass::Login | RateClass::ResetMail => Ok(()),
         };
         match allowed {
-            Err(AccountsError::TooManyAttempts { retry_after }) => {
-                Err(TryAgainIn(u32::try_from(retry_after).unwrap_or(u32::MAX)))
-            }
+            Err(AccountsError::TooManyAttempts(limit)) => Err(limit),
             // Anything else is the handler's to find and to answer.
             Ok(()) | Err(_) => Ok(()),
         }
@@ -111,7 +109,7 @@ impl PartnerRates {
         }
     }
 
-    fn admit(&self, partner: PartnerId, now: UnixSeconds) -> Result<(), TryAgainIn> {
+    fn admit(&self, partner: PartnerId, now: UnixSeconds) -> Result<(), LimitReached> {
         if self.limit == 0 {
             return Ok(());
         }
@@ -120,7 +118,12 @@ impl PartnerRates {
             *running = (now, 0);
         }
         if running.1 >= self.limit {
-            return Err(TryAgainIn(1));
+            return Err(LimitReached {
+                name: "partner",
+                limit: self.limit,
+                window: 1,
+                retry_after: 1,
+            });
         }
         running.1 += 1;
         Ok(())

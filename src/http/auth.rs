@@ -8,12 +8,9 @@ use super::headers::{Heads, Slot};
 use super::query::Query;
 use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
 use crate::types::{
-    Locale, LoginId, OperatorId, PartnerId, Role, TokenHash, TokenKind, UnixSeconds, UserId,
+    LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, TokenHash, TokenKind, UnixSeconds,
+    UserId,
 };
-
-/// Seconds after which a caller over its limit may try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TryAgainIn(pub u32);
 
 /// Who a user token belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +49,14 @@ pub trait Gate: Send + Sync {
     /// Whether a request of this class may go on: the limits that need nothing of its body.
     ///
     /// # Errors
-    /// When to try again.
+    /// The limit that was reached.
     fn admit(
         &self,
         class: RateClass,
         partner: Option<PartnerId>,
         peer: IpAddr,
         now: UnixSeconds,
-    ) -> Result<(), TryAgainIn>;
+    ) -> Result<(), LimitReached>;
 }
 
 /// Proof that a partner asks.

@@ -13,7 +13,7 @@ use super::reply::Reply;
 
 /// Answers that scripts may read beyond the few that they may anyway.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "X-Request-Id, Retry-After, ETag, WWW-Authenticate, Deprecation, Sunset, Link, \
+    "X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, ETag, WWW-Authenticate, Deprecation, Sunset, Link, \
      Content-Range, Accept-Ranges, Content-Length, Date",
 );
 

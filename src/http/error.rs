@@ -12,6 +12,7 @@ use serde::Serialize;
 
 pub use super::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::config::limits::RETRY_OVERLOAD;
+use crate::types::LimitReached;
 
 /// A playback session that stands in the way of another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -72,6 +73,7 @@ struct Inner {
     message: Cow<'static, str>,
     details: Option<Details>,
     retry_after: Option<u32>,
+    limit: Option<LimitReached>,
     token_sent: bool,
     headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<Box<dyn Error + Send + Sync>>,
@@ -102,6 +104,7 @@ impl ApiError {
                 message: message.into(),
                 details: None,
                 retry_after: overload.then_some(RETRY_OVERLOAD),
+                limit: None,
                 token_sent: false,
                 headers: Vec::new(),
                 cause: None,
@@ -166,6 +169,13 @@ impl ApiError {
         self
     }
 
+    /// Names the limit that was reached, and tells when to try again.
+    #[must_use]
+    pub fn with_limit(mut self, limit: LimitReached) -> Self {
+        self.inner.limit = Some(limit);
+        self.with_retry_after(u32::try_from(limit.retry_after.max(1)).unwrap_or(u32::MAX))
+    }
+
     /// Keeps what went wrong beneath, for the log.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -215,6 +225,12 @@ impl ApiError {
     #[must_use]
     pub fn retry_after(&self) -> Option<u32> {
         self.inner.retry_after
+    }
+
+    /// The limit that was reached.
+    #[must_use]
+    pub fn limit(&self) -> Option<&LimitReached> {
+        self.inner.limit.as_ref()
     }
 
     /// Whether a 401 is about a token that was sent.

@@ -1,6 +1,7 @@
 //! A lane: a few threads with a short queue for work that must not run on the runtime's threads:
 //! hashing passwords, cold reads of the store. A full queue is told at once, and so is a wait that
-//! would be too long; nothing waits without bound.
+//! would be too long; nothing waits without bound. Those who share a lane are served in turn, so that
+//! one partner's flood keeps no other waiting.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,16 +15,23 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::error::ApiError;
+use crate::types::PartnerId;
 
 /// The lane takes no more work at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the lane is full")]
 pub struct Full;
 
-/// The work ended without a result: it panicked, or the lane was closed.
+/// Why work ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the work of a lane was lost")]
-pub struct Lost;
+pub enum Lost {
+    /// It panicked, or the lane was closed.
+    #[error("the work of a lane was lost")]
+    Failed,
+    /// It waited in a full lane behind others of the same owner, and made room for another's.
+    #[error("the lane is full")]
+    Shed,
+}
 
 impl From<Full> for ApiError {
     fn from(_: Full) -> Self {
@@ -33,32 +41,58 @@ impl From<Full> for ApiError {
 
 impl From<Lost> for ApiError {
     fn from(lost: Lost) -> Self {
-        Self::internal(lost)
+        match lost {
+            Lost::Failed => Self::internal(lost),
+            Lost::Shed => Self::overloaded(),
+        }
     }
 }
 
 /// The result of a job, to be waited for.
-pub struct Awaited<T>(oneshot::AsyncReceiver<T>);
+pub struct Awaited<T>(oneshot::AsyncReceiver<Result<T, Lost>>);
 
 impl<T> Future for Awaited<T> {
     type Output = Result<T, Lost>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map_err(|_| Lost)
+        let answer = Pin::new(&mut self.0).poll(cx);
+        answer.map(|answer| answer.unwrap_or(Err(Lost::Failed)))
     }
 }
 
-/// Returns whether there was anything to do.
-type Job<S> = Box<dyn FnOnce(&mut S) -> bool + Send>;
+/// Whose work it is: a partner's, or nobody's in particular.
+pub type Owner = Option<PartnerId>;
+
+/// Does the work with a thread's state, or is shed without one; returns whether there was anything to
+/// do.
+type Job<S> = Box<dyn FnOnce(Option<&mut S>) -> bool + Send>;
+
+struct Waiting<S> {
+    owner: Owner,
+    /// An owner's first job waits for the running turn, its second for the next one, and so on.
+    turn: u64,
+    job: Job<S>,
+}
 
 struct Queue<S> {
-    jobs: VecDeque<Job<S>>,
+    /// By their turns; within one as they came.
+    jobs: VecDeque<Waiting<S>>,
+    /// The turn of the job that was begun last.
+    turn: u64,
     /// How long a job took of late, about.
     mean: Duration,
     closed: bool,
 }
 
 impl<S> Queue<S> {
+    /// The turn of an owner's next job, and its place among those that wait.
+    fn place(&self, owner: Owner) -> (u64, usize) {
+        let mut newest_first = self.jobs.iter().rev();
+        let last = newest_first.find(|waiting| waiting.owner == owner);
+        let turn = last.map_or(self.turn, |waiting| waiting.turn + 1);
+        (turn, self.jobs.partition_point(|other| other.turn <= turn))
+    }
+
     /// Notes how long a job took: the newest counts for an eighth.
     fn took(&mut self, time: Duration) {
         self.mean = match self.mean {
@@ -97,6 +131,7 @@ impl<S: 'static> Lane<S> {
             shared: Arc::new(Shared {
                 queue: Mutex::new(Queue {
                     jobs: VecDeque::with_capacity(most),
+                    turn: 0,
                     mean: Duration::ZERO,
                     closed: false,
                 }),
@@ -125,8 +160,7 @@ impl<S: 'static> Lane<S> {
         self
     }
 
-    /// Queues a job. Its result comes through the future; who drops the future before the job has
-    /// begun takes it back.
+    /// Queues a job of nobody in particular, as [`run_for`](Self::run_for).
     ///
     /// # Errors
     /// [`Full`], at once.
@@ -134,21 +168,46 @@ impl<S: 'static> Lane<S> {
         &self,
         job: impl FnOnce(&mut S) -> T + Send + 'static,
     ) -> Result<Awaited<T>, Full> {
+        self.run_for(None, job)
+    }
+
+    /// Queues a job. Its result comes through the future; who drops the future before the job has
+    /// begun takes it back. In a full lane the newest job of whoever has more of them waiting makes
+    /// room.
+    ///
+    /// # Errors
+    /// [`Full`], at once.
+    pub fn run_for<T: Send + 'static>(
+        &self,
+        owner: Owner,
+        job: impl FnOnce(&mut S) -> T + Send + 'static,
+    ) -> Result<Awaited<T>, Full> {
         let (answer, result) = oneshot::async_channel();
         let mut queue = self.shared.queue.lock();
-        let before = queue.jobs.len();
-        if before >= self.shared.most || self.wait(before, queue.mean) > self.patience {
+        let (turn, at) = queue.place(owner);
+        if self.wait(at, queue.mean) > self.patience {
             return Err(Full);
         }
-        queue.jobs.push_back(Box::new(move |state| {
+        let mut shed = None;
+        if queue.jobs.len() >= self.shared.most {
+            if at == queue.jobs.len() {
+                return Err(Full);
+            }
+            shed = queue.jobs.pop_back();
+        }
+        let job: Job<S> = Box::new(move |state| {
             let wanted = !answer.is_closed();
             if wanted {
                 // The asker may go away meanwhile.
-                let _ = answer.send(job(state));
+                let _ = answer.send(state.map(job).ok_or(Lost::Shed));
             }
             wanted
-        }));
+        });
+        queue.jobs.insert(at, Waiting { owner, turn, job });
         drop(queue);
+        if let Some(shed) = shed {
+            (shed.job)(None);
+        }
         self.shared.more.notify_one();
         Ok(Awaited(result))
     }
@@ -190,14 +249,15 @@ fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
                 if queue.closed {
                     return;
                 }
-                if let Some(job) = queue.jobs.pop_front() {
-                    break job;
+                if let Some(next) = queue.jobs.pop_front() {
+                    queue.turn = next.turn;
+                    break next.job;
                 }
                 shared.more.wait(&mut queue);
             }
         };
         let began = Instant::now();
-        match catch_unwind(AssertUnwindSafe(|| job(&mut state))) {
+        match catch_unwind(AssertUnwindSafe(|| job(Some(&mut state)))) {
             Ok(true) => shared.queue.lock().took(began.elapsed()),
             Ok(false) => {}
             // What the job left of the state is not to be trusted.
@@ -246,6 +306,41 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_flood_keeps_nobody_else_waiting() {
+        let [flooder, other] = [1, 2].map(|n| Some(PartnerId::from_bytes([n; 16])));
+        let lane = Lane::new("test", 1, 10, || ()).unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        let (begun, begins) = mpsc::channel();
+        let first = lane
+            .run_for(flooder, move |()| {
+                begun.send(()).unwrap();
+                gate.recv().unwrap();
+            })
+            .unwrap();
+        begins.recv().unwrap();
+        let (done, order) = mpsc::channel();
+        let job = |owner, name: &'static str| {
+            let done = done.clone();
+            lane.run_for(owner, move |()| done.send(name).unwrap())
+        };
+        let mut flood: Vec<_> = (0..10).map(|_| job(flooder, "flooder").unwrap()).collect();
+        assert_eq!(job(flooder, "flooder").err(), Some(Full));
+        let others = [(); 2].map(|()| job(other, "other").unwrap());
+        // The flooder's newest made room, one for each.
+        for shed in flood.split_off(8) {
+            assert_eq!(shed.await, Err(Lost::Shed));
+        }
+        go.send(()).unwrap();
+        first.await.unwrap();
+        for job in flood.into_iter().chain(others) {
+            job.await.unwrap();
+        }
+        let order: Vec<_> = order.try_iter().collect();
+        assert_eq!(order.len(), 10);
+        assert_eq!(order[..4], ["flooder", "other", "flooder", "other"]);
+    }
+
+    #[tokio::test]
     async fn who_would_wait_too_long_is_told_at_once() {
         let lane = Lane::new("test", 1, 100, || ()).unwrap();
         let lane = lane.with_patience(Duration::from_secs(3));
@@ -283,7 +378,7 @@ mod tests {
             Ok(7)
         );
         let lost = lane.run(|_| -> u32 { panic!("on purpose") }).unwrap();
-        assert_eq!(lost.await, Err(Lost));
+        assert_eq!(lost.await, Err(Lost::Failed));
         assert_eq!(lane.run(|state| *state).unwrap().await, Ok(0));
     }
 

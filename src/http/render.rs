@@ -7,7 +7,7 @@ use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
     ETAG, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
 use super::answers::Packable;
@@ -19,7 +19,10 @@ use super::range::{Part, part};
 use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
 use super::soap;
 use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
+use crate::types::LimitReached;
 
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARIES: HeaderValue = HeaderValue::from_static("Accept-Encoding, Accept-Language, Origin");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
@@ -287,6 +290,9 @@ pub fn render_error(
     if let Some(seconds) = error.retry_after() {
         headers.insert(RETRY_AFTER, seconds.into());
     }
+    if let Some(limit) = error.limit() {
+        tell_limit(limit, &mut headers);
+    }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, challenge(error, names));
     }
@@ -300,6 +306,20 @@ pub fn render_error(
         response.extensions_mut().insert(NO_LIVE_RIGHTS);
     }
     response
+}
+
+/// The limit that was reached and when there is room again, as the fields of the HTTP working group's
+/// draft. Decision: on refusals alone. What is left before them would tell a guesser how far to go,
+/// and counts of attempts would go up and down as they succeed.
+fn tell_limit(limit: &LimitReached, headers: &mut HeaderMap) {
+    let name = limit.name;
+    let policy = format!("\"{name}\";q={};w={}", limit.limit, limit.window);
+    let left = format!("\"{name}\";r=0;t={}", limit.retry_after.max(1));
+    for (field, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(field, value);
+        }
+    }
 }
 
 /// Every 401 says what would be taken; `invalid_token` only where a token was sent (RFC 6750).

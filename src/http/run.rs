@@ -1,20 +1,23 @@
 //! Work of the domain that blocks, in the lane where it may.
 
 use super::error::ApiError;
-use super::lanes::Lane;
+use super::lanes::{Lane, Owner};
 use crate::app::App;
 use crate::domain::accounts::{Accounts, AccountsError, HashMemory};
 
-/// Runs a verb of accounts that hashes.
+/// Runs a verb of accounts that hashes, for a partner's client if it is one.
 ///
 /// # Errors
 /// `OVERLOADED` at once if the lane is full; what the verb refuses.
 pub async fn hashing<T: Send + 'static>(
     app: &App,
+    owner: Owner,
     verb: impl FnOnce(&Accounts, &mut HashMemory) -> Result<T, AccountsError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let accounts = app.accounts.clone();
-    let answer = app.hashing.run(move |memory| verb(&accounts, memory))?;
+    let answer = app
+        .hashing
+        .run_for(owner, move |memory| verb(&accounts, memory))?;
     Ok(answer.await??)
 }
 

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::answers::Moment;
 use super::api::schedule::again;
-use super::auth::{Credentials, Proof, TryAgainIn, prove};
+use super::auth::{Credentials, Proof, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
 use super::coding::accepts_gzip;
 use super::context::Context;
@@ -42,7 +42,7 @@ use super::query::Query;
 use super::routes::{BodyRule, RateClass, Route};
 use super::stream::{Busy, ReplyBody};
 use crate::app::App;
-use crate::types::Country;
+use crate::types::{Country, LimitReached};
 
 /// What answers the requests of one connection.
 pub struct Service {
@@ -217,7 +217,7 @@ impl Service {
         let peer = net::client(self.peer, &parts.headers, &app.http.trusted_proxies);
         app.gate
             .admit(route.rate, proof.partner(), peer, now)
-            .map_err(|wait| too_many(route.rate, wait))?;
+            .map_err(|limit| too_many(route.rate, limit))?;
         let coding = if body.is_end_stream() {
             Coding::Identity
         } else {
@@ -256,14 +256,14 @@ enum Entered {
     Go(Entry),
 }
 
-fn too_many(class: RateClass, TryAgainIn(seconds): TryAgainIn) -> ApiError {
+fn too_many(class: RateClass, limit: LimitReached) -> ApiError {
     let code = match class {
         RateClass::General => ErrorCode::RateLimited,
         RateClass::SignUp | RateClass::Login | RateClass::ResetMail | RateClass::Reset => {
             ErrorCode::TooManyAttempts
         }
     };
-    ApiError::new(code, "too many requests; see Retry-After").with_retry_after(seconds)
+    ApiError::new(code, "too many requests; see Retry-After").with_limit(limit)
 }
 
 /// Reads the parameters and calls the handler.

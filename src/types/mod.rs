@@ -6,6 +6,7 @@
 pub mod email;
 pub mod html;
 pub mod ids;
+pub mod limit;
 pub mod media;
 pub mod person;
 pub mod playback;
@@ -19,6 +20,7 @@ pub use ids::{
     AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
     OperatorId, PartnerId, SessionId, UserId,
 };
+pub use limit::LimitReached;
 pub use media::MediaPath;
 pub use person::{BirthDate, Country, Locale, PersonName};
 pub use playback::{Drm, Protocol};

@@ -192,6 +192,9 @@ fn ten_wrong_passwords_are_answered_however_many_come_at_once() {
         refused.json()["error"]["details"],
         json!({"retryAfter": 60})
     );
+    let told = ["ratelimit", "ratelimit-policy"].map(|name| refused.header(name).unwrap());
+    let limit = ["\"login-account\";r=0;t=60", "\"login-account\";q=10;w=900"];
+    assert_eq!(told, limit);
     house.wait(60);
     assert_eq!(login(&house, "ann@example.com", PASSWORD).status, 200);
 }
@@ -210,6 +213,10 @@ fn one_address_signs_up_a_hundred_times_in_ten_minutes() {
         (429, "TOO_MANY_ATTEMPTS")
     );
     assert_eq!(refused.header("retry-after"), Some("600"));
+    assert_eq!(
+        refused.header("ratelimit-policy"),
+        Some("\"sign-up\";q=3;w=600")
+    );
     house.wait(600);
     assert_eq!(sign_up(3).status, 200);
 }

@@ -11,7 +11,7 @@ use playgate::app::{App, Parts, Ports};
 use playgate::config::http::HttpSettings;
 use playgate::config::limits::Limits;
 use playgate::config::{Inputs, load};
-use playgate::http::auth::{Gate, OperatorIdentity, TryAgainIn, UserIdentity};
+use playgate::http::auth::{Gate, OperatorIdentity, UserIdentity};
 use playgate::http::front::Front;
 use playgate::http::listen::{Listener, Running, serve};
 use playgate::http::matcher::Table;
@@ -23,7 +23,8 @@ use playgate::ports::entropy::SeededEntropy;
 use playgate::ports::{Clock, LabClock};
 use playgate::store::Store;
 use playgate::types::{
-    Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind, UnixSeconds, UserId,
+    LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind,
+    UnixSeconds, UserId,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -96,9 +97,14 @@ impl Gate for TestGate {
         _: Option<PartnerId>,
         _: IpAddr,
         _: UnixSeconds,
-    ) -> Result<(), TryAgainIn> {
+    ) -> Result<(), LimitReached> {
         let left = self.admitted.load(Ordering::SeqCst);
-        let rest = left.checked_sub(1).ok_or(TryAgainIn(60))?;
+        let rest = left.checked_sub(1).ok_or(LimitReached {
+            name: "test",
+            limit: 1,
+            window: 60,
+            retry_after: 60,
+        })?;
         self.admitted.store(rest, Ordering::SeqCst);
         Ok(())
     }

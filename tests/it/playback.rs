@@ -465,11 +465,13 @@ fn every_refusal_of_the_heartbeat() {
     assert_eq!(outcome(&stage.stop(&stolen)), "403 SESSION_MISMATCH");
 
     stage.house.wait(20);
-    let answers: Vec<String> = (0..12)
-        .map(|_| outcome(&stage.beat(&player, &[])))
-        .collect();
-    assert!(answers[..10].iter().all(|answer| answer == "200"));
-    assert_eq!(answers[11], "429 RATE_LIMITED");
+    let answers: Vec<Answer> = (0..12).map(|_| stage.beat(&player, &[])).collect();
+    assert!(answers[..10].iter().all(|answer| outcome(answer) == "200"));
+    assert_eq!(outcome(&answers[11]), "429 RATE_LIMITED");
+    assert_eq!(
+        answers[11].header("ratelimit-policy"),
+        Some("\"heartbeat\";q=10;w=5")
+    );
     let logout = "/api/login/v2/auth/logout";
     assert!(stage.ask(ann, "POST", logout, &[], "").status < 300);
     let out = stage.beat(&player, &[]);

@@ -3,7 +3,7 @@
 use super::hashing::HashingFailed;
 use super::throttle::Refused;
 use crate::store::StoreError;
-use crate::types::Malformed;
+use crate::types::{LimitReached, Malformed};
 
 /// Why an account's verb could not be done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,11 +30,8 @@ pub enum AccountsError {
     #[error("the password is one of those that are tried first")]
     PasswordTooCommon,
     /// Too many attempts.
-    #[error("too many attempts; wait {retry_after} seconds")]
-    TooManyAttempts {
-        /// Seconds to wait.
-        retry_after: i64,
-    },
+    #[error("too many attempts: {0}")]
+    TooManyAttempts(LimitReached),
     /// The reset token is unknown, used, expired or another partner's: alike.
     #[error("the reset token is not valid")]
     ResetTokenInvalid,
@@ -79,11 +76,8 @@ pub enum PinError {
         attempts_left: u32,
     },
     /// Entry is locked.
-    #[error("PIN entry is locked; wait {retry_after} seconds")]
-    Locked {
-        /// Seconds to wait.
-        retry_after: i64,
-    },
+    #[error("PIN entry is locked: {0}")]
+    Locked(LimitReached),
     /// The stored hash or the configured cost is none that argon2 takes.
     #[error("a hash cannot be computed")]
     HashUnusable,
@@ -113,7 +107,7 @@ impl From<HashingFailed> for PinError {
 impl From<Refused> for AccountsError {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::TooMany(retry_after) => Self::TooManyAttempts { retry_after },
+            Refused::TooMany(limit) => Self::TooManyAttempts(limit),
             Refused::Store(error) => Self::Store(error),
         }
     }
@@ -122,7 +116,7 @@ impl From<Refused> for AccountsError {
 impl From<Refused> for PinError {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::TooMany(retry_after) => Self::Locked { retry_after },
+            Refused::TooMany(limit) => Self::Locked(limit),
             Refused::Store(error) => Self::Store(error),
         }
     }

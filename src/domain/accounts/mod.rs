@@ -42,7 +42,7 @@ use crate::domain::partners::Partners;
 use crate::ports::Entropy;
 use crate::store::{Durability, MemoryTable, Need, Schema, Store, StoreError, Txn};
 use crate::types::{Email, PartnerId, Password, PersonName, UserId};
-use crate::types::{Malformed, UnixSeconds};
+use crate::types::{LimitReached, Malformed, UnixSeconds};
 use stand_in::StandIns;
 use tables::{CredentialRecord, Credentials, Logins, Throttles, UserMirror, UserRecord, Users};
 use tables::{ResetTokens, UsersByEmail};
@@ -180,22 +180,24 @@ impl Accounts {
     /// [`PinError::Locked`].
     pub fn may_enter_pin(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
         match self.refuses(&Subject::user(Kind::Pin, user), now) {
-            Some(retry_after) => Err(PinError::Locked { retry_after }),
+            Some(limit) => Err(PinError::Locked(limit)),
             None => Ok(()),
         }
     }
 
     fn may(&self, subjects: &[Subject], now: UnixSeconds) -> Result<(), AccountsError> {
-        match subjects.iter().filter_map(|s| self.refuses(s, now)).max() {
-            Some(retry_after) => Err(AccountsError::TooManyAttempts { retry_after }),
+        let refusals = subjects.iter().filter_map(|s| self.refuses(s, now));
+        match refusals.max_by_key(|limit| limit.retry_after) {
+            Some(limit) => Err(AccountsError::TooManyAttempts(limit)),
             None => Ok(()),
         }
     }
 
-    fn refuses(&self, subject: &Subject, now: UnixSeconds) -> Option<i64> {
-        let key = subject.key();
-        let rule = self.0.settings.limits.rule_of(&key)?;
-        self.0.throttles.get(&key)?.refuses(rule, now)
+    fn refuses(&self, subject: &Subject, now: UnixSeconds) -> Option<LimitReached> {
+        let limits = &self.0.settings.limits;
+        let counter = self.0.throttles.get(&subject.key())?;
+        let retry_after = counter.refuses(limits.rule(subject.kind()), now)?;
+        Some(limits.reached(subject.kind(), retry_after))
     }
 
     /// Counts an attempt for each subject, before any work is done for it.

@@ -13,7 +13,7 @@ use super::counter::{Mark, Rule};
 use super::tables::Throttles;
 use crate::store::{StoreError, Txn};
 use crate::types::time::HOUR;
-use crate::types::{Email, PartnerId, UnixSeconds, UserId};
+use crate::types::{Email, LimitReached, PartnerId, UnixSeconds, UserId};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +54,21 @@ impl Kind {
             Self::Pin => 7,
             Self::PinMail => 8,
             Self::NoticeMail => 9,
+        }
+    }
+
+    /// What clients know it as.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::LoginAccount => "login-account",
+            Self::LoginAddress => "login-address",
+            Self::SignUpAddress => "sign-up",
+            Self::ResetMailAccount => "reset-mail-account",
+            Self::ResetMailAddress => "reset-mail",
+            Self::ResetAddress => "reset",
+            Self::Pin => "pin",
+            Self::PinMail => "pin-mail",
+            Self::NoticeMail => "notice-mail",
         }
     }
 }
@@ -99,6 +114,10 @@ impl Subject {
             kind,
             id: *user.as_bytes(),
         }
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub(super) const fn key(&self) -> ThrottleKey {
@@ -167,6 +186,17 @@ impl Limits {
         }
     }
 
+    /// What clients are told where a limit of this kind was reached.
+    pub(super) const fn reached(&self, kind: Kind, retry_after: i64) -> LimitReached {
+        let rule = self.rule(kind);
+        LimitReached {
+            name: kind.name(),
+            limit: rule.limit,
+            window: rule.window,
+            retry_after,
+        }
+    }
+
     /// The rule of a stored counter.
     pub(super) fn rule_of(&self, key: &ThrottleKey) -> Option<&Rule> {
         Kind::ALL
@@ -179,8 +209,8 @@ impl Limits {
 /// Why an attempt was not counted.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Too many; how many seconds to wait.
-    TooMany(i64),
+    /// Too many.
+    TooMany(LimitReached),
     Store(StoreError),
 }
 
@@ -202,7 +232,7 @@ pub(super) fn reserve(
     now: UnixSeconds,
 ) -> Result<Reservation, Refused> {
     let mut marks = Vec::with_capacity(subjects.len());
-    let mut refused = None;
+    let mut refused: Option<LimitReached> = None;
     for subject in subjects {
         let mut counter = txn.get::<Throttles>(&subject.key())?.unwrap_or_default();
         match counter.reserve(limits.rule(subject.kind), now) {
@@ -211,11 +241,14 @@ pub(super) fn reserve(
                 txn.put::<Throttles>(&subject.key(), &counter)?;
                 marks.push((*subject, mark));
             }
-            Err(seconds) => refused = refused.max(Some(seconds)),
+            Err(seconds) if refused.is_none_or(|other| other.retry_after < seconds) => {
+                refused = Some(limits.reached(subject.kind, seconds));
+            }
+            Err(_) => {}
         }
     }
     match refused {
-        Some(seconds) => Err(Refused::TooMany(seconds)),
+        Some(limit) => Err(Refused::TooMany(limit)),
         None => Ok(Reservation(marks)),
     }
 }

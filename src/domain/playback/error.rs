@@ -1,7 +1,7 @@
 //! Why playback is refused: situations that the interface has words for.
 
 use crate::store::StoreError;
-use crate::types::{SessionId, UnixSeconds};
+use crate::types::{LimitReached, SessionId, UnixSeconds};
 
 use super::model::EndReason;
 
@@ -53,8 +53,8 @@ pub enum PlaybackError {
     #[error("the session is another's")]
     SessionMismatch,
     /// The session sends more beats than its rate allows.
-    #[error("too many heartbeats")]
-    TooManyBeats,
+    #[error("too many heartbeats: {0}")]
+    TooManyBeats(LimitReached),
     /// The program at the playing position has no live rights, and no catch-up.
     #[error("no live rights")]
     NoLiveRights,

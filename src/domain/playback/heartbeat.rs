@@ -91,7 +91,7 @@ impl Playback {
         let own = session.user == *heartbeat.user;
         // Another user's beats must not use up the session's rate.
         if own && !session.admit(self.settings.beats, now) {
-            return Err(PlaybackError::TooManyBeats);
+            return Err(PlaybackError::TooManyBeats(self.settings.beats.reached()));
         }
         if session.life(now) == Life::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));

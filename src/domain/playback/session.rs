@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use parking_lot::RwLock;
 
 use crate::store::{Changed, Mirror};
-use crate::types::{AssetId, BroadcastId, SessionId, UnixSeconds, UserId};
+use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, UserId};
 
 use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
 use super::tables;
@@ -41,6 +41,18 @@ pub struct BeatRate {
     pub per_second: u32,
     /// Heartbeats at once.
     pub burst: u32,
+}
+
+impl BeatRate {
+    /// What clients are told where it was reached.
+    pub(super) fn reached(self) -> LimitReached {
+        LimitReached {
+            name: "heartbeat",
+            limit: self.burst,
+            window: i64::from(self.burst.div_ceil(self.per_second.max(1))),
+            retry_after: 1,
+        }
+    }
 }
 
 /// Whether a session holds its slot.

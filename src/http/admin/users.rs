@@ -59,7 +59,7 @@ pub async fn add_user(
         birth_date: request.birth_date,
     };
     let password = request.password;
-    let user = hashing(app, move |accounts, memory| {
+    let user = hashing(app, None, move |accounts, memory| {
         accounts.add(partner, new, password, now, memory)
     })
     .await
@@ -112,7 +112,7 @@ pub async fn change_user(
         tags: request.tags,
         disabled: request.disabled,
     };
-    let user = hashing(app, move |accounts, memory| {
+    let user = hashing(app, None, move |accounts, memory| {
         accounts.change_by_operator(&id, change, now, memory)
     })
     .await?;
@@ -148,7 +148,7 @@ pub async fn set_pin(
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(app, &request.user).await?.id;
     let now = cx.now;
-    hashing(app, move |accounts, memory| match &request.pin {
+    hashing(app, None, move |accounts, memory| match &request.pin {
         Some(pin) => accounts.override_pin(&id, pin, memory),
         None => accounts.renew_pin(&id, now, memory),
     })

@@ -71,9 +71,9 @@ async fn unlock(
     };
     app.accounts.may_enter_pin(&user.id, cx.now)?;
     let (accounts, now) = (app.accounts.clone(), cx.now);
-    let unlocked = app
-        .hashing
-        .run(move |memory| locked.unlock(|user| accounts.check_pin(user, &pin, now, memory)))?;
+    let unlocked = app.hashing.run_for(Some(user.partner), move |memory| {
+        locked.unlock(|user| accounts.check_pin(user, &pin, now, memory))
+    })?;
     Ok(unlocked.await??)
 }
 

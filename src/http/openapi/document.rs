@@ -274,12 +274,20 @@ pub(super) fn security(route: &Route) -> Value {
 }
 
 /// The headers that answers share.
-const ANSWER_HEADERS: [(&str, &str); 8] = [
+const ANSWER_HEADERS: [(&str, &str); 10] = [
     (
         "X-Request-Id",
         "string: The request's own id if it was sane, else a new one; it stands in our log.",
     ),
     ("Retry-After", "integer: Seconds after which to try again."),
+    (
+        "RateLimit",
+        "string: The limit that was reached, as `\"login-account\";r=0;t=60`: none is left, for 60 seconds.",
+    ),
+    (
+        "RateLimit-Policy",
+        "string: What that limit is, as `\"login-account\";q=10;w=900`: 10 in 900 seconds.",
+    ),
     (
         "WWW-Authenticate",
         "string: Which token is missing or not valid.",
@@ -402,14 +410,15 @@ pub(super) fn refusal(status: u16, codes: &[ErrorCode], form: Form, about: &Abou
         }
         Form { .. } => json!({"application/json": json}),
     };
-    let more = match status {
-        401 => Some("WWW-Authenticate"),
-        429 | 503 => Some("Retry-After"),
-        _ => None,
+    let more: &[&str] = match status {
+        401 => &["WWW-Authenticate"],
+        429 => &["Retry-After", "RateLimit", "RateLimit-Policy"],
+        503 => &["Retry-After"],
+        _ => &[],
     };
     json!({
         "description": lines.join("\n"),
-        "headers": header_refs(["X-Request-Id"].into_iter().chain(more)),
+        "headers": header_refs(["X-Request-Id"].iter().chain(more).copied()),
         "content": content,
     })
 }

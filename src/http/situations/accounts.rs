@@ -1,6 +1,5 @@
 //! The situations of accounts.
 
-use super::seconds;
 use crate::domain::accounts::{AccountsError, PinError};
 use crate::http::error::{ApiError, Details, ErrorCode};
 
@@ -28,11 +27,11 @@ impl From<AccountsError> for ApiError {
                 ErrorCode::PasswordTooCommon,
                 "the password is one of those that are tried first, or the user's own address or name",
             ),
-            E::TooManyAttempts { retry_after } => Self::new(
+            E::TooManyAttempts(limit) => Self::new(
                 ErrorCode::TooManyAttempts,
                 "too many attempts; see Retry-After",
             )
-            .with_retry_after(seconds(retry_after)),
+            .with_limit(limit),
             E::ResetTokenInvalid => Self::new(
                 ErrorCode::ResetTokenInvalid,
                 "the reset token is not valid, used or expired",
@@ -62,11 +61,11 @@ impl From<PinError> for ApiError {
                 Self::new(ErrorCode::PinCodeWrong, "pinCode: the PIN is wrong")
                     .with_details(Details::Attempts { attempts_left })
             }
-            PinError::Locked { retry_after } => Self::new(
+            PinError::Locked(limit) => Self::new(
                 ErrorCode::PinCodeLocked,
                 "too many wrong PINs; see Retry-After",
             )
-            .with_retry_after(seconds(retry_after)),
+            .with_limit(limit),
             PinError::HashUnusable => Self::internal(error),
             PinError::Store(error) => error.into(),
         }

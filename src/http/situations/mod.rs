@@ -38,8 +38,3 @@ impl From<StoreError> for ApiError {
         }
     }
 }
-
-/// Seconds to wait as headers and bodies tell them: never 0, which would be an invitation.
-fn seconds(retry_after: i64) -> u32 {
-    u32::try_from(retry_after.max(1)).unwrap_or(u32::MAX)
-}

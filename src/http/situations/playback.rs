@@ -10,8 +10,9 @@ impl From<PlaybackError> for ApiError {
         let code = match error {
             E::StreamLimitReached(sessions) => return stream_limit(sessions),
             E::SessionEnded(reason) => return Self::new(ErrorCode::SessionEnded, ended(reason)),
-            E::TooManyBeats => {
-                return Self::new(ErrorCode::RateLimited, error.to_string()).with_retry_after(1);
+            E::TooManyBeats(limit) => {
+                let message = "too many heartbeats; see Retry-After";
+                return Self::new(ErrorCode::RateLimited, message).with_limit(limit);
             }
             E::Store(error) => return error.into(),
             E::DrmProtocolMismatch(_) => ErrorCode::DrmProtocolMismatch,

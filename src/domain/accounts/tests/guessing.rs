@@ -2,8 +2,9 @@
 
 use super::*;
 
-fn too_many(retry_after: i64) -> Result<(), AccountsError> {
-    Err(AccountsError::TooManyAttempts { retry_after })
+fn too_many(kind: Kind, retry_after: i64) -> Result<(), AccountsError> {
+    let limit = Limits::default().reached(kind, retry_after);
+    Err(AccountsError::TooManyAttempts(limit))
 }
 
 fn from(n: usize) -> IpAddr {
@@ -21,7 +22,13 @@ fn of_two_hundred_guesses_at_once_ten_get_through() {
         });
         let wrong = Err(AccountsError::InvalidCredentials);
         assert_eq!(results.iter().filter(|r| **r == wrong).count(), 10);
-        assert_eq!(results.iter().filter(|r| **r == too_many(60)).count(), 190);
+        assert_eq!(
+            results
+                .iter()
+                .filter(|r| **r == too_many(Kind::LoginAccount, 60))
+                .count(),
+            190
+        );
     }
 }
 
@@ -36,13 +43,16 @@ fn a_victim_gets_in_after_the_lock_and_the_next_is_longer() {
     for n in 0..10 {
         assert_eq!(wrong(n, NOW), Err(AccountsError::InvalidCredentials));
     }
-    assert_eq!(f.log_in("ann@example.com", PASSWORD, NOW + 59), too_many(1));
+    assert_eq!(
+        f.log_in("ann@example.com", PASSWORD, NOW + 59),
+        too_many(Kind::LoginAccount, 1)
+    );
     f.log_in("ann@example.com", PASSWORD, NOW + 60).unwrap();
     f.log_in("ann@example.com", PASSWORD, NOW + 60).unwrap();
     let mut now = NOW + 60;
     for (lock, allowed) in [(120, 1), (240, 1), (480, 1), (900, 7), (900, 10)] {
         // One guess each time, until the first ones are older than the window.
-        let guesses = (0..20).take_while(|_| wrong(99, now) != too_many(lock));
+        let guesses = (0..20).take_while(|_| wrong(99, now) != too_many(Kind::LoginAccount, lock));
         assert_eq!(guesses.count(), allowed);
         now = now + lock;
     }
@@ -66,7 +76,7 @@ fn spraying_over_accounts_meets_the_limit_of_the_address() {
         .unwrap_err();
     let address = email("b@example.com");
     let may = |from| f.accounts.may_log_in(partner(1), &address, from, NOW);
-    assert_eq!(may(HERE), too_many(60));
+    assert_eq!(may(HERE), too_many(Kind::LoginAddress, 60));
     assert_eq!(may(v6), Ok(()));
 }
 
@@ -112,8 +122,15 @@ fn asking_for_the_password_again_is_no_way_around() {
     }
     let wrong = Err(AccountsError::PasswordWrong);
     assert!(results[..10].iter().all(|r| *r == wrong));
-    assert!(results[10..].iter().all(|r| *r == too_many(60)));
-    assert_eq!(f.log_in("ann@example.com", PASSWORD, NOW), too_many(60));
+    assert!(
+        results[10..]
+            .iter()
+            .all(|r| *r == too_many(Kind::LoginAccount, 60))
+    );
+    assert_eq!(
+        f.log_in("ann@example.com", PASSWORD, NOW),
+        too_many(Kind::LoginAccount, 60)
+    );
 }
 
 #[test]
@@ -134,8 +151,17 @@ fn sign_ups_of_an_address_are_counted_whatever_comes_of_them() {
             .map(|_| ())
     });
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 2);
-    assert_eq!(results.iter().filter(|r| **r == too_many(600)).count(), 101);
-    assert_eq!(f.accounts.may_sign_up(HERE, NOW + 599), too_many(1));
+    assert_eq!(
+        results
+            .iter()
+            .filter(|r| **r == too_many(Kind::SignUpAddress, 600))
+            .count(),
+        101
+    );
+    assert_eq!(
+        f.accounts.may_sign_up(HERE, NOW + 599),
+        too_many(Kind::SignUpAddress, 1)
+    );
     assert_eq!(f.accounts.may_sign_up(HERE, NOW + 600), Ok(()));
 }
 
@@ -157,7 +183,7 @@ fn a_restart_forgets_no_guess() {
     let address = email("ann@example.com");
     assert_eq!(
         again.may_log_in(partner(1), &address, HERE, NOW),
-        too_many(60)
+        too_many(Kind::LoginAccount, 60)
     );
     // Another partner's account of the same address is another account.
     assert_eq!(again.may_log_in(partner(2), &address, HERE, NOW), Ok(()));

@@ -1,5 +1,6 @@
 //! PINs, and what they guard.
 
+use super::super::throttle;
 use super::*;
 use crate::domain::mail::Kind;
 use crate::types::{BirthDate, PersonName};
@@ -90,7 +91,11 @@ fn five_wrong_pins_lock_for_a_quarter_of_an_hour() {
         });
         assert_eq!(f.check(&user, "0000", NOW), wrong);
     }
-    let locked = |retry_after| Err(PinError::Locked { retry_after });
+    let locked = |wait| {
+        Err(PinError::Locked(
+            Limits::default().reached(throttle::Kind::Pin, wait),
+        ))
+    };
     assert_eq!(f.check(&user, "1234", NOW), locked(900));
     assert_eq!(f.accounts.may_enter_pin(&user, NOW + 899), locked(1));
     f.check(&user, "1234", NOW + 900).unwrap();
@@ -217,12 +222,16 @@ fn a_reset_pin_is_mailed_three_times_an_hour_and_lifts_no_lock() {
     }
     assert_eq!(
         f.accounts.reset_pin(&user, NOW, &mut memory()),
-        Err(AccountsError::TooManyAttempts { retry_after: 3_600 })
+        Err(AccountsError::TooManyAttempts(
+            Limits::default().reached(throttle::Kind::PinMail, 3_600)
+        ))
     );
     let digits = f.mailed(Kind::Pin, ":");
     assert_eq!(
         f.check(&user, &digits, NOW),
-        Err(PinError::Locked { retry_after: 900 })
+        Err(PinError::Locked(
+            Limits::default().reached(throttle::Kind::Pin, 900)
+        ))
     );
     f.check(&user, &digits, NOW + 900).unwrap();
     f.accounts

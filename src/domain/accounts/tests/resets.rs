@@ -1,5 +1,6 @@
 //! Password resets.
 
+use super::super::throttle;
 use super::*;
 use crate::domain::mail::Kind;
 
@@ -131,7 +132,13 @@ fn a_weak_password_leaves_the_token_and_counts() {
     let common = Err(AccountsError::PasswordTooCommon);
     assert_eq!(f.complete(&token, "ann@example.com", NOW), common);
     f.complete(&token, NEW, NOW).unwrap();
-    let refused = Err(AccountsError::TooManyAttempts { retry_after: 900 });
+    let limit = f
+        .accounts
+        .0
+        .settings
+        .limits
+        .reached(throttle::Kind::ResetAddress, 900);
+    let refused = Err(AccountsError::TooManyAttempts(limit));
     assert_eq!(f.complete(&token, NEW, NOW), refused);
     assert_eq!(f.accounts.may_reset(HERE, NOW), refused);
 }
