@@ -174,14 +174,15 @@ fn of_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
     );
 }
 
-/// Makes known how often passwords and PINs are hashed.
-pub(super) fn hashes(metrics: &Registry, hashes: &Arc<HashCounts>) {
+/// Counts of how often passwords and PINs are hashed, made known.
+pub(super) fn hashes(metrics: &Registry) -> Arc<HashCounts> {
+    let hashes = Arc::<HashCounts>::default();
     let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
         ("argon2", HashCounts::argon2),
         ("foreign", HashCounts::foreign),
     ];
     for (function, read) in functions {
-        let hashes = Arc::clone(hashes);
+        let hashes = Arc::clone(&hashes);
         metrics.counter_of(
             "playgate_password_hashes_total",
             "Passwords and PINs that were hashed; foreign: as another service did.",
@@ -189,6 +190,7 @@ pub(super) fn hashes(metrics: &Registry, hashes: &Arc<HashCounts>) {
             move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
         );
     }
+    hashes
 }
 
 /// Makes the figures of the sources of guides known, so that one that fell silent is noticed before

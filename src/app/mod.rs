@@ -16,7 +16,8 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
-use crate::domain::accounts::{Accounts, HashCounts, HashMemory};
+use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::audit::Audit;
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::entitlement::{Grants, Rights};
@@ -74,6 +75,8 @@ pub struct App {
     pub partners: Partners,
     /// Operators of the administration interface.
     pub operators: Operators,
+    /// What operators have changed.
+    pub audit: Audit,
     /// Users and their logins.
     pub accounts: Accounts,
     /// The queue of mails.
@@ -233,7 +236,6 @@ impl App {
         let (clock, entropy) = (ports.clock, ports.entropy);
         let http = settings::http(&config, listener);
         let metrics = Arc::new(Registry::default());
-
         let ground = Ground {
             config: &config,
             store: &store,
@@ -261,10 +263,9 @@ impl App {
         // After the catalogue, which makes the key that backups tell.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
         let upkeep = Upkeep::new(store.clone());
-        let hashes = Arc::<HashCounts>::default();
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
-        figures::hashes(&metrics, &hashes);
+        let hashes = figures::hashes(&metrics);
         figures::of_feeds(&metrics, &feeds);
         let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
@@ -279,6 +280,7 @@ impl App {
             readiness: Arc::new(Readiness::default()),
             partners,
             operators,
+            audit: Audit::new(store.clone()),
             accounts,
             mail,
             catalog,

@@ -2,6 +2,7 @@
 //! done is done by the operators' interface, in a running server or in this process.
 
 mod admin;
+mod audit;
 mod backup;
 mod begin;
 mod bind;
@@ -155,6 +156,9 @@ enum Command {
     /// Backups of the store: made, listed, verified, brought back
     #[command(subcommand)]
     Backup(backup::Command),
+    /// What operators have changed
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Integrity of the store
     #[command(subcommand)]
     Store(store::Command),
@@ -199,6 +203,7 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Mail(command) => wait(mail::run(command, &global)),
         Command::Telemetry(command) => wait(telemetry::run(command, &global)),
         Command::Backup(command) => wait(backup::run(command, &global)),
+        Command::Audit(command) => wait(audit::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
         Command::Completions { shell } => complete::run(shell),

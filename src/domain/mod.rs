@@ -3,6 +3,7 @@
 //! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
 
 pub mod accounts;
+pub mod audit;
 pub mod backups;
 pub mod catalog;
 pub mod entitlement;
@@ -27,6 +28,7 @@ pub use crate::store::StoreError;
 pub fn schema() -> Schema {
     let schema = partners::schema(Schema::default());
     let schema = operators::schema(schema);
+    let schema = audit::schema(schema);
     let schema = accounts::schema(schema);
     let schema = mail::schema(schema);
     let schema = catalog::schema(schema);

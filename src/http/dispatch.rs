@@ -4,8 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    backups, catalog as catalog_file, clock, content, feeds, grants, mail, operators, partners,
-    playback as running, probes, rights, store, telemetry as events, users as people,
+    audit as changes, backups, catalog as catalog_file, clock, content, feeds, grants, mail,
+    operators, partners, playback as running, probes, rights, store, telemetry as events,
+    users as people,
 };
 use super::api::{
     catalog, description, devices, export, license, login, offers, origin, playback, reset_page,
@@ -137,6 +138,7 @@ fn operator(
         E::OperatorTokens(request) => later!(app, cx, operators::tokens, auth, request),
         E::AddOperatorToken(request) => later!(app, cx, operators::add_token, auth, request),
         E::RevokeOperatorToken(request) => later!(app, cx, operators::revoke_token, auth, request),
+        E::Audit(request) => later!(app, cx, changes::audit, auth, request),
         E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
         E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),

@@ -8,6 +8,7 @@
 pub mod admin;
 pub mod answers;
 pub mod api;
+mod audit;
 pub mod auth;
 pub mod body;
 pub mod code;

@@ -134,6 +134,7 @@ pub enum OperatorRoute {
     OperatorTokens,
     AddOperatorToken,
     RevokeOperatorToken,
+    Audit,
     ExportCatalog,
     ImportCatalog,
     ImportGuide,
@@ -335,6 +336,15 @@ impl Route {
         )
     }
 
+    /// Whether an operator's request changes something, and is recorded. A look at files that takes
+    /// long, or makes them anew as they are, changes nothing.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        use OperatorRoute as O;
+        let looks = [O::VerifyStore, O::VerifyBackup, O::RenewBase].map(Target::Operator);
+        self.method != Verb::Get && !looks.contains(&self.target)
+    }
+
     /// The lowest role that an operator needs: content for catalogue and guide, agent for users.
     /// `None` for routes of others.
     #[must_use]
@@ -391,6 +401,7 @@ impl Route {
             | O::OperatorTokens
             | O::AddOperatorToken
             | O::RevokeOperatorToken
+            | O::Audit
             | O::TestMail
             | O::ExportTelemetry
             | O::VerifyStore

@@ -23,6 +23,7 @@ use tokio::time::timeout;
 
 use super::answers::Moment;
 use super::api::schedule::again;
+use super::audit::{Asked, recorded};
 use super::auth::{Credentials, Proof, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
 use super::coding::accepts_gzip;
@@ -291,9 +292,17 @@ fn act(
         heads,
         names: &app.front.names,
     };
+    let asked = match entry.proof {
+        Proof::Operator(auth, _) => Asked::of(auth, entry.route, &input, parts.uri.query()),
+        Proof::Open(_) | Proof::Partner(..) | Proof::User(..) => None,
+    };
     let endpoint = Endpoint::parse(entry.proof, &input, payload)?;
     if entry.route.deprecated.is_some() {
         flow.successor = endpoint.successor();
+    }
+    if let Some(asked) = asked {
+        let recorded = recorded(Arc::clone(app), entry.cx, asked, endpoint);
+        return Ok(Outcome::Later(Box::pin(recorded)));
     }
     let outcome = dispatch(app, entry.cx, endpoint);
     if let Some((request, at)) = kept

@@ -155,6 +155,7 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/operators/{operator}/tokens", "admin_operator_tokens", O::OperatorTokens, Ignored, Store),
     ops(Post, "/admin/v1/operators/{operator}/tokens", "admin_add_operator_token", O::AddOperatorToken, Ignored, Store),
     ops(Delete, "/admin/v1/operators/{operator}/tokens/{token}", "admin_revoke_operator_token", O::RevokeOperatorToken, Ignored, Store),
+    ops(Get, "/admin/v1/audit", "admin_audit", O::Audit, Ignored, Store),
     ops(Get, "/admin/v1/catalog", "admin_export_catalog", O::ExportCatalog, Ignored, Store),
     ops(Post, "/admin/v1/catalog/import", "admin_import_catalog", O::ImportCatalog, CATALOG, Bulk),
     ops(Post, "/admin/v1/epg/import", "admin_import_guide", O::ImportGuide, GUIDE, Bulk),

@@ -11,6 +11,7 @@
 
 mod accounts;
 mod appliance;
+mod audit;
 mod backup;
 mod bodies;
 mod canaries;

@@ -128,6 +128,12 @@ impl Operators {
             .map(|operator| operator.id)
     }
 
+    /// What an operator is called, from memory.
+    #[must_use]
+    pub fn name(&self, id: OperatorId) -> Option<String> {
+        self.operators.get(&id).map(|record| record.name.clone())
+    }
+
     /// Every operator, by name.
     #[must_use]
     pub fn list(&self) -> Vec<Operator> {

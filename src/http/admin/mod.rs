@@ -1,5 +1,6 @@
 //! Handlers of the administration interface and of the operations listener's probes.
 
+pub mod audit;
 pub mod backups;
 pub mod catalog;
 pub mod clock;

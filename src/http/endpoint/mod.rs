@@ -62,6 +62,18 @@ impl<'a> Input<'a> {
     ) -> Result<T, ApiError> {
         parse(&self.text(name)?).map_err(|why| ApiError::field(name, why.0))
     }
+
+    /// How much of a long list is asked for: up to a thousand, which is the default too.
+    fn page(&self) -> Result<usize, ApiError> {
+        const PAGE: usize = 1_000;
+        let limit = self.query.parsed("limit", |text| {
+            text.parse()
+                .ok()
+                .filter(|limit| (1..=PAGE).contains(limit))
+                .ok_or(Malformed("must be from 1 to 1000"))
+        })?;
+        Ok(limit.unwrap_or(PAGE))
+    }
 }
 
 /// The body of a request as its route takes it.

@@ -19,9 +19,9 @@ use rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
 use system::{
-    AddOperatorRequest, AddPartnerRequest, ChangePartnerRequest, EndPlaybackSessionRequest,
-    MailRequest, MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest,
-    PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
+    AddOperatorRequest, AddPartnerRequest, AuditRequest, ChangePartnerRequest,
+    EndPlaybackSessionRequest, MailRequest, MoveClockRequest, OperatorRequest,
+    OperatorTokenRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
 };
 use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
@@ -48,6 +48,7 @@ pub enum OperatorEndpoint {
     OperatorTokens(OperatorRequest),
     AddOperatorToken(OperatorRequest),
     RevokeOperatorToken(OperatorTokenRequest),
+    Audit(AuditRequest),
     ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
     ImportGuide(ImportGuideRequest),
@@ -126,6 +127,7 @@ impl OperatorEndpoint {
             R::RevokeOperatorToken => {
                 Self::RevokeOperatorToken(OperatorTokenRequest::parse(input)?)
             }
+            R::Audit => Self::Audit(AuditRequest::parse(input)?),
             R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),

@@ -274,3 +274,26 @@ impl EndPlaybackSessionRequest {
         })
     }
 }
+
+/// GET audit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditRequest {
+    /// Those before the one of this number.
+    pub before: Option<u64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl AuditRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let before = input.query.parsed("before", |text| {
+            let digits = (1..=18).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+            let number = text.parse().ok().filter(|_| digits);
+            number.ok_or(Malformed("must be the number of a change"))
+        })?;
+        Ok(Self {
+            before,
+            limit: input.page()?,
+        })
+    }
+}

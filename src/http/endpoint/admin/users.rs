@@ -9,8 +9,8 @@ use crate::domain::accounts::{FirstPassword, ForeignHash};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::types::{
-    AssetId, BirthDate, Country, Email, LiveOffset, Locale, Malformed, OfferId, PersonName, Pin,
-    UnixSeconds, UserId,
+    AssetId, BirthDate, Country, Email, LiveOffset, Locale, OfferId, PersonName, Pin, UnixSeconds,
+    UserId,
 };
 
 /// A user by id, or by e-mail with the partner, which may be left out where there is only one.
@@ -30,7 +30,11 @@ fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
 }
 
 impl UserRef {
-    fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+    /// Reads the user of a path.
+    ///
+    /// # Errors
+    /// `USER_NOT_FOUND` for what is neither an id nor an address.
+    pub fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let text = input.text("user")?;
         if let Ok(user) = UserId::parse(&text) {
             return Ok(Self::Id(user));
@@ -52,20 +56,11 @@ pub struct UsersRequest {
 }
 
 impl UsersRequest {
-    /// Users of one page, at most and by default.
-    const PAGE: usize = 1_000;
-
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let limit = input.query.parsed("limit", |text| {
-            text.parse()
-                .ok()
-                .filter(|limit| (1..=Self::PAGE).contains(limit))
-                .ok_or(Malformed("must be from 1 to 1000"))
-        })?;
         Ok(Self {
             partner: partner(input)?,
             after: input.query.parsed("after", UserId::parse)?,
-            limit: limit.unwrap_or(Self::PAGE),
+            limit: input.page()?,
         })
     }
 }

@@ -1,0 +1,220 @@
+//! What operators have changed: a record of each change, written before it is made, with what came of
+//! it afterwards. It tells who, what and of whom, never with which words: bodies hold passwords and
+//! names.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{All, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn};
+use crate::types::{OperatorId, Role, UnixSeconds};
+
+/// How many changes are kept. Decision: a number and not a time, so that the space is bounded and an
+/// appliance that is changed once a month keeps its whole history.
+pub const KEPT: u64 = 100_000;
+
+/// Adds this module's table.
+#[must_use]
+pub fn schema(schema: Schema) -> Schema {
+    schema.with::<Changes>()
+}
+
+/// A change that is about to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// When it was asked for.
+    pub at: UnixSeconds,
+    /// Who asked; `None` for whoever may open the local administration socket.
+    pub operator: Option<OperatorId>,
+    /// What they were called then.
+    pub name: String,
+    /// What they could do.
+    pub role: Role,
+    /// What was asked for: the name of a route.
+    pub action: String,
+    /// Of what: the rest of the route's path, and the query.
+    pub target: String,
+    /// The id of the request, by which the log has more.
+    pub request: String,
+}
+
+/// A change as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number; they count on from 1.
+    pub number: u64,
+    /// What was asked for.
+    pub change: Change,
+    /// The status that was answered; `None` while it runs, and if the machine went down meanwhile.
+    pub status: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ChangeRecord {
+    change: Change,
+    status: Option<u16>,
+}
+
+impl Record for ChangeRecord {}
+
+/// Changes by the complement of their number: the newest first.
+struct Changes;
+
+impl Table for Changes {
+    const NAME: TreeName = "audit";
+    type Key = u64;
+    type Record = ChangeRecord;
+}
+
+/// The record of changes.
+#[derive(Clone)]
+pub struct Audit {
+    store: Store,
+}
+
+impl Audit {
+    /// That of a store.
+    #[must_use]
+    pub const fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Records a change before it is made, durably; its number.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub async fn begin(&self, change: Change) -> Result<u64, StoreError> {
+        let plan = move |txn: &mut Txn<'_>| {
+            let newest = txn.scan::<Changes>(&All, 1)?;
+            let number = newest.first().map_or(1, |(key, _)| !key + 1);
+            let record = ChangeRecord {
+                change,
+                status: None,
+            };
+            txn.put::<Changes>(&!number, &record)?;
+            if let Some(old) = number.checked_sub(KEPT) {
+                txn.delete::<Changes>(&!old)?;
+            }
+            Ok(number)
+        };
+        self.store.write(Durability::Durable, plan).await
+    }
+
+    /// Records what was answered.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub async fn end(&self, number: u64, status: u16) -> Result<(), StoreError> {
+        let plan = move |txn: &mut Txn<'_>| {
+            if let Some(mut record) = txn.get::<Changes>(&!number)? {
+                record.status = Some(status);
+                txn.put::<Changes>(&!number, &record)?;
+            }
+            Ok(())
+        };
+        self.store.write(Durability::Logged, plan).await
+    }
+
+    /// Up to `limit` changes, the newest first, or those before the one of this number. A damaged one
+    /// is left out; verification tells of it.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn list(&self, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        let from = before.map(|number| !number.saturating_sub(1));
+        let found = self
+            .store
+            .read(|txn| txn.scan_from::<Changes>(from.as_ref(), limit))?;
+        let entries = found.into_iter().filter_map(|(key, record)| {
+            let ChangeRecord { change, status } = record?;
+            Some(Entry {
+                number: !key,
+                change,
+                status,
+            })
+        });
+        Ok(entries.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(target: &str) -> Change {
+        Change {
+            at: UnixSeconds(1_767_225_600),
+            operator: None,
+            name: "Eva".to_owned(),
+            role: Role::Admin,
+            action: "admin_add_partner".to_owned(),
+            target: target.to_owned(),
+            request: "1".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn changes_are_listed_newest_first_with_what_came_of_them() {
+        let audit = Audit::new(Store::in_memory(schema(Schema::default())));
+        for target in ["a", "b", "c"] {
+            audit.begin(change(target)).await.unwrap();
+        }
+        audit.end(2, 204).await.unwrap();
+        let listed = |before, limit| {
+            let entries = audit.list(before, limit).unwrap();
+            let told = entries
+                .into_iter()
+                .map(|e| (e.number, e.change.target, e.status));
+            told.collect::<Vec<_>>()
+        };
+        let entry = |number, target: &str, status| (number, target.to_owned(), status);
+        let all = [
+            entry(3, "c", None),
+            entry(2, "b", Some(204)),
+            entry(1, "a", None),
+        ];
+        assert_eq!(listed(None, 10), all);
+        assert_eq!(listed(None, 2), all[..2]);
+        assert_eq!(listed(Some(3), 1), all[1..2]);
+        assert_eq!(listed(Some(1), 10), []);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_makes_room() {
+        let audit = Audit::new(Store::in_memory(schema(Schema::default())));
+        let record = |number: u64| {
+            let record = ChangeRecord {
+                change: change("x"),
+                status: None,
+            };
+            let plan = move |txn: &mut Txn<'_>| txn.put::<Changes>(&!number, &record);
+            audit
+                .store
+                .write::<_, StoreError, _>(Durability::Logged, plan)
+        };
+        for number in [1, 2, KEPT] {
+            record(number).await.unwrap();
+        }
+        assert_eq!(audit.begin(change("x")).await.unwrap(), KEPT + 1);
+        let numbers: Vec<_> = audit
+            .list(None, 10)
+            .unwrap()
+            .iter()
+            .map(|e| e.number)
+            .collect();
+        assert_eq!(numbers, [KEPT + 1, KEPT, 2]);
+    }
+
+    #[test]
+    fn the_record_is_golden() {
+        let record = ChangeRecord {
+            change: Change {
+                action: "a".to_owned(),
+                ..change("b")
+            },
+            status: Some(204),
+        };
+        assert_eq!(
+            crate::store::golden(&record),
+            "01fc0072abd200034576610001610162013101cc"
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! Handler of the record of changes.
+
+use crate::app::App;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::system::AuditRequest;
+use crate::http::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::run::cold;
+use crate::http::wire::audit::AuditLine;
+
+/// GET what operators have changed.
+///
+/// # Errors
+/// That the store failed.
+pub async fn audit(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: AuditRequest,
+) -> Result<Reply, ApiError> {
+    let audit = app.audit.clone();
+    let entries = cold(app, move || audit.list(request.before, request.limit)).await?;
+    Reply::json(&entries.iter().map(AuditLine::from).collect::<Vec<_>>())
+}

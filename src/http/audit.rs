@@ -1,0 +1,125 @@
+//! Every change that an operator asks for is recorded before it is made, whatever route it takes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::admin::resolve;
+use super::auth::OperatorAuth;
+use super::context::Context;
+use super::dispatch::{Answer, Outcome, dispatch};
+use super::endpoint::admin::users::UserRef;
+use super::endpoint::{Endpoint, Input};
+use super::path::decode;
+use super::routes::Route;
+use crate::app::App;
+use crate::domain::audit::Change;
+
+/// What the record calls whoever may open the local administration socket.
+const LOCAL: &str = "local administrator";
+/// In the place of a user whom nobody has: what was typed is not kept, it may be an address.
+const NOBODY: &str = "-";
+/// The longest target, in bytes.
+const TARGET_MAX: usize = 512;
+
+/// What is recorded of a request.
+pub(super) struct Asked {
+    auth: OperatorAuth,
+    action: &'static str,
+    /// The rest of the path, in segments; that of the user is empty.
+    target: Vec<String>,
+    query: Option<String>,
+    user: Option<UserRef>,
+}
+
+impl Asked {
+    /// That of a request which changes something.
+    pub(super) fn of(
+        auth: OperatorAuth,
+        route: &Route,
+        input: &Input<'_>,
+        query: Option<&str>,
+    ) -> Option<Self> {
+        if !route.is_change() {
+            return None;
+        }
+        // Both begin with the empty segment, `admin` and the version.
+        let segments = route.pattern.split('/').zip(input.path.split('/')).skip(3);
+        let target = segments.map(|(name, text)| match name {
+            "{user}" => String::new(),
+            _ => decode(text).map_or_else(|| text.to_owned(), Cow::into_owned),
+        });
+        let of_user = route.pattern.contains("/{user}");
+        Some(Self {
+            auth,
+            action: route.label,
+            target: target.collect(),
+            query: query.map(str::to_owned),
+            user: of_user.then(|| UserRef::parse(input).ok()).flatten(),
+        })
+    }
+
+    /// The change, with the user's id and not the address that may have been typed.
+    async fn change(self, app: &App, cx: &Context) -> Change {
+        let user = match self.user {
+            Some(named) => resolve::user(app, &named).await.ok(),
+            None => None,
+        };
+        let user = user.map_or_else(|| NOBODY.to_owned(), |user| user.id.to_string());
+        let segments = self.target.into_iter();
+        let named = segments.map(|text| if text.is_empty() { user.clone() } else { text });
+        let mut target = named.collect::<Vec<_>>().join("/");
+        if let Some(query) = self.query {
+            target = format!("{target}?{query}");
+        }
+        target.truncate(target.floor_char_boundary(TARGET_MAX));
+        let operator = self.auth.operator();
+        Change {
+            at: cx.now,
+            operator,
+            name: operator
+                .and_then(|id| app.operators.name(id))
+                .unwrap_or_else(|| LOCAL.to_owned()),
+            role: self.auth.role(),
+            action: self.action.to_owned(),
+            target,
+            request: cx.request_id.to_string(),
+        }
+    }
+}
+
+/// Records, calls the handler, and records what came of it.
+///
+/// Decision: where the store takes no record, on a full disk say, the change goes on and the log tells
+/// of it: it may be the one that makes room.
+pub(super) async fn recorded(
+    app: Arc<App>,
+    cx: Context,
+    asked: Asked,
+    endpoint: Endpoint,
+) -> Answer {
+    let change = asked.change(&app, &cx).await;
+    tracing::info!(
+        request_id = change.request,
+        operator = change.name,
+        action = change.action,
+        target = change.target,
+        "change"
+    );
+    let number = app.audit.begin(change).await;
+    let answer = match dispatch(&app, cx, endpoint) {
+        Outcome::Now(answer) => answer,
+        Outcome::Later(future) => future.await,
+    };
+    let status = match &answer {
+        Ok(reply) => reply.status,
+        Err(error) => error.code().status(),
+    };
+    let ended = match number {
+        Ok(number) => app.audit.end(number, status.as_u16()).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = ended {
+        tracing::warn!(%error, "a change is not in the record, or not what came of it");
+    }
+    answer
+}

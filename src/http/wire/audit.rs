@@ -1,0 +1,38 @@
+//! The record of changes.
+
+use serde::Serialize;
+
+use crate::domain::audit::Entry;
+
+/// A change.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditLine {
+    number: u64,
+    timestamp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator_id: Option<String>,
+    name: String,
+    role: &'static str,
+    action: String,
+    target: String,
+    request_id: String,
+    status: Option<u16>,
+}
+
+impl From<&Entry> for AuditLine {
+    fn from(entry: &Entry) -> Self {
+        let change = &entry.change;
+        Self {
+            number: entry.number,
+            timestamp: change.at.0,
+            operator_id: change.operator.map(|id| id.to_string()),
+            name: change.name.clone(),
+            role: change.role.as_str(),
+            action: change.action.clone(),
+            target: change.target.clone(),
+            request_id: change.request.clone(),
+            status: entry.status,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The record of what operators change.
+
+use serde_json::{Value, json};
+
+use super::appliance::{Appliance, sign_up};
+use super::house::House;
+use super::wire::{Answer, ask, request};
+
+fn as_operator(house: &House, token: &str, method: &str, path: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let target = format!("/admin/v1/{path}");
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("X-Request-Id", "ticket-7"),
+    ];
+    ask(house.ops, request(method, &target, &headers, ""))
+}
+
+/// Action, target and status of the changes, oldest first.
+fn changes(house: &House) -> Vec<(String, String, Value)> {
+    let listed = house.operator("GET", "audit", &Value::Null).json();
+    let changes = listed.as_array().unwrap().iter().rev();
+    let told = changes.map(|change| {
+        let text = |name: &str| change[name].as_str().unwrap().to_owned();
+        (text("action"), text("target"), change["status"].clone())
+    });
+    told.collect()
+}
+
+#[test]
+fn a_change_is_recorded_with_who_what_and_what_came_of_it() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let before = changes(&house).len();
+    let made = house.operator("POST", "operators", &json!({"name": "Al", "role": "agent"}));
+    let agent = made.json()["token"].as_str().unwrap().to_owned();
+
+    // Looked at, refused for the role, and not understood: none of these is a change.
+    assert_eq!(as_operator(&house, &agent, "GET", "users").status, 200);
+    assert_eq!(as_operator(&house, &agent, "POST", "backups").status, 403);
+    assert_eq!(
+        house
+            .operator("POST", "partners", &json!({"nome": 1}))
+            .status,
+        400
+    );
+
+    for (user, status) in [("ann@example.com", 200), ("bob@example.com", 404)] {
+        let logout = as_operator(&house, &agent, "POST", &format!("users/{user}/logout"));
+        assert_eq!(logout.status, status);
+    }
+    let dry = "catalog/import?dryRun=true";
+    house.operator("POST", dry, &json!({}));
+    let told: Vec<_> = changes(&house).split_off(before);
+    let change = |action: &str, target: &str, status: u16| {
+        (action.to_owned(), target.to_owned(), json!(status))
+    };
+    let expected = [
+        change("admin_add_operator", "operators", 200),
+        change(
+            "admin_logout_user",
+            &format!("users/{}/logout", ann.id),
+            200,
+        ),
+        change("admin_logout_user", "users/-/logout", 404),
+        change("admin_import_catalog", dry, 200),
+    ];
+    assert_eq!(told, expected);
+
+    let listed = house.operator("GET", "audit?limit=3", &Value::Null).json();
+    let (newest, oldest) = (&listed[0], &listed[2]);
+    assert_eq!(
+        (&oldest["name"], &oldest["role"]),
+        (&json!("Al"), &json!("agent"))
+    );
+    assert_eq!(oldest["requestId"], "ticket-7");
+    assert!(oldest["timestamp"].is_u64());
+    let older = house.operator(
+        "GET",
+        &format!("audit?before={}", newest["number"]),
+        &Value::Null,
+    );
+    assert_eq!(older.json()[0], listed[1]);
+    for wrong in ["audit?before=x", "audit?limit=0", "audit?limit=1001"] {
+        assert_eq!(house.operator("GET", wrong, &Value::Null).status, 400);
+    }
+    assert_eq!(as_operator(&house, &agent, "GET", "audit").status, 403);
+}
+
+#[test]
+fn commands_are_recorded_with_a_server_and_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut appliance = Appliance::start(folder.path());
+    let (partner, _) = sign_up(&appliance);
+    appliance.does(&["user", "logout", "ann@example.com"]);
+    appliance.kill();
+    appliance.does(&["partner", "disable", "test"]);
+    let listed = appliance.tells(&["audit", "list", "--json"], 0);
+    let actions: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| &c["action"])
+        .collect();
+    assert_eq!(
+        actions,
+        [
+            "admin_change_partner",
+            "admin_logout_user",
+            "admin_add_partner"
+        ]
+    );
+    for change in listed.as_array().unwrap() {
+        assert_eq!(change["name"], "local administrator");
+        assert!(change.get("operatorId").is_none() && change["status"].as_u64().unwrap() < 300);
+    }
+    let text = listed.to_string();
+    assert!(!text.contains("ann@") && !text.contains(&partner), "{text}");
+    assert_eq!(
+        appliance.tells(&["audit", "list", "--limit", "1", "--json"], 0)[0],
+        listed[0]
+    );
+}
