@@ -94,13 +94,36 @@ pub async fn open_or_wait(
     beginning: &mut Beginning,
     reload: &Reload,
 ) -> Result<Option<Store>, Failure> {
-    match beginning.open() {
+    ask_for_patience();
+    let patience = tokio::spawn(go_on_asking_for_patience());
+    let opened = beginning.open();
+    patience.abort();
+    match opened {
         Ok(store) => Ok(Some(store)),
         // The thread that hangs holds the file and cannot be ended; a new image has none.
         Err(StoreError::Hung) => Err(begin_again()),
         Err(error) if is_maintainable(&error) => maintain(beginning, reload, error).await,
         Err(error) => Err(error.into()),
     }
+}
+
+/// Asks the service manager to wait while the store is opened, again and again: a damaged one is
+/// rebuilt from backup and log, and nobody knows how long that takes. What hangs is found by the store
+/// itself.
+async fn go_on_asking_for_patience() {
+    const EVERY: Duration = Duration::from_secs(10);
+    loop {
+        sleep(EVERY).await;
+        ask_for_patience();
+    }
+}
+
+fn ask_for_patience() {
+    const MORE_MICROS: u32 = 30_000_000;
+    notify(&[
+        NotifyState::ExtendTimeoutUsec(MORE_MICROS),
+        NotifyState::Status("opening the store"),
+    ]);
 }
 
 const fn is_maintainable(error: &StoreError) -> bool {

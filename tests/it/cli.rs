@@ -390,6 +390,12 @@ fn a_service_manager_is_told_how_it_stands() {
         String::from_utf8_lossy(&message[..length]).into_owned()
     };
     let address = server.first.trim().rsplit(' ').next().unwrap();
+    // However long it takes, it is waited for.
+    let opening = told();
+    assert!(
+        opening.contains("EXTEND_TIMEOUT_USEC=") && opening.contains("STATUS=opening"),
+        "{opening}"
+    );
     let ready = told();
     assert!(
         ready.contains("READY=1") && ready.contains(address),
