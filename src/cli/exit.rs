@@ -77,6 +77,12 @@ impl Failure {
         &self.message
     }
 
+    /// What can be done about it.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// The exit code.
     #[must_use]
     pub const fn exit(&self) -> Exit {

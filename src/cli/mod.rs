@@ -10,6 +10,7 @@ mod catalog;
 mod complete;
 mod config;
 mod demo;
+mod doctor;
 mod epg;
 mod examiner;
 mod exit;
@@ -165,6 +166,8 @@ enum Command {
     /// Check and show the configuration
     #[command(subcommand)]
     Config(config::Command),
+    /// Look at everything that the appliance stands on, and say what mends it
+    Doctor(doctor::Doctor),
     /// Write a shell's completion script
     Completions {
         /// The shell
@@ -206,6 +209,7 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Audit(command) => wait(audit::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
+        Command::Doctor(command) => wait(doctor::run(command, &global)),
         Command::Completions { shell } => complete::run(shell),
         Command::Man => complete::man(),
     }

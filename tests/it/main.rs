@@ -23,6 +23,7 @@ mod coverage;
 mod defects;
 mod delivery;
 mod described;
+mod doctor;
 mod erasure;
 mod export;
 mod framing;

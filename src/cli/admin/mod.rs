@@ -125,6 +125,17 @@ impl Admin {
         Ok(())
     }
 
+    /// The body of an answer as text, whatever its status.
+    ///
+    /// # Errors
+    /// That the connection failed.
+    pub async fn text(&mut self, path: &str) -> Result<String, Failure> {
+        let asked = self.exchange(Method::GET, path, "application/json", upload::nothing());
+        let body = asked.await?.into_body().collect().await;
+        let bytes = body.map_err(|error| lost(&error))?.to_bytes();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     async fn send(
         &mut self,
         method: Method,

@@ -44,6 +44,12 @@ impl Refusal {
         reasons.is_some_and(|reasons| reasons.keys().all(|named| named == part))
     }
 
+    /// The whole body, where a refusal is what was asked for.
+    #[must_use]
+    pub fn into_body(self) -> Value {
+        self.body
+    }
+
     fn exit(&self) -> Exit {
         match (self.code.as_str(), self.status) {
             ("IMPORT_HELD", _) => Exit::Held,

@@ -1,0 +1,161 @@
+//! `playgate doctor`: looks at everything that an appliance stands on, and says what is the matter and
+//! which command mends it.
+
+mod bundle;
+mod machine;
+mod service;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use super::admin::Admin;
+use super::exit::{Exit, Failure, Outcome};
+use super::{Global, checked, output};
+use crate::config::Loaded;
+
+/// Look at configuration, clock, disk, store, TLS, mail, proxy and unit; exit code 1 if something has
+/// to be mended
+#[derive(Args)]
+pub struct Doctor {
+    /// Print a JSON array of {"part","state","finding","mend"}
+    #[arg(long)]
+    json: bool,
+    /// Also write what somebody who helps wants to see, without secrets, as a tar.gz
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// Works, and should be looked after.
+    Warning,
+    /// To be mended.
+    Problem,
+}
+
+/// What was found out about a part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    part: &'static str,
+    state: State,
+    finding: String,
+    /// The command or the setting that mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+impl Finding {
+    fn ok(part: &'static str, finding: impl Into<String>) -> Self {
+        Self {
+            part,
+            state: State::Ok,
+            finding: finding.into(),
+            mend: None,
+        }
+    }
+
+    fn warning(part: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            state: State::Warning,
+            mend: Some(mend.into()),
+            ..Self::ok(part, finding)
+        }
+    }
+
+    fn problem(part: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            state: State::Problem,
+            ..Self::warning(part, finding, mend)
+        }
+    }
+}
+
+/// Runs the command.
+pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
+    let mut findings = Vec::new();
+    let mut admin = None;
+    let loaded = match global.load() {
+        Ok(loaded) => Some(loaded),
+        Err(failure) => {
+            let mend = "mend the configuration; `playgate config check` looks again";
+            findings.push(Finding::problem("configuration", failure.message(), mend));
+            None
+        }
+    };
+    if let Some(loaded) = &loaded {
+        findings.push(configuration(loaded));
+        findings.extend(machine::findings(&loaded.config));
+        findings.extend(service::of_configuration(loaded).await);
+        admin = service::connect(global, &mut findings).await;
+    }
+    if let Some(admin) = &mut admin {
+        findings.extend(service::of_store(admin).await?);
+    }
+    if let Some(file) = &doctor.bundle {
+        bundle::write(file, &findings, loaded.as_ref(), admin.as_mut()).await?;
+    }
+    tell(&findings, doctor.json)?;
+    if let Some(file) = &doctor.bundle {
+        output::note(&format!("wrote {}", file.display()));
+    }
+    match findings
+        .iter()
+        .filter(|f| f.state == State::Problem)
+        .count()
+    {
+        0 => Ok(()),
+        1 => Err(Failure::new(Exit::Failed, "1 thing has to be mended")),
+        more => Err(Failure::new(
+            Exit::Failed,
+            format!("{more} things have to be mended"),
+        )),
+    }
+}
+
+fn configuration(loaded: &Loaded) -> Finding {
+    match checked(loaded) {
+        Ok(()) => Finding::ok("configuration", "is in order"),
+        Err(failure) => Finding::problem(
+            "configuration",
+            failure.message(),
+            "mend it; `playgate config check` looks again",
+        ),
+    }
+}
+
+fn tell(findings: &[Finding], as_json: bool) -> Outcome {
+    if as_json {
+        return output::json(&json!(findings));
+    }
+    for Finding {
+        part,
+        state,
+        finding,
+        mend,
+    } in findings
+    {
+        let mark = match state {
+            State::Ok => "ok     ",
+            State::Warning => "warning",
+            State::Problem => "PROBLEM",
+        };
+        output::line(&format!(
+            "{mark}  {part:13}  {}",
+            finding.replace('\n', "\n    ")
+        ))?;
+        if let Some(mend) = mend {
+            output::line(&format!("{:24} -> {mend}", ""))?;
+        }
+    }
+    Ok(())
+}
+
+/// The service of the data directory, running or opened here.
+type Service = Admin;

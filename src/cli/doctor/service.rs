@@ -1,0 +1,177 @@
+//! What the service stands on: how it is reached, its certificate, its mail server, its store.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{Finding, Service};
+use crate::app;
+use crate::cli::Global;
+use crate::cli::admin::path;
+use crate::cli::exit::Failure;
+use crate::config::{Address, Config, Loaded, SmtpSecurity};
+use crate::ports::{Clock as _, SystemClock};
+
+/// How long a mail server may take to take a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn of_configuration(loaded: &Loaded) -> Vec<Finding> {
+    let config = &loaded.config;
+    let mut findings = vec![addresses(config), proxies(config)];
+    findings.extend(certificate(config));
+    findings.push(mail(config).await);
+    let warnings = loaded.warnings.iter();
+    findings.extend(
+        warnings.map(|warning| Finding::warning("configuration", warning, "playgate config show")),
+    );
+    findings
+}
+
+/// Whether only this machine reaches an address.
+fn is_local(address: &Address) -> bool {
+    match address {
+        Address::Tcp { host, .. } => {
+            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        Address::Unix(_) => true,
+        // Its unit says.
+        Address::Passed(_) => false,
+    }
+}
+
+fn addresses(config: &Config) -> Finding {
+    let public = config.server.listen.iter().chain(&config.tls.listen);
+    if !is_local(&config.ops.listen) {
+        return Finding::warning(
+            "addresses",
+            format!(
+                "operators' listener {} can be reached from outside",
+                config.ops.listen
+            ),
+            "set `ops.listen` to an address of this machine or of a network of operators",
+        );
+    }
+    if public.clone().all(is_local) || config.server.public_url.is_some() {
+        return Finding::ok(
+            "addresses",
+            "viewers' links lead to where they can be reached",
+        );
+    }
+    Finding::warning(
+        "addresses",
+        "the service is reached from outside, and links in mails lead to its first listener",
+        "set `public_url` to the address that partners know",
+    )
+}
+
+fn proxies(config: &Config) -> Finding {
+    let mut public = config.server.listen.iter().chain(&config.tls.listen);
+    let trusted = !config.http.trusted_proxies.is_empty();
+    if public.clone().all(is_local) && !trusted {
+        return Finding::warning(
+            "proxy",
+            "only this machine reaches the service, so a proxy stands in front, and it is not known: to limits on guessing all viewers are one",
+            "set `http.trusted_proxies` to the proxy's address; without a proxy there is nothing to do",
+        );
+    }
+    if trusted && config.tls.listen.is_empty() && public.any(|address| !is_local(address)) {
+        return Finding::warning(
+            "proxy",
+            "a proxy is trusted, and the service can be reached past it",
+            "set `listen` to an address that only the proxy reaches",
+        );
+    }
+    Finding::ok("proxy", if trusted { "is known" } else { "none" })
+}
+
+fn certificate(config: &Config) -> Option<Finding> {
+    const MEND: &str = "renew `tls.cert` and `tls.key`; they are taken up without a restart";
+    match app::tls(config) {
+        Ok(None) => None,
+        Ok(Some(tls)) => Some(match tls.trouble(SystemClock.now()) {
+            Some(trouble) => Finding::problem("tls", trouble, MEND),
+            None => Finding::ok("tls", "the certificate is good"),
+        }),
+        Err(error) => Some(Finding::problem("tls", error.to_string(), MEND)),
+    }
+}
+
+async fn mail(config: &Config) -> Finding {
+    let smtp = &config.smtp;
+    let Some(host) = &smtp.host else {
+        return Finding::warning(
+            "mail",
+            "no mail leaves this machine: messages are kept, `playgate mail list` shows them",
+            "set `smtp.host` and `mail.from`",
+        );
+    };
+    let usual = match smtp.security {
+        SmtpSecurity::StartTls => 587,
+        SmtpSecurity::Tls => 465,
+        SmtpSecurity::None => 25,
+    };
+    let port = smtp.port.unwrap_or(usual);
+    let connected = timeout(PATIENCE, TcpStream::connect((host.as_str(), port))).await;
+    let trouble = match connected {
+        Ok(Ok(_)) => return Finding::ok("mail", format!("{host}:{port} takes connections")),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "does not answer".to_owned(),
+    };
+    Finding::problem(
+        "mail",
+        format!("{host}:{port}: {trouble}"),
+        "playgate mail test ADDRESS shows the whole dialogue",
+    )
+}
+
+/// The service of the data directory, running or opened here; why there is none is a finding.
+pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Option<Service> {
+    match global.admin().await {
+        Ok(service) => Some(service),
+        Err(failure) => {
+            let mend = failure
+                .advice()
+                .unwrap_or("playgate store verify")
+                .to_owned();
+            findings.push(Finding::problem("store", failure.message(), mend));
+            None
+        }
+    }
+}
+
+/// What the service itself says is in its way.
+pub(super) async fn of_store(service: &mut Service) -> Result<Vec<Finding>, Failure> {
+    let told = service.ask(Method::GET, "/readyz", None).await?;
+    let body = told.unwrap_or_else(|refusal| refusal.into_body());
+    let mut findings = listed(&body, "reasons", |said| {
+        Finding::problem("service", said, "playgate store verify; the log tells more")
+    });
+    findings.extend(listed(&body, "warnings", |said| {
+        Finding::warning("service", said, "the log tells more")
+    }));
+    if findings.is_empty() {
+        findings.push(Finding::ok("service", "does its work"));
+    }
+    let partners = service.get(&path(&["partners"])).await?;
+    if partners.as_array().is_some_and(Vec::is_empty) {
+        let said = "there is no partner, so no client may ask anything";
+        findings.push(Finding::warning(
+            "partners",
+            said,
+            "playgate partner add NAME",
+        ));
+    }
+    Ok(findings)
+}
+
+fn listed(body: &Value, member: &str, finding: impl Fn(String) -> Finding) -> Vec<Finding> {
+    let parts = body.get(member).and_then(Value::as_object);
+    let parts = parts.into_iter().flatten();
+    parts
+        .map(|(part, why)| finding(format!("{part}: {}", why.as_str().unwrap_or_default())))
+        .collect()
+}

@@ -1,0 +1,142 @@
+//! `playgate doctor`: what it finds, what it advises, and what it hands over.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::appliance::{Appliance, playgate, sign_up};
+
+fn doctor(data: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let mut command = playgate(data);
+    command
+        .arg("doctor")
+        .args(arguments)
+        .envs(settings.iter().copied());
+    command.output().unwrap()
+}
+
+/// State and advice of each finding on a part.
+fn on<'a>(found: &'a Value, part: &str) -> Vec<(&'a str, &'a str)> {
+    let findings = found.as_array().unwrap().iter();
+    findings
+        .filter(|finding| finding["part"] == part)
+        .map(|finding| {
+            let mend = finding["mend"].as_str().unwrap_or_default();
+            (finding["state"].as_str().unwrap(), mend)
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_in_order_is_told_and_what_is_not_with_its_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let appliance = Appliance::start(&data);
+    let output = doctor(&data, &[], &["--json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for part in ["configuration", "disk", "addresses", "service"] {
+        assert_eq!(on(&found, part), [("ok", "")], "{found}");
+    }
+    assert_eq!(
+        on(&found, "backups"),
+        [("warning", "playgate backup create")]
+    );
+    assert_eq!(
+        on(&found, "partners"),
+        [("warning", "playgate partner add NAME")]
+    );
+    assert!(output.status.success(), "{found}");
+    let said = doctor(&data, &[], &[]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(text.contains("-> playgate partner add NAME"), "{text}");
+
+    sign_up(&appliance);
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let port = gone.port().to_string();
+    let settings = [
+        ("PLAYGATE_SMTP_HOST", "127.0.0.1"),
+        ("PLAYGATE_SMTP_PORT", &port),
+        ("PLAYGATE_MAIL_FROM", "playgate@example.org"),
+        ("PLAYGATE_LISTEN", "0.0.0.0:8080"),
+        ("PLAYGATE_HTTP_TRUSTED_PROXIES", "10.0.0.1"),
+    ];
+    let output = doctor(&data, &settings, &["--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(on(&found, "disk")[1].1.starts_with("chmod o= "), "{found}");
+    for (part, state, mend) in [
+        ("mail", "problem", "playgate mail test"),
+        ("addresses", "warning", "`public_url`"),
+        ("proxy", "warning", "`listen`"),
+    ] {
+        let told = on(&found, part)[0];
+        assert!(told.0 == state && told.1.contains(mend), "{part}: {found}");
+    }
+    assert_eq!(on(&found, "partners"), []);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("2 things have to be mended"));
+
+    let output = doctor(&data, &[("PLAYGATE_LISTNE", "x")], &["--json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(on(&found, "configuration")[0].0, "problem");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_bundle_tells_much_and_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let appliance = Appliance::start(&data);
+    let (partner, bearer) = sign_up(&appliance);
+    let file = folder.path().join("bundle.tar.gz");
+    let settings = [
+        ("PLAYGATE_SMTP_HOST", "127.0.0.1"),
+        ("PLAYGATE_SMTP_USERNAME", "mailer"),
+        ("PLAYGATE_SMTP_PASSWORD", "canary-of-the-password"),
+        ("PLAYGATE_MAIL_FROM", "playgate@example.org"),
+    ];
+    let arguments = ["--bundle", file.to_str().unwrap()];
+    doctor(&data, &settings, &arguments);
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let mut tar = Command::new("tar");
+    assert!(
+        tar.arg("-xzf")
+            .arg(&file)
+            .arg("-C")
+            .arg(folder.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let part = |name: &str| fs::read_to_string(folder.path().join("playgate").join(name)).unwrap();
+    assert!(
+        part("configuration.txt").contains("smtp.password = ***"),
+        "{}",
+        part("configuration.txt")
+    );
+    assert!(part("metrics.txt").contains("playgate_"));
+    assert!(part("changes.json").contains("admin_add_partner"));
+    assert!(part("readyz.json").contains("\"ready\":true"));
+    assert!(part("findings.json").contains("\"mail\"") && part("machine.txt").contains("MemTotal"));
+    let (_, token) = bearer.split_once(' ').unwrap();
+    for entry in fs::read_dir(folder.path().join("playgate")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        for secret in ["canary-of-the-password", &partner, token, "ann@example.com"] {
+            assert!(!text.contains(secret), "{secret} in {}", path.display());
+        }
+    }
+    // What is there is not written over.
+    let again = doctor(&data, &settings, &arguments);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists"));
+}
