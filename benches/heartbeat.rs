@@ -50,6 +50,7 @@ fn main() {
     let yardstick = || Contestant {
         name: "bare hyper, GET of 1500 bytes".to_owned(),
         server: &bare,
+        over: None,
         requests: [request("GET", "/x", &[], "")].into(),
         status: 200,
         goal: None,
@@ -57,6 +58,7 @@ fn main() {
     let row = |name: &str, requests, goal| Contestant {
         name: name.to_owned(),
         server: &playgate,
+        over: None,
         requests,
         status: 200,
         goal: Some(goal),

@@ -164,6 +164,7 @@ impl Bench {
             Contestant {
                 name: "S6, offset 0".to_owned(),
                 server: &self.playgate,
+                over: None,
                 requests: [read(0)].into(),
                 status: 200,
                 goal: Some(1.4),
@@ -171,6 +172,7 @@ impl Bench {
             Contestant {
                 name: "S6, random offsets".to_owned(),
                 server: &self.playgate,
+                over: None,
                 requests: offsets.map(read).collect(),
                 status: 200,
                 goal: Some(1.7),
@@ -179,6 +181,7 @@ impl Bench {
         contestants.extend(nginx.as_ref().map(|nginx| Contestant {
             name: "nginx, a file of the same bytes".to_owned(),
             server: nginx.server(),
+            over: None,
             requests: [request("GET", "/x", &[], "")].into(),
             status: 200,
             goal: None,
@@ -202,6 +205,7 @@ impl Bench {
             Contestant {
                 name: format!("{name}{coding}"),
                 server: &self.playgate,
+                over: None,
                 requests: requests.into(),
                 status: 200,
                 goal: Some(goal),
@@ -214,6 +218,7 @@ fn bare_hyper(bare: &Server) -> Contestant<'_> {
     Contestant {
         name: "bare hyper, same bytes".to_owned(),
         server: bare,
+        over: None,
         requests: [request("GET", "/x", &[], "")].into(),
         status: 200,
         goal: None,

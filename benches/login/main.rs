@@ -78,6 +78,7 @@ fn main() {
     let logins = Contestant {
         name: "login".to_owned(),
         server: &playgate,
+        over: None,
         requests: (0..USERS).map(|n| login(&playgate, &partner, n)).collect(),
         status: 200,
         goal: None,

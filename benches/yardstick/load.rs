@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
@@ -28,10 +28,13 @@ pub fn run_on(connections: usize, contestant: &Contestant<'_>, time: Duration) -
         let until = Instant::now() + time;
         let mut running = JoinSet::new();
         for number in 0..connections {
-            let address = client::address_of(contestant.server);
+            let wire: Box<dyn Wire> = match contestant.over {
+                Some(secure) => Box::new(secure.connect().await),
+                None => Box::new(connect(&client::address_of(contestant.server)).await),
+            };
             let requests = Arc::clone(&contestant.requests);
             running.spawn(connection(
-                address,
+                wire,
                 requests,
                 contestant.status,
                 (number, connections),
@@ -42,24 +45,32 @@ pub fn run_on(connections: usize, contestant: &Contestant<'_>, time: Duration) -
     })
 }
 
+/// A connection of any kind.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+async fn connect(address: &str) -> TcpStream {
+    let socket = TcpStream::connect(address).await;
+    let socket = socket.expect("the server accepts");
+    socket.set_nodelay(true).expect("an open socket");
+    socket
+}
+
 async fn connection(
-    address: String,
+    mut wire: Box<dyn Wire>,
     requests: Arc<[Vec<u8>]>,
     status: u16,
     (number, connections): (usize, usize),
     until: Instant,
 ) -> u64 {
-    let mut socket = TcpStream::connect(&address)
-        .await
-        .expect("the server accepts");
-    socket.set_nodelay(true).expect("an open socket");
     let mut buffer = Vec::with_capacity(64 * 1024);
     let mut done = 0;
     let mut next = number;
     while Instant::now() < until {
         let request = &requests[next % requests.len()];
         next += connections;
-        let answer = exchange(&mut socket, request, &mut buffer).await;
+        let answer = exchange(&mut wire, request, &mut buffer).await;
         assert_eq!(answer.status, status, "{}", answer.text());
         done += 1;
     }
@@ -67,7 +78,11 @@ async fn connection(
 }
 
 /// Sends a request, and waits for the whole answer to it.
-pub async fn exchange(socket: &mut TcpStream, request: &[u8], buffer: &mut Vec<u8>) -> Answer {
+pub async fn exchange(
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    request: &[u8],
+    buffer: &mut Vec<u8>,
+) -> Answer {
     socket.write_all(request).await.expect("the server reads");
     buffer.clear();
     loop {

@@ -12,11 +12,14 @@ pub mod client;
 pub mod load;
 #[allow(dead_code, reason = "not every benchmark has a row of nginx")]
 pub mod nginx;
+#[allow(dead_code, reason = "one benchmark is about it")]
+pub mod secure;
 pub mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use secure::Secure;
 use server::Server;
 
 /// Rounds that are counted, and the length of each contestant's turn in them.
@@ -29,6 +32,8 @@ pub struct Contestant<'a> {
     pub name: String,
     /// Who answers.
     pub server: &'a Server,
+    /// How it is reached, if over TLS.
+    pub over: Option<&'a Secure>,
     /// Whole requests; connection `n` sends the `n`-th, wrapping round, and then the following ones.
     pub requests: Arc<[Vec<u8>]>,
     /// The answer's status that counts as right.
