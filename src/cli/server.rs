@@ -61,6 +61,7 @@ pub fn start_log(loaded: &Loaded) -> Outcome {
     let format = match (loaded.config.log.format, loaded.terminal) {
         (Some(LogFormat::Text), _) | (None, true) => log::Format::Text,
         (Some(LogFormat::Json), _) | (None, false) => log::Format::Json,
+        (Some(LogFormat::Journal), _) => log::Format::Journal,
     };
     let level = match loaded.config.log.level {
         LogLevel::Error => "error",

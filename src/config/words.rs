@@ -52,6 +52,8 @@ words! {
         Text = "text",
         /// One JSON object a line.
         Json = "json",
+        /// For systemd's journal, which has the time and wants the level.
+        Journal = "journal",
     }
     /// The least important thing that is logged.
     LogLevel {

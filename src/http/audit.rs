@@ -102,7 +102,6 @@ pub(super) async fn recorded(
         request_id = change.request,
         operator = change.name,
         action = change.action,
-        target = change.target,
         "change"
     );
     let number = app.audit.begin(change).await;

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{self, FmtContext, MakeWriter};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
 
@@ -19,6 +22,8 @@ pub enum Format {
     Text,
     /// For collectors.
     Json,
+    /// For systemd's journal.
+    Journal,
 }
 
 /// A log that cannot be set up.
@@ -45,6 +50,7 @@ pub fn init(format: Format, level: &str) -> Result<(), LogError> {
     let done = match format {
         Format::Text => log.with_target(false).try_init(),
         Format::Json => log.json().flatten_event(true).with_target(false).try_init(),
+        Format::Journal => log.event_format(Journal::default()).try_init(),
     };
     done.map_err(|_| LogError::Twice)?;
     // A panic is one line of the log like everything else; the service's barrier adds the request.
@@ -54,6 +60,39 @@ pub fn init(format: Format, level: &str) -> Result<(), LogError> {
         tracing::error!(place, thread = thread.name(), "panic");
     }));
     Ok(())
+}
+
+/// Events for a journal that reads the level off the beginning of a line (`sd-daemon(3)`) and knows
+/// the time itself.
+struct Journal(fmt::format::Format<fmt::format::Full, ()>);
+
+impl Default for Journal {
+    fn default() -> Self {
+        let plain = fmt::format().without_time().with_ansi(false);
+        Self(plain.with_level(false).with_target(false))
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Journal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        let priority = match *event.metadata().level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            Level::DEBUG | Level::TRACE => 7,
+        };
+        write!(writer, "<{priority}>")?;
+        self.0.format_event(context, writer, event)
+    }
 }
 
 struct State<W> {
@@ -137,6 +176,34 @@ fn one_line(event: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_journal_gets_the_level_and_no_time() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let out = Shared(Arc::clone(&written));
+        let log = tracing_subscriber::fmt()
+            .event_format(Journal::default())
+            .with_writer(Bounded::new(out))
+            .finish();
+        tracing::subscriber::with_default(log, || {
+            tracing::info!(address = "here", "ready");
+            tracing::error!("lost");
+        });
+        let text = String::from_utf8(written.lock().clone()).unwrap();
+        assert_eq!(text, "<6>ready address=\"here\"\n<3>lost\n");
+    }
+
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     #[test]
     fn an_event_is_one_line() {
