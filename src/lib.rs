@@ -15,6 +15,7 @@
 //! | [`jobs`] | what happens by itself: sweeps, checkpoints, retention |
 //! | [`app`] | all services, put together once |
 //! | [`cli`] | the command line; every administrative command is a client of the operators' interface |
+//! | `fuzzing` | every parser under any bytes; built for tests and fuzzers alone |
 //!
 //! A resource has the same name in `http/api`, `http/wire` and `domain`, so that a path can be guessed.
 //!
@@ -72,6 +73,8 @@ pub mod catalog_file;
 pub mod cli;
 pub mod config;
 pub mod domain;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod http;
 pub mod jobs;
 pub mod observe;

@@ -37,6 +37,8 @@ mod txn;
 mod verify;
 mod writer;
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 #[cfg(test)]
 mod leaving_tests;
 #[cfg(test)]

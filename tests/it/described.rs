@@ -33,7 +33,7 @@ pub fn watch() {
     WATCH.get_or_init(|| compare);
 }
 
-fn compare(request: &[u8], answer: &Answer) {
+pub fn compare(request: &[u8], answer: &Answer) {
     let Some((method, target)) = asked(request) else {
         return;
     };
@@ -103,7 +103,7 @@ fn essence(media: &str) -> &str {
     media.split(';').next().unwrap().trim()
 }
 
-fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+pub fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value.get("$ref").and_then(Value::as_str) {
         Some(place) => document.pointer(place.strip_prefix('#').unwrap()).unwrap(),
         None => value,

@@ -69,7 +69,7 @@ impl House {
         Self::of(file, |_| Store::in_memory(domain::schema()), &[])
     }
 
-    fn of(
+    pub fn of(
         file: Option<PathBuf>,
         store: impl FnOnce(&Path) -> Store,
         settings: &[(&'static str, &str)],

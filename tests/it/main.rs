@@ -41,6 +41,7 @@ mod license_servers;
 mod licenses;
 mod loops;
 mod matrix;
+mod mutations;
 mod nights;
 mod openapi;
 mod page;

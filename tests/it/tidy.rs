@@ -57,6 +57,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "app", "config", "domain", "http", "jobs", "observe", "ports", "store", "types",
         ],
     ),
+    // Built for tests and fuzzers alone; nothing names it.
+    (
+        "fuzzing",
+        &[
+            "catalog_file",
+            "config",
+            "domain",
+            "http",
+            "ports",
+            "store",
+            "types",
+        ],
+    ),
 ];
 
 /// Crates that a module of the root must not name.

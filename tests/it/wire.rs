@@ -84,6 +84,11 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
+    /// Whether all that was read belonged to an answer.
+    pub fn is_empty(&self) -> bool {
+        self.unread.is_empty()
+    }
+
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         // The server may have closed already; what it answered is what counts.
         let _ = self.stream.write_all(bytes.as_ref());
@@ -137,7 +142,8 @@ impl<S: Read + Write> Wire<S> {
         let status = first.next().unwrap().parse().unwrap();
         let reason = first.next().unwrap_or_default().to_owned();
         let headers: Vec<(String, String)> = lines
-            .filter_map(|line| line.split_once(": "))
+            .take_while(|line| !line.is_empty())
+            .map(|line| line.split_once(": ").expect("a header"))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         let mut answer = Answer {
@@ -154,6 +160,11 @@ impl<S: Read + Write> Wire<S> {
         let length: usize = match answer.header("content-length") {
             _ if empty => 0,
             Some(text) => text.parse().unwrap(),
+            // An old client knows no chunks: the end of the connection is that of the body.
+            None if head.starts_with("HTTP/1.0 ") => {
+                while self.fill()? {}
+                self.unread.len()
+            }
             None => panic!("an answer without a length: {head}"),
         };
         answer.body = self.bytes(length)?;

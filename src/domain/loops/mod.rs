@@ -11,6 +11,8 @@ mod clip;
 mod dash;
 mod error;
 mod fragment;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod grid;
 mod hls;
 mod name;

@@ -9,6 +9,8 @@ mod catch_up;
 mod erase;
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod gaps;
 mod length;
 mod model;

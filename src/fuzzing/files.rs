@@ -1,0 +1,149 @@
+//! What lies in files, ours and those of others.
+
+use std::sync::{Arc, LazyLock};
+
+use chrono_tz::Tz;
+
+use crate::catalog_file::{
+    parse, parse_rights, parse_rule, rights_to_json, rule_to_json, to_json, to_toml,
+};
+use crate::config::{Inputs, load};
+use crate::domain;
+use crate::domain::catalog::{Catalog, Mode, Settings};
+use crate::domain::schedule::import::draft::{ChannelMap, Draft};
+use crate::domain::schedule::import::reader::unpack;
+use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
+use crate::domain::schedule::import::{GuideSource, time};
+use crate::domain::schedule::ratings::Ratings;
+use crate::http::wire::guide::JsonGuide;
+use crate::ports::entropy::SeededEntropy;
+use crate::store::fuzzing as store;
+use crate::store::{Schema, Store};
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(domain::schema);
+
+/// A record of any table.
+pub fn record(data: &[u8]) {
+    store::record(&SCHEMA, data);
+}
+
+/// Frames and plans of the commit log.
+pub fn log(data: &[u8]) {
+    store::log(&SCHEMA, data);
+}
+
+/// A backup.
+pub fn backup(data: &[u8]) {
+    store::backup(&SCHEMA, data);
+}
+
+/// An export of the store.
+pub fn export(data: &[u8]) {
+    store::export(&SCHEMA, data);
+}
+
+/// A guide, packed or not: both forms are tried. No more comes out of one than lies in it.
+pub fn guide(data: &[u8]) {
+    static RATINGS: LazyLock<Arc<Ratings>> = LazyLock::new(|| Arc::new(Ratings::built_in()));
+    let options = || XmltvOptions {
+        zone: Tz::Europe__Stockholm,
+        ignore_offsets: data.len().is_multiple_of(2),
+        languages: vec!["sv".to_owned(), "en".to_owned()],
+        ratings: Arc::clone(&RATINGS),
+    };
+    let read = |source: &mut dyn GuideSource| {
+        if let Ok(draft) = Draft::read(source, &ChannelMap::new()) {
+            let rows: usize = draft
+                .channels
+                .values()
+                .map(|channel| channel.rows.len())
+                .sum();
+            assert!(rows as u64 <= draft.programmes, "more rows than programmes");
+        }
+    };
+    // A packed guide may be a thousand times as large: a little of it is enough here.
+    let unpacked = |data| Some(std::io::Read::take(unpack(data).ok()?, 1 << 20));
+    if let Some(input) = unpacked(data) {
+        read(&mut Xmltv::new(input, options()));
+    }
+    if let Some(input) = unpacked(data) {
+        read(&mut JsonGuide::new(input));
+    }
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = time::parse(text, Tz::Europe__Stockholm);
+        let _ = time::parse_local(text, Tz::Europe__Stockholm);
+    }
+}
+
+/// A catalogue: one that is taken and written out is the same once it is read again, in both languages.
+pub fn catalog(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let settings = Settings { zone: Tz::UTC };
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let import = parse(text, None);
+    if !import.problems.is_empty() {
+        return;
+    }
+    let store = Store::in_memory(domain::catalog::schema(Schema::default()));
+    let Ok(catalog) = Catalog::open(store, entropy, &[7; 32], settings) else {
+        return;
+    };
+    if catalog
+        .import(import, Mode::Replace, false, &|_| false)
+        .is_err()
+    {
+        return;
+    }
+    let snapshot = catalog.snapshot();
+    for written in [to_toml(&snapshot), to_json(&snapshot)] {
+        let again = parse(&written, None);
+        assert!(
+            again.problems.is_empty(),
+            "{:?} of\n{written}",
+            again.problems
+        );
+        let difference = catalog.import(again, Mode::Replace, true, &|_| false);
+        let changes = difference.map(|difference| difference.changes);
+        let same = matches!(&changes, Ok(changes) if changes.is_empty());
+        assert!(same, "it becomes another:\n{written}");
+    }
+}
+
+/// A rule, and what is said of rights.
+pub fn rights(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let import = parse_rule(text);
+    if let (true, Some(rule)) = (import.problems.is_empty(), import.rules.first()) {
+        let written = rule_to_json(&rule.item).map(|json| json.to_string());
+        let again = parse_rule(&written.unwrap_or_default());
+        let again = again.rules.first().map(|again| &again.item);
+        assert!(again == Some(&rule.item), "another rule: {text}");
+    }
+    if let Ok(effects) = parse_rights(text) {
+        let written = rights_to_json(&effects).map(|json| json.to_string());
+        let again = parse_rights(&written.unwrap_or_default());
+        assert!(
+            again.is_ok_and(|again| again == effects),
+            "other rights: {text}"
+        );
+    }
+}
+
+/// A configuration file.
+pub fn config(data: &[u8]) {
+    let Some((_file, path)) = store::in_memory(data) else {
+        return;
+    };
+    let inputs = Inputs {
+        file: Some(path),
+        demo: true,
+        ..Inputs::default()
+    };
+    if let Err(problems) = load(&inputs) {
+        assert!(!problems.to_string().is_empty(), "refused without a reason");
+    }
+}

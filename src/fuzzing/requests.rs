@@ -1,0 +1,248 @@
+//! What comes in requests.
+
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Number, Value};
+
+use crate::domain::accounts::ForeignHash;
+use crate::domain::playback::challenge::key_ids;
+use crate::http::auth::{Credentials, Gate, OperatorIdentity, UserIdentity, prove};
+use crate::http::endpoint::{Endpoint, Input, Payload};
+use crate::http::headers::{HeaderNames, Heads};
+use crate::http::matcher::{Found, Table};
+use crate::http::path::check_path;
+use crate::http::query::Query;
+use crate::http::range::{Part, part};
+use crate::http::routes::{BodyRule, RateClass};
+use crate::types::{
+    AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
+    Locale, LoginId, MediaPath, OperatorId, PartnerId, Pin, Protocol, Role, TokenHash, UnixSeconds,
+    UserId,
+};
+
+/// Lets everybody in: what is looked at comes after it.
+struct Open;
+
+impl Gate for Open {
+    fn partner(&self, _: &TokenHash) -> Option<PartnerId> {
+        Some(PartnerId::from_bytes([1; 16]))
+    }
+
+    fn user(&self, _: &TokenHash, _: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {
+        Some(UserIdentity {
+            user: UserId::from_bytes([0; 16]),
+            login: LoginId::from_bytes([2; 16]),
+        })
+    }
+
+    fn operator(&self, _: &TokenHash) -> Option<OperatorIdentity> {
+        Some(OperatorIdentity {
+            operator: OperatorId::from_bytes([3; 16]),
+            role: Role::Admin,
+        })
+    }
+
+    fn locale(&self, _: UserId) -> Option<Locale> {
+        None
+    }
+
+    fn admit(
+        &self,
+        _: RateClass,
+        _: Option<PartnerId>,
+        _: IpAddr,
+        _: UnixSeconds,
+    ) -> Result<(), LimitReached> {
+        Ok(())
+    }
+}
+
+static NAMES: LazyLock<Option<HeaderNames>> = LazyLock::new(|| HeaderNames::new("Service-").ok());
+
+/// A request in lines: method and target, headers, an empty line, the body. From the path to the typed
+/// endpoint; what is refused is refused with a status of refusals.
+pub fn request(data: &[u8]) {
+    let Some(names) = &*NAMES else { return };
+    let mut rest = data;
+    let mut line = || {
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        let (line, more) = rest.split_at(end);
+        rest = more.get(1..).unwrap_or_default();
+        Some(line)
+    };
+    let first = line().and_then(|line| std::str::from_utf8(line).ok());
+    let Some((method, target)) = first.and_then(|first| first.split_once(' ')) else {
+        return;
+    };
+    let Ok(method) = Method::from_bytes(method.as_bytes()) else {
+        return;
+    };
+    let mut headers = HeaderMap::new();
+    while let Some(line) = line().filter(|line| !line.is_empty()) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let name = parts.next().map(HeaderName::from_bytes);
+        let value = parts
+            .next()
+            .map(|value| HeaderValue::from_bytes(value.trim_ascii()));
+        if let (Some(Ok(name)), Some(Ok(value))) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    let heads = Heads::read(&headers, names);
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    for table in [Table::Public, Table::Ops] {
+        ask(table, &method, path, Query::new(query), &heads, names, rest);
+    }
+}
+
+fn ask(
+    table: Table,
+    method: &Method,
+    path: &str,
+    query: Query<'_>,
+    heads: &Heads<'_>,
+    names: &HeaderNames,
+    body: &[u8],
+) {
+    let _ = heads.check_size(path.len());
+    let _ = part(heads.range.ascii(), body.len() as u64);
+    if check_path(path).is_err() {
+        return;
+    }
+    let Ok(Found::Route(_, route, params)) = table.find(method, path) else {
+        return;
+    };
+    let credentials = Credentials {
+        heads,
+        query: Query::new(""),
+        local: true,
+    };
+    let proof = prove(&Open, route, &credentials, UnixSeconds(0));
+    let payload = match route.body {
+        BodyRule::Ignored => Bytes::new(),
+        BodyRule::Whole(limit) | BodyRule::Gzip(limit) | BodyRule::Streamed(limit) => {
+            Bytes::copy_from_slice(body.get(..limit).unwrap_or(body))
+        }
+    };
+    let input = Input {
+        path,
+        params,
+        query,
+        heads,
+        names,
+    };
+    let parsed = proof.and_then(|proof| Endpoint::parse(proof, &input, Payload::Whole(payload)));
+    match parsed {
+        Ok(endpoint) => drop(endpoint.successor()),
+        Err(error) => {
+            let status = error.code().status().as_u16();
+            assert!((400..500).contains(&status), "{}: {status}", route.label);
+        }
+    }
+}
+
+/// Any bytes as JSON: what the strict reader takes, others take for the same.
+pub fn json(data: &[u8]) {
+    let Ok(value) = crate::http::json::strict(data) else {
+        return;
+    };
+    let other = serde_json::from_slice::<Value>(data);
+    assert_eq!(other.ok().as_ref(), Some(&value), "another value to others");
+    let again = crate::http::json::strict(value.to_string().as_bytes());
+    let same = again.is_ok_and(|again| are_same(&again, &value));
+    assert!(same, "another value once it was written: {value}");
+}
+
+/// Whether two values are the same. Fractions may differ in their last bit, as they are read quickly: ours
+/// are measures of players, and what players send is kept as text.
+fn are_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
+            let bits = |number: &Number| number.as_f64().map_or(0, f64::to_bits);
+            bits(a).abs_diff(bits(b)) <= 1
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_same(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|(a, b)| a.0 == b.0 && are_same(a.1, b.1))
+        }
+        _ => one == other,
+    }
+}
+
+/// Any text as every value of the vocabulary: what is one, is the same one once it was written.
+pub fn value(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    macro_rules! same {
+        ($($type:ty, $write:expr;)+) => {$(
+            if let Ok(value) = <$type>::parse(text) {
+                let written = $write(&value);
+                let again = <$type>::parse(&written);
+                assert!(again.is_ok_and(|again| again == value), "{text:?} becomes {written:?}");
+            }
+        )+};
+    }
+    same! {
+        LivestreamId, ToString::to_string;
+        AssetId, ToString::to_string;
+        BroadcastId, ToString::to_string;
+        DeviceId, |id: &DeviceId| id.as_str().to_owned();
+        UserId, ToString::to_string;
+        Email, |email: &Email| email.as_str().to_owned();
+        Locale, |locale: &Locale| locale.as_str().to_owned();
+        Country, |country: &Country| country.as_str().to_owned();
+    }
+    if let Ok(id) = UserId::parse(text) {
+        assert_eq!(id.to_string(), text, "an id with two spellings");
+    }
+    if let Some(path) = MediaPath::parse(text) {
+        let climbs = path
+            .as_str()
+            .split('/')
+            .any(|part| matches!(part, "" | "." | ".."));
+        assert!(
+            !climbs && path.as_str() == text,
+            "a path that leads elsewhere"
+        );
+    }
+    let _ = (BirthDate::parse(text).is_ok(), Pin::parse(text).is_ok());
+    let _ = (Drm::parse(text), Protocol::parse(text));
+    let length = data.len() as u64;
+    if let Part::Bytes(from, to) = part(Some(text), length) {
+        assert!(from <= to && to < length, "a range beyond the file");
+    }
+}
+
+/// Any bytes as a challenge of each system.
+pub fn challenge(data: &[u8]) {
+    for drm in [
+        Drm::Widevine,
+        Drm::Playready,
+        Drm::Fairplay,
+        Drm::Clearkey,
+        Drm::None,
+    ] {
+        let kids = key_ids(drm, data);
+        assert!(
+            kids.len() <= 256 && kids.len() * 16 <= data.len().max(16),
+            "more key ids than bytes"
+        );
+    }
+}
+
+/// Any text as a hash that users bring from elsewhere. Those that are taken are not computed: that they
+/// are affordable is what is looked at there.
+pub fn hash(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = ForeignHash::parse(text).is_ok();
+    }
+}

@@ -1,0 +1,199 @@
+//! What [`crate::fuzzing`] has to reach of the forms on disk. Checksums are put right first, or nothing
+//! but checksums would be tried.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
+
+use super::log::{Segment, Survey, announced, frame, parse, payload_at, read_segment};
+use super::plan::Plan;
+use super::record::sealed;
+use super::snapshot::Snapshot;
+use super::{Key, Schema, portable};
+use crate::types::{
+    AssetId, BroadcastId, DeviceId, Email, LivestreamId, OfferId, PartnerId, SessionId, TokenHash,
+    TvDay, UnixSeconds, UserId,
+};
+
+/// The name of a table and a line feed, the length of a key in a byte, a key, and any body under a
+/// checksum that is right.
+pub fn record(schema: &Schema, data: &[u8]) {
+    let mut parts = data.splitn(2, |byte| *byte == b'\n');
+    let table = parts.next().and_then(|name| schema.table(name));
+    let rest = parts.next().and_then(<[u8]>::split_first);
+    let (Some(table), Some((length, rest))) = (table, rest) else {
+        return;
+    };
+    let (key, body) = rest.split_at(rest.len().min(usize::from(*length)));
+    let mut value = sealed(table.name, key, body);
+    for (tree, entry) in (table.examine)(key, &value).into_iter().flatten() {
+        assert!(table.indexes.contains(&tree), "{tree} is of another table");
+        assert!(entry.ends_with(key), "{tree} leads elsewhere");
+    }
+    if let Some(byte) = value.last_mut() {
+        *byte ^= 1;
+    }
+    let damaged = (table.examine)(key, &value);
+    assert!(damaged.is_none(), "{}: damage is not seen", table.name);
+}
+
+/// Any bytes as a key of every form: what is read is written the same.
+pub fn key(data: &[u8]) {
+    fn of<K: Key>(data: &[u8]) {
+        if let Some(key) = K::from_bytes(data) {
+            assert_eq!(key.to_bytes(), data, "another encoding of the same key");
+        }
+        // The order of keys is that of their bytes.
+        let (one, other) = data.split_at(data.len() / 2);
+        if let (Some(a), Some(b)) = (K::from_bytes(one), K::from_bytes(other)) {
+            assert_eq!(a.cmp(&b), one.cmp(other), "another order");
+        }
+    }
+    of::<String>(data);
+    of::<(u8, i64, u32)>(data);
+    of::<(UserId, u64)>(data);
+    of::<(PartnerId, Email)>(data);
+    of::<(OfferId, AssetId)>(data);
+    of::<(UserId, DeviceId)>(data);
+    of::<(UserId, SessionId)>(data);
+    of::<(LivestreamId, UnixSeconds, BroadcastId)>(data);
+    of::<(String, LivestreamId)>(data);
+    of::<(TvDay, TokenHash)>(data);
+}
+
+/// A frame around any payload, and any bytes as frames and as a plan.
+pub fn log(schema: &Schema, data: &[u8]) {
+    let number = data.len() as u64 + 1;
+    if let Ok(made) = frame(number, number - 1, data) {
+        assert_eq!(announced(&made), Some(made.len()));
+        let read = parse(&made).map(|read| (read.number, read.synced, read.payload));
+        assert_eq!(read, Some((number, number - 1, data)));
+    }
+    if let Some(read) = parse(data) {
+        assert!(read.size() <= data.len(), "a frame beyond the bytes");
+    }
+    if let Some(plan) = Plan::decode(data, schema) {
+        let again = Plan::decode(&plan.encode(), schema);
+        assert!(
+            again.is_some_and(|again| again.into_changes().eq(plan.into_changes())),
+            "a plan that reads otherwise once it was written"
+        );
+    }
+}
+
+/// Any bytes as a segment of the log, as they are and with frames that are numbered and summed up
+/// right: everything that can be read lies where the survey says.
+pub fn segment(data: &[u8]) {
+    for mended in [false, true] {
+        let mut bytes = data.to_vec();
+        if mended {
+            mend(&mut bytes, 16);
+        }
+        let Some((_file, path)) = in_memory(&bytes) else {
+            return;
+        };
+        let segment = Segment { first: 1, path };
+        let Ok(survey) = Survey::over(vec![segment.clone()]) else {
+            return;
+        };
+        assert!(survey.next >= 1, "a log that ends before it begins");
+        assert!(
+            survey.torn.is_none_or(|at| at <= bytes.len()),
+            "torn beyond its end"
+        );
+        let mut before = 0;
+        let walked = read_segment(&segment, &mut |frame, at| {
+            assert!(frame.number > 0 && at >= before, "frames out of place");
+            before = at + frame.size();
+            Ok(())
+        });
+        assert!(
+            walked.is_err() || before <= bytes.len(),
+            "a frame beyond the file"
+        );
+    }
+}
+
+/// Any bytes as a backup, with frames that are numbered and summed up right.
+pub fn backup(schema: &Schema, data: &[u8]) {
+    let mut bytes = data.to_vec();
+    mend(&mut bytes, 8);
+    let Some((_file, path)) = in_memory(&bytes) else {
+        return;
+    };
+    let Ok(snapshot) = Snapshot::open(&path, schema) else {
+        return;
+    };
+    let mut read = 0;
+    for (_, key, value) in snapshot.map_while(Result::ok) {
+        read += key.len() + value.len();
+    }
+    assert!(read <= bytes.len(), "more pairs than bytes");
+}
+
+/// Any text as an export, whose lines are summed up right: what is read in can be written out and read
+/// in again.
+pub fn export(schema: &Schema, data: &[u8]) {
+    let mut text = format!("playgate-store\t1\t{}\t{:032x}\n", schema.format(), 1).into_bytes();
+    for line in data.split(|byte| *byte == b'\n') {
+        text.extend_from_slice(line);
+        if !line.starts_with(b"end\t") {
+            text.extend_from_slice(format!("\t{:08x}", crc32fast::hash(line)).as_bytes());
+        }
+        text.push(b'\n');
+    }
+    let mut all = Plan::default();
+    let mut input = text.as_slice();
+    let read = portable::read(&mut input, schema, 1_000, &mut |plan| {
+        all.merge(plan);
+        Ok(())
+    });
+    let Ok(first) = read else { return };
+    let is_table = |tree: &str| schema.table(tree.as_bytes()).is_some();
+    let pairs = all
+        .into_changes()
+        .filter_map(|(tree, key, value)| Some(Ok((tree, key, value?))));
+    let pairs = pairs.filter(|pair| matches!(pair, Ok((tree, ..)) if is_table(tree)));
+    let mut out = Vec::new();
+    let Ok(exported) = portable::write(pairs, schema, [0; 16], &mut out) else {
+        return;
+    };
+    // The same key twice is one record.
+    assert!(exported.records <= first.records, "more records than lines");
+    assert_eq!(exported.damaged.count, 0, "what was read in is damaged");
+    let mut input = out.as_slice();
+    let again = portable::read(&mut input, schema, usize::MAX, &mut |_| Ok(()));
+    let again = again.map(|again| (again.records, again.skipped, again.complete));
+    assert_eq!(again.ok(), Some((exported.records, 0, true)));
+}
+
+/// Numbers the frames from a place on and sums them up, as far as their lengths lead.
+fn mend(bytes: &mut [u8], mut at: usize) {
+    let mut number = 1;
+    while let Some(size) = bytes.get(at..).and_then(announced) {
+        let Some(old) = bytes.get_mut(at..at.saturating_add(size)) else {
+            return;
+        };
+        let length = old
+            .first_chunk::<4>()
+            .map(|length| u32::from_le_bytes(*length));
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let payload = length.and_then(|length| old.get(payload_at(length)));
+        let Some(Ok(new)) = payload.map(|payload| frame(number, number - 1, payload)) else {
+            return;
+        };
+        old.copy_from_slice(&new);
+        number += 1;
+        at += size;
+    }
+}
+
+/// A file of these bytes that lies on no disk, for as long as it is held.
+pub fn in_memory(bytes: &[u8]) -> Option<(File, PathBuf)> {
+    let made = rustix::fs::memfd_create("fuzzing", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
+    let mut file = File::from(made);
+    file.write_all(bytes).ok()?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Some((file, path.into()))
+}
