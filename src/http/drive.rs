@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::listen::{Halt, Stage};
+use super::halt::{Halt, PARTING_TIME, Stage};
 use super::pulse::{Phase, Pulse};
 use super::service::Service;
 use super::wires::Coming;
@@ -48,6 +48,8 @@ struct Watch {
     turn: u32,
     wait: Option<Instant>,
     stuck: Stuck,
+    /// Until when a connection without a byte is waited for at the end of the service.
+    last: Option<Instant>,
 }
 
 impl Watch {
@@ -56,11 +58,18 @@ impl Watch {
             turn: 0,
             wait: Some(began + HEAD_TIME),
             stuck: Stuck::default(),
+            last: None,
         }
     }
 
     /// The instant at which the connection is closed if nothing changes.
-    fn limit(&mut self, pulse: &Pulse) -> Option<Instant> {
+    fn limit(&mut self, pulse: &Pulse, stage: Stage) -> Option<Instant> {
+        if stage == Stage::Draining && pulse.is_fresh() {
+            let last = self
+                .last
+                .get_or_insert_with(|| Instant::now() + PARTING_TIME);
+            return Some(*last);
+        }
         let phase = pulse.phase();
         let turn = pulse.turn();
         if turn != self.turn {
@@ -129,17 +138,24 @@ where
     let mut watch = Watch::new(began);
     run(
         connection,
-        |connection| connection.graceful_shutdown(),
-        || watch.limit(&pulse),
+        || pulse.part(),
+        |connection| {
+            // The machine would close it at once, and what was just accepted is about to ask.
+            if !pulse.is_fresh() {
+                connection.graceful_shutdown();
+            }
+        },
+        || watch.limit(&pulse, halt.stage()),
         halt,
     )
     .await;
 }
 
-/// Runs a protocol's machine until it has ended, its limit has come, or that of the service. `finish`
-/// asks it to take no further request.
+/// Runs a protocol's machine until it has ended, its limit has come, or that of the service. `part`
+/// makes the answers last ones, `finish` asks the machine to take no further request.
 pub(super) async fn run<C: Future>(
     mut connection: Pin<&mut C>,
+    part: impl Fn(),
     finish: impl Fn(Pin<&mut C>),
     mut limit: impl FnMut() -> Option<Instant>,
     halt: &Halt,
@@ -147,28 +163,31 @@ pub(super) async fn run<C: Future>(
     let mut timer = pin!(sleep(HEAD_TIME));
     let mut alarm = Alarm { registered: false };
     let mut halted = pin!(halt.changed());
-    let mut waiting_for_halt = false;
-    let mut draining = false;
+    let mut seen = None;
     poll_fn(|cx| {
+        let before = seen;
+        if before != Some(halt.stage()) {
+            halted.set(halt.changed());
+            while halted.as_mut().poll(cx).is_ready() {
+                halted.set(halt.changed());
+            }
+            // It waits, so that no change from here on is missed.
+            seen = Some(halt.stage());
+        }
+        match seen {
+            Some(Stage::Ended) => return Poll::Ready(()),
+            Some(Stage::Parting | Stage::Draining) => part(),
+            Some(Stage::Serving) | None => {}
+        }
         if connection.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        if !waiting_for_halt {
-            waiting_for_halt = halted.as_mut().poll(cx).is_pending();
-        }
-        match halt.stage() {
-            Stage::Serving => {}
-            Stage::Ended => return Poll::Ready(()),
-            Stage::Draining if draining => {}
-            Stage::Draining => {
-                draining = true;
-                halted.set(halt.changed());
-                waiting_for_halt = halted.as_mut().poll(cx).is_pending();
-                finish(connection.as_mut());
-                // An idle connection ends at once; this poll is what ends it.
-                if connection.as_mut().poll(cx).is_ready() || halt.stage() == Stage::Ended {
-                    return Poll::Ready(());
-                }
+        // Only now: a request that is there already has been taken.
+        if before != seen && seen == Some(Stage::Draining) {
+            finish(connection.as_mut());
+            // An idle connection ends at once; this poll is what ends it.
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
             }
         }
         if alarm.rings(timer.as_mut(), limit(), cx) {

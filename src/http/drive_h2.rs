@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::drive::{Stuck, run};
 use super::frames::Frames;
-use super::listen::{Halt, Stage};
+use super::halt::{Halt, Stage};
 use super::pulse::Pulse;
 use super::service::{Answering, Service};
 use super::streams::{Held, Open, Streams};
@@ -163,6 +163,8 @@ where
     let mut watch = Watch::new(began);
     run(
         connection,
+        // Its farewell is a frame of its own.
+        || {},
         |connection| connection.graceful_shutdown(),
         || Some(watch.limit(&streams, &pulse, halt.stage())),
         halt,

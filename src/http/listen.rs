@@ -1,22 +1,23 @@
-//! The accept loops, the caps on connections, and the way to an end: stop accepting, finish what
-//! runs, within a deadline.
+//! The accept loops, the caps on connections, and the way to an end: part from clients, stop accepting,
+//! finish what runs, within a deadline.
 
 use std::net::{self, IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, io};
 
 use dashmap::DashMap;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
-use tokio::sync::{Notify, mpsc};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::drive::drive;
+use super::halt::{Halt, PARTING_TIME, Stage};
 use super::matcher::Table;
 use super::net::counted_as;
 use super::pulse::Pulse;
@@ -36,48 +37,6 @@ const SOCKET_MODE: u32 = 0o660;
 /// The answer to a connection over the cap: without a request, without a body of ours.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
     Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-
-/// How far the end has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Serving,
-    /// No new connections; running requests finish.
-    Draining,
-    /// The time is over.
-    Ended,
-}
-
-/// Tells connections that the end has come.
-#[derive(Default)]
-pub(super) struct Halt {
-    stage: AtomicU8,
-    changed: Notify,
-}
-
-impl Halt {
-    pub(super) fn stage(&self) -> Stage {
-        match self.stage.load(Ordering::SeqCst) {
-            0 => Stage::Serving,
-            1 => Stage::Draining,
-            _ => Stage::Ended,
-        }
-    }
-
-    /// Ends when the stage changes after this call.
-    pub(super) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
-        self.changed.notified()
-    }
-
-    fn go_to(&self, stage: Stage) {
-        let number = match stage {
-            Stage::Serving => 0,
-            Stage::Draining => 1,
-            Stage::Ended => 2,
-        };
-        self.stage.store(number, Ordering::SeqCst);
-        self.changed.notify_waiters();
-    }
-}
 
 /// Open connections, in all and by address.
 struct Seats {
@@ -281,10 +240,8 @@ pub fn serve_with_late(
     }
     tokio::spawn(async move {
         let halt = Arc::clone(&acceptor.halt);
-        let mut halted = std::pin::pin!(halt.changed());
-        halted.as_mut().enable();
         tokio::select! {
-            () = halted => {}
+            () = halt.closed() => {}
             listener = late => accept(acceptor, listener).await,
         }
     });
@@ -319,9 +276,11 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops accepting, lets running requests finish within the time, then ends what is left.
-    /// Whether all had finished.
+    /// Parts from clients, stops accepting, lets running requests finish within the time, then ends
+    /// what is left. Whether all had finished.
     pub async fn stop(mut self, within: Duration) -> bool {
+        self.halt.go_to(Stage::Parting);
+        sleep(PARTING_TIME).await;
         self.halt.go_to(Stage::Draining);
         let finished = timeout(within, self.ended.recv()).await.is_ok();
         self.halt.go_to(Stage::Ended);
@@ -344,12 +303,8 @@ struct Acceptor {
 
 async fn accept(acceptor: Acceptor, listener: Listener) {
     let halt = Arc::clone(&acceptor.halt);
+    let mut closed = std::pin::pin!(halt.closed());
     loop {
-        let mut halted = std::pin::pin!(halt.changed());
-        halted.as_mut().enable();
-        if halt.stage() != Stage::Serving {
-            return;
-        }
         let next = async {
             match &listener.socket {
                 Socket::Tcp(socket) => {
@@ -358,16 +313,14 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
                 }
                 Socket::Unix(socket) => {
                     let (stream, _) = socket.accept().await?;
-                    // A socket has no address: it counts as this machine.
-                    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-                    acceptor.serve(stream, peer, None, &listener.door);
+                    acceptor.serve_unix(stream, &listener.door);
                 }
             }
             Ok::<_, io::Error>(())
         };
         let accepted = tokio::select! {
             biased;
-            () = halted => return,
+            () = &mut closed => break,
             accepted = next => accepted,
         };
         if let Err(error) = accepted {
@@ -381,6 +334,9 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
                 sleep(ACCEPT_REST).await;
             }
         }
+    }
+    if let Err(error) = acceptor.take_the_last(listener) {
+        tracing::warn!(%error, "some connections were cut off");
     }
 }
 
@@ -400,6 +356,35 @@ impl Acceptor {
             open,
         };
         (acceptor, ended)
+    }
+
+    /// Serves those who are connected already and wait to be accepted: closing the socket would cut
+    /// them off.
+    fn take_the_last(&self, listener: Listener) -> io::Result<()> {
+        let door = listener.door;
+        match listener.socket {
+            Socket::Tcp(socket) => {
+                let socket = socket.into_std()?;
+                // It does not block, and ends with an error when nobody waits.
+                while let Ok((stream, peer)) = socket.accept() {
+                    stream.set_nonblocking(true)?;
+                    self.seat_tcp(TcpStream::from_std(stream)?, peer, &door);
+                }
+            }
+            Socket::Unix(socket) => {
+                let socket = socket.into_std()?;
+                while let Ok((stream, _)) = socket.accept() {
+                    stream.set_nonblocking(true)?;
+                    self.serve_unix(UnixStream::from_std(stream)?, &door);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_unix(&self, stream: UnixStream, door: &Door) {
+        // A socket has no address: it counts as this machine.
+        self.serve(stream, IpAddr::V4(Ipv4Addr::LOCALHOST), None, door);
     }
 
     fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, door: &Door) {

@@ -24,6 +24,7 @@ mod finish;
 mod frames;
 mod framing;
 pub mod front;
+mod halt;
 pub mod headers;
 pub mod json;
 pub mod lanes;

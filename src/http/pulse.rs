@@ -1,6 +1,6 @@
 //! Where a connection is between its requests, told by the service and the socket to the task that
-//! drives the connection, which alone decides on time-outs. All of it happens in one task: the
-//! atomics are there to be shared, not to order anything.
+//! drives the connection, which alone decides on time-outs; and whether it is to end, told the other way.
+//! All of it happens in one task: the atomics are there to be shared, not to order anything.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
@@ -29,6 +29,8 @@ pub struct Pulse {
     blocked: AtomicBool,
     /// Counts the writes that went on.
     written: AtomicU32,
+    /// The next answer is the last one.
+    parting: AtomicBool,
 }
 
 const HEAD: u8 = 0;
@@ -44,6 +46,7 @@ impl Default for Pulse {
             fragment: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             written: AtomicU32::new(0),
+            parting: AtomicBool::new(false),
         }
     }
 }
@@ -82,6 +85,21 @@ impl Pulse {
             }
             _ => Phase::Idle,
         }
+    }
+
+    /// Whether nothing has come at all.
+    pub fn is_fresh(&self) -> bool {
+        self.phase.load(Relaxed) == HEAD && !self.read.load(Relaxed) && self.turn() == 0
+    }
+
+    /// Makes the next answer the last one.
+    pub fn part(&self) {
+        self.parting.store(true, Relaxed);
+    }
+
+    /// Whether an answer is the last one.
+    pub fn is_parting(&self) -> bool {
+        self.parting.load(Relaxed)
     }
 
     /// Changes with the phase.

@@ -113,10 +113,9 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         }));
         let step = step.unwrap_or_else(|_| Step::Answered(Err(panicked(app))));
         match step {
-            Step::Answered(answer) if body.is_end_stream() => Answering::Ready(Some(hand_over(
-                &self.pulse,
-                finish(app, flow, &heads, answer),
-            ))),
+            Step::Answered(answer) if body.is_end_stream() => {
+                Answering::Ready(Some(hand_over(app, &self.pulse, flow, &heads, answer)))
+            }
             step => Answering::Later(Box::pin(go_on(
                 Arc::clone(app),
                 Arc::clone(&self.pulse),
@@ -129,8 +128,17 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     }
 }
 
-/// Tells the connection's task that the request has ended, now or when its stream has.
-fn hand_over(pulse: &Arc<Pulse>, mut answer: Answered) -> Answered {
+/// Makes the response, and tells the connection's task that the request has ended, now or when its
+/// stream has.
+fn hand_over(
+    app: &App,
+    pulse: &Arc<Pulse>,
+    mut flow: Flow,
+    heads: &Heads<'_>,
+    answer: Answer,
+) -> Answered {
+    flow.close |= pulse.is_parting();
+    let mut answer = finish(app, flow, heads, answer);
     match answer.body_mut() {
         ReplyBody::Stream(_, busy) => *busy = Some(Busy::new(Arc::clone(pulse))),
         ReplyBody::Empty | ReplyBody::Full(_) => pulse.end(),
@@ -366,7 +374,7 @@ async fn go_on(
         },
     };
     let heads = Heads::read(&parts.headers, &app.front.names);
-    hand_over(&pulse, finish(&app, flow, &heads, answer))
+    hand_over(&app, &pulse, flow, &heads, answer)
 }
 
 /// Lets a client that sends a body without being asked read its refusal.

@@ -1,13 +1,11 @@
 //! A connection over TLS: the handshake, within the time for a first head, and then the protocol that
 //! client and server agreed on.
 
-use std::pin::pin;
-
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
-use super::listen::{Halt, Stage};
+use super::halt::Halt;
 use super::service::Service;
 use super::{drive, drive_h2};
 use crate::config::limits::HEAD_TIME;
@@ -18,14 +16,9 @@ pub(super) async fn drive<S>(stream: S, tls: &Tls, service: Service, halt: &Halt
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut halted = pin!(halt.changed());
-    halted.as_mut().enable();
-    if halt.stage() != Stage::Serving {
-        return;
-    }
     let acceptor = TlsAcceptor::from(tls.config());
     let shaken = tokio::select! {
-        () = halted => return,
+        () = halt.closed() => return,
         shaken = timeout_at(began + HEAD_TIME, acceptor.accept(stream)) => shaken,
     };
     // Whatever speaks something else has been told so by an alert, and concerns nobody else.

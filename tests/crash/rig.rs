@@ -192,7 +192,8 @@ impl Rig {
                 Duration::from_micros(dice.below(most))
             }
             Phase::AfterKill => Duration::from_millis(dice.below(300)),
-            Phase::Stop => Duration::from_millis(dice.below(400)),
+            // It parts from its clients first, for 300 ms.
+            Phase::Stop => Duration::from_millis(dice.below(700)),
             // Long enough for a command to be done now and then.
             Phase::Backup | Phase::Compact => Duration::from_millis(50 + dice.below(2_500)),
             // Beyond the half second after which everything has to be synced.

@@ -82,6 +82,15 @@ impl Appliance {
         Self::of(data_dir, command)
     }
 
+    /// One that listens there, on TCP first of all, with further variables of the environment.
+    pub fn listening(data_dir: &Path, listen: &str, settings: &[(&str, &str)]) -> Self {
+        let mut command = playgate(data_dir);
+        command
+            .envs(settings.iter().copied())
+            .args(["serve", "--listen", listen]);
+        Self::run(data_dir, command)
+    }
+
     fn of(data_dir: &Path, mut command: Command) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         Self::run(data_dir, command)
@@ -112,6 +121,13 @@ impl Appliance {
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn end(&mut self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").arg(id).status().unwrap().success());
+        assert!(self.process.wait().unwrap().success());
     }
 
     /// A command, to be run while the server does.

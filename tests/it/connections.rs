@@ -1,8 +1,10 @@
 //! Connections: time-outs, caps, the end. Some of these wait for real time to pass.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+use playgate::config::http::Network;
 
 use super::lab::Lab;
 use super::wire::{Wire, ask, request};
@@ -103,12 +105,9 @@ fn connections_of_one_address_are_capped() {
     );
     assert!(lab.app.front.metrics.refused.get() >= 1);
     // Another address has its own count.
-    let other = SocketAddr::from(([127, 0, 0, 2], 0));
-    let stream = connect_from(other, lab.ops);
-    (&stream).write_all(LIVEZ.as_bytes()).unwrap();
-    let mut first = [0; 12];
-    std::io::Read::read_exact(&mut &stream, &mut first).unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200");
+    let mut other = Wire::from([127, 0, 0, 2].into(), lab.ops).unwrap();
+    other.send(LIVEZ);
+    assert_eq!(other.answer().unwrap().status, 200);
     // Room is made by leaving.
     open.pop();
     let began = Instant::now();
@@ -122,18 +121,16 @@ fn connections_of_one_address_are_capped() {
     }
 }
 
-fn connect_from(from: SocketAddr, to: SocketAddr) -> TcpStream {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.bind(from).unwrap();
-        let stream = socket.connect(to).await.unwrap().into_std().unwrap();
-        stream.set_nonblocking(false).unwrap();
-        stream
-    })
+#[test]
+fn a_trusted_proxy_has_as_many_connections_as_there_are() {
+    let lab = Lab::with(|http, limits| {
+        http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
+        (limits.connections_per_address, limits.connections) = (2, 8);
+    });
+    let serves = |wire: &mut Wire| wire.send(LIVEZ).answer().unwrap().status == 200;
+    let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(lab.ops)).collect();
+    assert!(open.iter_mut().all(serves));
+    assert!(!serves(&mut Wire::to(lab.ops)));
 }
 
 #[test]
@@ -163,6 +160,31 @@ fn the_end_waits_for_requests_and_not_for_idle_connections() {
     assert!(idle.ends_within(Duration::from_secs(1)));
     assert!(TcpStream::connect(lab.ops).is_err());
     drop(fresh);
+}
+
+#[test]
+fn at_the_end_answers_say_so_before_connections_are_closed() {
+    let mut lab = Lab::start();
+    let running = lab.running.take().unwrap();
+    let runtime = lab.runtime.handle().clone();
+    let mut kept = Wire::to(lab.ops);
+    let ends = |wire: &mut Wire| {
+        wire.send(LIVEZ);
+        let answer = wire
+            .answer()
+            .expect("an answer, for it was never told of the end");
+        assert_eq!(answer.status, 200);
+        answer.header("connection") == Some("close")
+    };
+    assert!(!ends(&mut kept));
+    let stop = std::thread::spawn(move || runtime.block_on(running.stop(Duration::from_secs(8))));
+    while !ends(&mut kept) {}
+    assert!(kept.ends_within(Duration::from_secs(1)));
+    // Who comes meanwhile is served, once.
+    let mut late = Wire::to(lab.ops);
+    assert!(ends(&mut late));
+    assert!(late.ends_within(Duration::from_secs(1)));
+    assert!(stop.join().unwrap());
 }
 
 #[test]

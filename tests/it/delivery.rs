@@ -2,11 +2,9 @@
 //! `secure_link` that is configured by the packaged file, and signatures that openssl verifies.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use md5::{Digest as _, Md5};
@@ -16,6 +14,7 @@ use tempfile::TempDir;
 
 use super::house::House;
 use super::lab::NOON;
+use super::programs::{Edge, packaged, program};
 use super::smtp::{free_port, openssl};
 use super::stage::Stage;
 use super::wire::{ask, request};
@@ -27,85 +26,25 @@ const KEYS: [(&str, &str); 2] = [
 ];
 const HOUR: i64 = 3_600;
 
-/// Debian's nginx, where it is; it must be where CI=true.
-fn nginx() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .chain(["/usr/sbin".into()])
-        .map(|folder| folder.join("nginx"))
-        .find(|program| program.is_file());
-    if found.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!must, "nginx is absent");
-        eprintln!("skipped: nginx is absent");
-    }
-    found
-}
-
-/// An nginx with the packaged configuration; it ends with this.
-struct Edge {
-    child: Child,
-    _stderr: BufReader<ChildStderr>,
-    _folder: TempDir,
-}
-
-impl Edge {
-    /// Serves `media`, and knows these keys.
-    fn start(nginx: &Path, port: u16, media: &Path, keys: &[(&str, &str)]) -> Self {
-        let packaged =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/nginx-secure-link.conf");
-        let mut site = fs::read_to_string(packaged).unwrap();
-        // The two keys of the packaged file, in the place of those of `keys`.
-        let lines = site.lines().filter(|line| line.contains("\"REPLACE-ME"));
-        let examples: Vec<String> = lines.map(|line| format!("{line}\n")).collect();
-        assert_eq!(examples.len(), 2);
-        let ours = keys
-            .iter()
-            .map(|(id, secret)| format!("{id} \"{secret}\";\n"));
-        let ours: String = ours.collect();
-        for (from, to) in [
-            (examples.concat().as_str(), ours.as_str()),
-            ("127.0.0.1:8090", &format!("127.0.0.1:{port}")),
-            ("/srv/media", media.to_str().unwrap()),
-        ] {
-            assert!(site.contains(from), "{from}");
-            site = site.replace(from, to);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|kind| format!("{kind}_temp_path {kind};\n"))
-            .concat();
-        let whole = format!(
-            "daemon off; master_process off; pid pid; error_log stderr notice; events {{}}\n\
-             http {{ access_log off;\n{temporary}{site} }}\n"
-        );
-        fs::write(folder.path().join("nginx.conf"), whole).unwrap();
-        let mut child = Command::new(nginx)
-            .args(["-e", "stderr", "-c", "nginx.conf", "-p"])
-            .arg(folder.path())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        // It says so once it listens.
-        let mut said = String::new();
-        while !said.contains("event method") {
-            let read = stderr.read_line(&mut said).unwrap();
-            assert_ne!(read, 0, "nginx ended: {said}");
-        }
-        Self {
-            child,
-            _stderr: stderr,
-            _folder: folder,
-        }
-    }
-}
-
-impl Drop for Edge {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
+/// An nginx with the packaged configuration, which serves `media` and knows these keys.
+fn edge(nginx: &Path, port: u16, media: &Path, keys: &[(&str, &str)]) -> Edge {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let places = [
+        ("127.0.0.1:8090", &*address.to_string()),
+        ("/srv/media", media.to_str().unwrap()),
+    ];
+    let site = packaged("nginx-secure-link.conf", &places);
+    // The two keys of the packaged file give their place to `keys`.
+    let lines = site.lines().filter(|line| line.contains("\"REPLACE-ME"));
+    let examples: Vec<String> = lines.map(|line| format!("{line}\n")).collect();
+    assert_eq!(examples.len(), 2);
+    let examples = examples.concat();
+    assert!(site.contains(&examples), "{site}");
+    let ours = keys
+        .iter()
+        .map(|(id, secret)| format!("{id} \"{secret}\";\n"));
+    let ours: String = ours.collect();
+    Edge::nginx(nginx, &site.replace(&examples, &ours), address)
 }
 
 /// A table of the configuration.
@@ -172,16 +111,18 @@ fn media() -> TempDir {
     media
 }
 
-fn real_time() -> UnixSeconds {
+pub fn real_time() -> UnixSeconds {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap();
     UnixSeconds(i64::try_from(since.as_secs()).unwrap())
 }
 
 #[test]
 fn a_real_nginx_takes_what_was_signed_and_nothing_else() {
-    let Some(nginx) = nginx() else { return };
+    let Some(nginx) = program("nginx") else {
+        return;
+    };
     let (port, media) = (free_port(), media());
-    let _edge = Edge::start(&nginx, port, media.path(), &KEYS);
+    let _edge = edge(&nginx, port, media.path(), &KEYS);
     let at = format!("http://127.0.0.1:{port}");
     let networks = network(&at, "secure-link", &KEYS, "lifetime = '1h'");
     let films = [
@@ -249,7 +190,9 @@ fn a_real_nginx_takes_what_was_signed_and_nothing_else() {
 
 #[test]
 fn keys_change_without_a_viewer_who_notices() {
-    let Some(nginx) = nginx() else { return };
+    let Some(nginx) = program("nginx") else {
+        return;
+    };
     let (port, media) = (free_port(), media());
     let at = format!("http://127.0.0.1:{port}");
     let film = format!("{at}/film/hd/manifest.mpd");
@@ -263,7 +206,7 @@ fn keys_change_without_a_viewer_who_notices() {
     let (old, new) = (signed(&[a, b]), signed(&[b, a]));
     assert_eq!(new, signed(&[b]));
     let statuses = |keys: &[(&str, &str)]| {
-        let _edge = Edge::start(&nginx, port, media.path(), keys);
+        let _edge = edge(&nginx, port, media.path(), keys);
         [&old, &new].map(|address| get(address).0)
     };
     assert_eq!(statuses(&[a]), [200, 403]);

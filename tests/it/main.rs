@@ -11,6 +11,8 @@
 
 mod accounts;
 mod appliance;
+mod attackers;
+mod audience;
 mod audit;
 mod backup;
 mod bodies;
@@ -47,10 +49,13 @@ mod openapi;
 mod page;
 mod places;
 mod playback;
+mod programs;
+mod proxies;
 mod reload;
 mod reset;
 mod rights;
 mod schedule;
+mod siege;
 mod smtp;
 mod sources;
 mod stage;

@@ -2,9 +2,11 @@
 //! use it too.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use tokio::net::TcpSocket;
 
 /// How long an answer may take; far above what any takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -56,10 +58,30 @@ impl Wire {
 
     /// As [`Wire::to`]; nothing if nobody listens.
     pub fn try_to(address: SocketAddr) -> Option<Self> {
-        let stream = TcpStream::connect(address).ok()?;
+        Some(Self::patient(TcpStream::connect(address).ok()?))
+    }
+
+    /// As [`Wire::to`], from an address of this machine.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub fn from(from: IpAddr, address: SocketAddr) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        let stream = runtime.block_on(async {
+            let socket = TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::new(from, 0))?;
+            socket.connect(address).await?.into_std()
+        })?;
+        stream.set_nonblocking(false)?;
+        Ok(Self::patient(stream))
+    }
+
+    fn patient(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Some(Self::over(stream))
+        Self::over(stream)
     }
 
     /// Whether the server ends the connection within the time, without a further answer.
