@@ -1,8 +1,13 @@
-//! `playgate completions`: what a shell completes, made from the same definitions as the commands.
+//! `playgate completions` and `playgate man`: what a shell completes and what the manual says, made
+//! from the same definitions as the commands.
+
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use clap::{CommandFactory as _, ValueEnum};
 
-use super::exit::Outcome;
+use super::exit::{Failure, Outcome};
 use super::{Arguments, output};
 
 /// Shells that can be served.
@@ -28,11 +33,104 @@ pub fn run(shell: Shell) -> Outcome {
     output::bytes(&script)
 }
 
-/// Writes the man page.
-pub fn man() -> Outcome {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Arguments::command())
-        .render(&mut page)
-        .map_err(|error| super::exit::Failure::failed(error.to_string()))?;
-    output::bytes(&page)
+/// Writes the manual page of the whole, or into a directory one for each command.
+pub fn man(directory: Option<&Path>) -> Outcome {
+    let command = documented();
+    match directory {
+        None => {
+            let mut written = Vec::new();
+            page(&command)
+                .render(&mut written)
+                .map_err(|error| Failure::failed(error.to_string()))?;
+            output::bytes(&written)
+        }
+        Some(directory) => fs::create_dir_all(directory)
+            .and_then(|()| pages(&command, directory))
+            .map_err(|error| Failure::failed(format!("{}: {error}", directory.display()))),
+    }
+}
+
+/// The commands as manuals show them: `help` repeats what they say.
+fn documented() -> clap::Command {
+    let mut commands = Arguments::command().disable_help_subcommand(true);
+    commands.build();
+    commands
+}
+
+fn page(command: &clap::Command) -> clap_mangen::Man {
+    clap_mangen::Man::new(command.clone())
+        // The same for all, instead of each command's own name. An empty date would be left out, and what
+        // follows taken for it.
+        .date(" ")
+        .source(concat!("Playgate ", env!("CARGO_PKG_VERSION")))
+        .manual("Playgate")
+}
+
+fn pages(command: &clap::Command, directory: &Path) -> io::Result<()> {
+    page(command).generate_to(directory)?;
+    command
+        .get_subcommands()
+        .try_for_each(|sub| pages(sub, directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    /// What every command says of itself, one after the other.
+    fn helps(command: &mut clap::Command, name: &str, out: &mut String) {
+        let help = command.render_long_help();
+        let _ = writeln!(out, "==== {name} --help\n{help}");
+        for sub in command.get_subcommands_mut() {
+            let name = format!("{name} {}", sub.get_name());
+            helps(sub, &name, out);
+        }
+    }
+
+    /// A change to the command line is seen in a review. `PLAYGATE_RENEW=1 cargo test --lib complete`
+    /// writes the file anew.
+    #[test]
+    fn every_command_says_what_the_golden_file_says() {
+        let mut commands = documented().term_width(100);
+        let mut text = String::new();
+        helps(&mut commands, "playgate", &mut text);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden/help.txt");
+        if std::env::var_os("PLAYGATE_RENEW").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        let golden = fs::read_to_string(&path).unwrap_or_default();
+        let differs = golden.lines().zip(text.lines()).position(|(a, b)| a != b);
+        assert!(
+            golden == text,
+            "help.txt differs, first at line {:?}: {:?} is now {:?}",
+            differs.map(|at| at + 1),
+            differs.and_then(|at| golden.lines().nth(at)),
+            differs.and_then(|at| text.lines().nth(at)),
+        );
+    }
+
+    #[test]
+    fn every_command_has_a_manual_page() {
+        fn count(command: &clap::Command) -> usize {
+            1 + command.get_subcommands().map(count).sum::<usize>()
+        }
+        let folder = tempfile::tempdir().unwrap();
+        man(Some(folder.path())).unwrap();
+        let pages: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert_eq!(pages.len(), count(&documented()));
+        for page in &pages {
+            let text = fs::read_to_string(page).unwrap();
+            assert!(text.contains("\"Playgate 0."), "{text}");
+            for section in [".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION"] {
+                assert!(text.contains(section), "{section} in {}", page.display());
+            }
+        }
+        let leaf = fs::read_to_string(folder.path().join("playgate-backup-restore.1")).unwrap();
+        assert!(leaf.contains("\\-\\-adopt"), "{leaf}");
+    }
 }

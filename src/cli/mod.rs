@@ -19,6 +19,7 @@ mod held;
 mod mail;
 mod operator;
 mod output;
+mod owner;
 mod partner;
 mod reload;
 mod restart;
@@ -98,7 +99,7 @@ impl Global {
 }
 
 /// Loads a configuration; every mistake in it makes one failure.
-fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
+fn loaded(inputs: &Inputs) -> Result<Loaded, Failure> {
     load(inputs).map_err(|problems| {
         let listed = problems.to_string().replace('\n', "\n  ");
         Failure::new(
@@ -106,6 +107,13 @@ fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
             format!("the configuration has mistakes\n  {listed}"),
         )
     })
+}
+
+/// The same for a process that has only begun: whatever it does with a data directory begins with this.
+fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
+    let loaded = loaded(inputs)?;
+    owner::act_as_owner_of(&loaded.config.server.data_dir);
+    Ok(loaded)
 }
 
 /// Checks what a configuration names: files, keys, templates. Every mistake makes one failure.
@@ -163,7 +171,7 @@ enum Command {
     /// Integrity of the store
     #[command(subcommand)]
     Store(store::Command),
-    /// Check and show the configuration
+    /// Check and show the configuration, and list its keys
     #[command(subcommand)]
     Config(config::Command),
     /// Look at everything that the appliance stands on, and say what mends it
@@ -175,7 +183,11 @@ enum Command {
         shell: complete::Shell,
     },
     /// Write the manual page, as troff
-    Man,
+    Man {
+        /// Write a page for each command into this directory instead
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Reads the arguments and runs the command.
@@ -211,7 +223,7 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Config(command) => config::run(command, &global),
         Command::Doctor(command) => wait(doctor::run(command, &global)),
         Command::Completions { shell } => complete::run(shell),
-        Command::Man => complete::man(),
+        Command::Man { dir } => complete::man(dir.as_deref()),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::bind;
 use super::exit::Outcome;
-use super::{checked, configured};
+use super::{checked, loaded};
 use crate::config::{Address, Config, Inputs};
 
 /// What the configuration is read from, again and again.
@@ -19,7 +19,7 @@ impl Reload {
     /// # Errors
     /// Everything that speaks against it; the configuration in force stays.
     pub async fn examine(&self, in_force: &Config) -> Outcome {
-        let loaded = configured(&self.inputs)?;
+        let loaded = loaded(&self.inputs)?;
         checked(&loaded)?;
         for (key, address) in addresses(&loaded.config) {
             if !addresses(in_force).contains(&(key, address)) {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -491,6 +492,14 @@ fn mistakes_of_usage_and_configuration_are_code_2() {
         assert!(why.contains("playback.devices"), "{why}");
     }
     let shown = data.json(&["config", "show", "--json"]);
+    let known = data.json(&["config", "keys", "--json"]);
+    let names = |rows: &Value| {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row["key"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&known), names(&shown));
+    assert_eq!(known[0]["variable"], "PLAYGATE_LISTEN");
+    assert!(data.ok(&["config", "keys"]).contains("argon2"));
     let row = |key: &str| {
         let rows = shown.as_array().unwrap();
         rows.iter().find(|row| row["key"] == key).unwrap().clone()
@@ -499,6 +508,53 @@ fn mistakes_of_usage_and_configuration_are_code_2() {
     assert_eq!(row("ops.listen")["origin"], "variable PLAYGATE_OPS_LISTEN");
     assert_eq!(row("listen")["origin"], "default");
     data.ok(&["config", "check"]);
+}
+
+/// Root's commands leave nothing in the data directory that its owner could not open: the service, which
+/// is started again after them.
+#[test]
+fn a_command_of_root_makes_files_of_the_data_directorys_owner() {
+    const OWNER: u32 = 65534;
+    let data = Data::new();
+    data.ok(&["partner", "add", "before"]);
+    if fs::metadata(data.path()).unwrap().uid() != 0 {
+        eprintln!("skipped: it needs root");
+        return;
+    }
+    let path = data.path();
+    let everything = || {
+        let mut found = vec![path.clone()];
+        let mut at = 0;
+        while let Some(next) = found.get(at).cloned() {
+            at += 1;
+            if next.is_dir() {
+                found.extend(
+                    fs::read_dir(next)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
+            }
+        }
+        found
+    };
+    for file in everything() {
+        chown(file, Some(OWNER), Some(OWNER)).unwrap();
+    }
+    // What root alone may read it can still name.
+    let secret = data.folder.path().join("secret");
+    fs::create_dir(&secret).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(secret.join("catalog.toml"), CATALOG).unwrap();
+    let catalog = secret.join("catalog.toml");
+    data.ok(&["catalog", "import", catalog.to_str().unwrap()]);
+    data.ok(&["backup", "create"]);
+    let server = data.serve();
+    data.ok(&["store", "compact"]);
+    assert_eq!(server.end(), 0);
+    for file in everything() {
+        let owner = fs::symlink_metadata(&file).unwrap().uid();
+        assert_eq!(owner, OWNER, "{}", file.display());
+    }
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod described;
 mod doctor;
 mod erasure;
 mod export;
+mod figures;
 mod framing;
 mod front;
 mod golden;
