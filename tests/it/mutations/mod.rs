@@ -172,11 +172,18 @@ impl Target<'_> {
         if (self.panics)() != panics {
             return Err((0, "a panic".to_owned()));
         }
-        // Behind what cannot be read the server reads no further; what lies unread then resets the
-        // connection, and an answer that is still on its way is lost with it.
-        if reset && answers.is_err() && batch.iter().any(|one| !one.whole) {
-            tally.closed += 1;
+        // Behind what ends a connection the server reads no further; what lies unread then resets it, and
+        // an answer that is still on its way is lost with it. By themselves all have to be answered.
+        if reset && answers.is_err() && batch.len() > 1 {
+            for (nth, one) in batch.iter().enumerate() {
+                let alone = self.exchange(std::slice::from_ref(one), tally);
+                alone.map_err(|(_, why)| (nth, why))?;
+            }
             return Ok(batch.len());
+        }
+        if reset && answers.is_err() && !batch[0].whole {
+            tally.closed += 1;
+            return Ok(1);
         }
         let answers = answers?;
         for (nth, answer) in answers.iter().enumerate() {
