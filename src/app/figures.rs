@@ -7,6 +7,7 @@ use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{Backups, Status};
 use crate::domain::feeds::{FeedState, Feeds, Standstill};
 use crate::domain::mail::{self, Mail};
+use crate::domain::playback::Playback;
 use crate::domain::telemetry::{Counts, Telemetry};
 use crate::domain::upkeep::{Upkeep, Written};
 use crate::observe::metrics::Registry;
@@ -85,6 +86,17 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
         "When a backup could last not be made, since the start.",
         &[],
         of(|status, _| Some(status.failed?.0)),
+    );
+}
+
+/// Makes known how many play.
+pub(super) fn of_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Clock>) {
+    let (playback, clock) = (playback.clone(), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_playback_sessions",
+        "Playback sessions that run.",
+        &[],
+        move || i64::try_from(playback.streams(clock.now())).unwrap_or(i64::MAX),
     );
 }
 

@@ -1,5 +1,6 @@
 //! The lanes of the service: how many threads, how many jobs may wait.
 
+use std::io;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -7,9 +8,10 @@ use std::time::Duration;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
-use super::AppError;
-use crate::domain::accounts::{HashCounts, HashMemory};
+use super::{AppError, figures};
+use crate::domain::accounts::HashMemory;
 use crate::http::lanes::Lane;
+use crate::observe::metrics::Registry;
 
 /// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
 const HASHES_WAITING: usize = 128;
@@ -27,7 +29,8 @@ const BULK_WAITING: usize = 4;
 
 /// Where passwords and PINs are hashed: on as many threads as there are cores, in memory of their
 /// own.
-pub fn hashing(counts: Arc<HashCounts>) -> Result<Lane<HashMemory>, AppError> {
+pub fn hashing(metrics: &Registry) -> Result<Lane<HashMemory>, AppError> {
+    let counts = figures::hashes(metrics);
     let cores = available_parallelism().map_or(1, usize::from);
     let lane = Lane::new("hashing", cores, HASHES_WAITING, move || {
         // On the thread itself. A sandbox that forbids it costs others some speed.
@@ -36,16 +39,35 @@ pub fn hashing(counts: Arc<HashCounts>) -> Result<Lane<HashMemory>, AppError> {
         }
         HashMemory::counted(Arc::clone(&counts))
     });
-    let lane = lane.map_err(AppError::Threads)?;
+    let lane = known(lane, "hashing", metrics)?;
     Ok(lane.with_patience(HASHES_PATIENCE))
 }
 
 /// Where cold reads run, and short work that waits for a commit.
-pub fn cold() -> Result<Lane<()>, AppError> {
-    Lane::new("cold", COLD_THREADS, COLD_WAITING, || ()).map_err(AppError::Threads)
+pub fn cold(metrics: &Registry) -> Result<Lane<()>, AppError> {
+    let lane = Lane::new("cold", COLD_THREADS, COLD_WAITING, || ());
+    known(lane, "cold", metrics)
 }
 
 /// Where imports and verifications run, one at a time.
-pub fn bulk() -> Result<Lane<()>, AppError> {
-    Lane::new("bulk", 1, BULK_WAITING, || ()).map_err(AppError::Threads)
+pub fn bulk(metrics: &Registry) -> Result<Lane<()>, AppError> {
+    let lane = Lane::new("bulk", 1, BULK_WAITING, || ());
+    known(lane, "bulk", metrics)
+}
+
+/// The same lane, whose queue the metrics show.
+fn known<S: Send + 'static>(
+    lane: io::Result<Lane<S>>,
+    name: &str,
+    metrics: &Registry,
+) -> Result<Lane<S>, AppError> {
+    let lane = lane.map_err(AppError::Threads)?;
+    let waiting = lane.waiting();
+    metrics.gauge_of(
+        "playgate_lane_waiting",
+        "Work that waits for a thread: hashing passwords, cold reads of the store, bulk imports.",
+        &[("lane", name)],
+        move || i64::try_from(waiting()).unwrap_or(i64::MAX),
+    );
+    Ok(lane)
 }

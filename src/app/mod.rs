@@ -265,7 +265,7 @@ impl App {
         let upkeep = Upkeep::new(store.clone());
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
-        let hashes = figures::hashes(&metrics);
+        figures::of_playback(&metrics, &playback, &clock);
         figures::of_feeds(&metrics, &feeds);
         let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
@@ -276,6 +276,9 @@ impl App {
             http,
             gate,
             front,
+            hashing: lanes::hashing(&metrics)?,
+            cold: lanes::cold(&metrics)?,
+            bulk: lanes::bulk(&metrics)?,
             metrics,
             readiness: Arc::new(Readiness::default()),
             partners,
@@ -297,9 +300,6 @@ impl App {
             upkeep,
             backups,
             restart,
-            hashing: lanes::hashing(hashes)?,
-            cold: lanes::cold()?,
-            bulk: lanes::bulk()?,
             store,
             config,
         })

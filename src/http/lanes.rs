@@ -218,10 +218,10 @@ impl<S: 'static> Lane<S> {
         mean.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
-    /// Jobs that wait.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.shared.queue.lock().jobs.len()
+    /// Tells how many jobs wait, whenever it is asked.
+    pub fn waiting(&self) -> impl Fn() -> usize + Send + Sync + use<S> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.queue.lock().jobs.len()
     }
 }
 
@@ -299,7 +299,7 @@ mod tests {
         let second = lane.run(|()| 2).unwrap();
         let _third = lane.run(|()| 3).unwrap();
         assert_eq!(lane.run(|()| 4).err(), Some(Full));
-        assert_eq!(lane.waiting(), 2);
+        assert_eq!(lane.waiting()(), 2);
         go.send(()).unwrap();
         assert_eq!(first.await, Ok(()));
         assert_eq!(second.await, Ok(2));

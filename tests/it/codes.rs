@@ -166,7 +166,7 @@ fn a_slow_lane_is_told_in_time_and_a_full_one_at_once() {
     thread::scope(|scope| {
         let slow = scope.spawn(devices);
         // It has its place in the queue before the rest is filled.
-        while lab.app.cold.waiting() < 2 {
+        while lab.app.cold.waiting()() < 2 {
             thread::yield_now();
         }
         while let Ok(job) = lab.app.cold.run(|()| ()) {
@@ -181,7 +181,7 @@ fn a_slow_lane_is_told_in_time_and_a_full_one_at_once() {
     });
     drop(held);
     // What was held up is done; the lane serves again.
-    while lab.app.cold.waiting() > 0 {
+    while lab.app.cold.waiting()() > 0 {
         thread::yield_now();
     }
     assert_eq!(devices().status, 200);
