@@ -211,6 +211,15 @@ pub struct Tally {
     pub wrong: Vec<String>,
 }
 
+impl Tally {
+    /// All answers, in order of length.
+    pub fn all(&self) -> Vec<Duration> {
+        let mut all = [self.logins.as_slice(), &self.others].concat();
+        all.sort_unstable();
+        all
+    }
+}
+
 /// The time within which so many of a hundred answers came.
 pub fn percentile(times: &[Duration], hundredths: usize) -> Duration {
     let at = times.len() * hundredths / 100;

@@ -186,11 +186,9 @@ impl Fort {
                 assert!(siege <= quiet * 2 && siege < SLOWEST, "{quiet:?} {siege:?}");
             };
             goal(&quiet.others, &siege.others);
-            // Threads that hash step back behind everything else on the machine: where log-ins are slow
-            // without an attack, their times tell of other work and not of the attack.
-            if percentile(&quiet.logins, 99) * 2 < SLOWEST {
-                goal(&quiet.logins, &siege.logins);
-            }
+            // With the log-ins among them, one in eight. By themselves they are told and not judged: threads
+            // that hash step back behind everything else on the machine, the attackers' own work included.
+            goal(&quiet.all(), &siege.all());
         }
         self.is_left(descriptors);
         (most, told)
@@ -219,8 +217,12 @@ fn shown(tally: &Tally) -> String {
         let count = times.len();
         format!("{count} {what}: p50 {half:?}, p99 {most:?}, longest {all:?}")
     };
-    let (logins, others) = (of("log-ins", &tally.logins), of("others", &tally.others));
-    format!("{logins}; {others}; {} visits failed", tally.wrong.len())
+    let kinds = [
+        of("answers", &tally.all()),
+        of("log-ins among them", &tally.logins),
+        of("others", &tally.others),
+    ];
+    format!("{}; {} visits failed", kinds.join("; "), tally.wrong.len())
 }
 
 /// As many as the machine allows, for the server that is started too.
@@ -344,9 +346,9 @@ fn the_attacks_of_slowhttptest_disturb_nobody() {
             status.contains("service available: YES"),
             "{mode}: {status}"
         );
-        // Those who read slowly are closed later than the short form lasts.
+        // Who reads slowly does read, and is bounded by the cap on connections alone.
         let gone = status.contains("No open connections left");
-        assert!(gone || *mode == "-X" && !form.timed, "{mode}: {status}");
+        assert!(gone || *mode == "-X", "{mode}: {status}");
     }
 }
 

@@ -13,8 +13,8 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 use tar::{Builder, Header};
 
-use super::{Finding, Service};
-use crate::cli::admin::path;
+use super::Finding;
+use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{Failure, Outcome};
 use crate::config::Loaded;
 use crate::ports::{Clock as _, SystemClock};
@@ -33,7 +33,7 @@ pub(super) async fn write(
     file: &Path,
     findings: &[Finding],
     loaded: Option<&Loaded>,
-    service: Option<&mut Service>,
+    service: Option<&mut Admin>,
 ) -> Outcome {
     let mut parts = vec![
         ("findings.json", json!(findings).to_string()),

@@ -11,7 +11,6 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::admin::Admin;
 use super::exit::{Exit, Failure, Outcome};
 use super::{Global, checked, output};
 use crate::config::Loaded;
@@ -156,6 +155,3 @@ fn tell(findings: &[Finding], as_json: bool) -> Outcome {
     }
     Ok(())
 }
-
-/// The service of the data directory, running or opened here.
-type Service = Admin;

@@ -8,10 +8,10 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Finding, Service};
+use super::Finding;
 use crate::app;
 use crate::cli::Global;
-use crate::cli::admin::path;
+use crate::cli::admin::{Admin, path};
 use crate::cli::exit::Failure;
 use crate::config::{Address, Config, Loaded, SmtpSecurity};
 use crate::ports::{Clock as _, SystemClock};
@@ -129,7 +129,7 @@ async fn mail(config: &Config) -> Finding {
 }
 
 /// The service of the data directory, running or opened here; why there is none is a finding.
-pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Option<Service> {
+pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Option<Admin> {
     match global.admin().await {
         Ok(service) => Some(service),
         Err(failure) => {
@@ -144,7 +144,7 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
 }
 
 /// What the service itself says is in its way.
-pub(super) async fn of_store(service: &mut Service) -> Result<Vec<Finding>, Failure> {
+pub(super) async fn of_store(service: &mut Admin) -> Result<Vec<Finding>, Failure> {
     let told = service.ask(Method::GET, "/readyz", None).await?;
     let body = told.unwrap_or_else(|refusal| refusal.into_body());
     let mut findings = listed(&body, "reasons", |said| {
