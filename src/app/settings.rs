@@ -160,10 +160,10 @@ pub fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
     let (Some(host), Some(from)) = (&smtp.host, &config.mail.from) else {
         return Ok(None);
     };
-    let (security, usual_port) = match smtp.security {
-        SmtpSecurity::StartTls => (Security::StartTls, 587),
-        SmtpSecurity::Tls => (Security::Tls, 465),
-        SmtpSecurity::None => (Security::Plain, 25),
+    let security = match smtp.security {
+        SmtpSecurity::StartTls => Security::StartTls,
+        SmtpSecurity::Tls => Security::Tls,
+        SmtpSecurity::None => Security::Plain,
     };
     let ca = smtp.ca.as_ref().map(|path| {
         fs::read(path).map_err(|error| AppError::File {
@@ -174,7 +174,7 @@ pub fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
     let login = smtp.username.clone().zip(smtp.password.as_ref());
     let mailer = SmtpMailer::new(SmtpSettings {
         host: host.clone(),
-        port: smtp.port.unwrap_or(usual_port),
+        port: smtp.port(),
         security,
         ca: ca.transpose()?,
         login: login.map(|(user, password)| (user, password.reveal().to_owned())),

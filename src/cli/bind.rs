@@ -75,17 +75,7 @@ fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
 /// Listens on what `key` of the configuration names: one address, or all sockets that were passed
 /// under one name.
 async fn one(address: &Address, table: Table, key: &str) -> Result<Vec<Listener>, Failure> {
-    let sockets = match address {
-        Address::Passed(name) => held::passed(name),
-        own => match held::own(key, own) {
-            Ok(None) => open(own)
-                .await
-                .and_then(|socket| held::hold(key, own, socket))
-                .map(|socket| vec![socket]),
-            Ok(Some(socket)) => Ok(vec![socket]),
-            Err(error) => Err(error),
-        },
-    };
+    let sockets = sockets(address, key).await;
     let bound = sockets.and_then(|sockets| {
         let listeners = sockets.into_iter().map(|socket| match socket {
             Socket::Tcp(socket) => Listener::of_tcp(socket, table),
@@ -101,11 +91,9 @@ async fn one(address: &Address, table: Table, key: &str) -> Result<Vec<Listener>
 /// # Errors
 /// It cannot.
 pub async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
-    let sockets = match address {
-        Address::Passed(name) => held::passed(name).map(drop),
-        own => open(own).await.map(drop),
-    };
-    sockets.map_err(|error| refusal(key, address, &error))
+    let opened = open(address).await;
+    opened.map_err(|error| refusal(key, address, &error))?;
+    Ok(())
 }
 
 fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
@@ -120,19 +108,34 @@ fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
     }
 }
 
-/// Opens a socket of our own.
-async fn open(address: &Address) -> io::Result<Socket> {
-    match address {
+/// Handles on what is held for an address, or on what is opened and held from now on.
+async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
+    if let Some(held) = held::own(key, address)? {
+        return Ok(vec![held]);
+    }
+    let opened = open(address).await?;
+    if let Address::Passed(_) = address {
+        return Ok(opened);
+    }
+    let ours = opened.into_iter();
+    ours.map(|socket| held::hold(key, address, socket))
+        .collect()
+}
+
+/// Opens a socket of our own, or finds those that the service manager opened.
+async fn open(address: &Address) -> io::Result<Vec<Socket>> {
+    let own = match address {
         Address::Tcp { host, port } => {
             let address = lookup_host((host.as_str(), *port))
                 .await?
                 .next()
                 .ok_or_else(|| io::Error::other("the name has no address"))?;
-            tcp_socket(address).map(Socket::Tcp)
+            Socket::Tcp(tcp_socket(address)?)
         }
-        Address::Unix(path) => unix_socket(path).map(Socket::Unix),
-        Address::Passed(_) => Err(io::Error::other("only the service manager opens it")),
-    }
+        Address::Unix(path) => Socket::Unix(unix_socket(path)?),
+        Address::Passed(name) => return held::passed(name),
+    };
+    Ok(vec![own])
 }
 
 /// The administration socket; `None` where its file cannot be made now, on a full or read-only disk.

@@ -383,3 +383,15 @@ whole! {
         lab: Lab = "lab.";
     }
 }
+
+impl Smtp {
+    /// The configured port, else the usual one of the security.
+    pub fn port(&self) -> u16 {
+        let usual = match self.security {
+            SmtpSecurity::StartTls => 587,
+            SmtpSecurity::Tls => 465,
+            SmtpSecurity::None => 25,
+        };
+        self.port.unwrap_or(usual)
+    }
+}

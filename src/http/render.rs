@@ -290,8 +290,8 @@ pub fn render_error(
     if let Some(seconds) = error.retry_after() {
         headers.insert(RETRY_AFTER, seconds.into());
     }
-    if let Some(limit) = error.limit() {
-        tell_limit(limit, &mut headers);
+    if let (Some(limit), Some(seconds)) = (error.limit(), error.retry_after()) {
+        tell_limit(limit, seconds, &mut headers);
     }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, challenge(error, names));
@@ -311,10 +311,10 @@ pub fn render_error(
 /// The limit that was reached and when there is room again, as the fields of the HTTP working group's
 /// draft. Decision: on refusals alone. What is left before them would tell a guesser how far to go,
 /// and counts of attempts would go up and down as they succeed.
-fn tell_limit(limit: &LimitReached, headers: &mut HeaderMap) {
+fn tell_limit(limit: &LimitReached, seconds: u32, headers: &mut HeaderMap) {
     let name = limit.name;
     let policy = format!("\"{name}\";q={};w={}", limit.limit, limit.window);
-    let left = format!("\"{name}\";r=0;t={}", limit.retry_after.max(1));
+    let left = format!("\"{name}\";r=0;t={seconds}");
     for (field, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(field, value);

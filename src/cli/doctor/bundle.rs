@@ -6,7 +6,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -14,6 +13,7 @@ use serde_json::json;
 use tar::{Builder, Header};
 
 use super::Finding;
+use super::machine::output_of;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{Failure, Outcome};
 use crate::config::Loaded;
@@ -113,10 +113,4 @@ fn machine() -> String {
         }
     }
     text
-}
-
-/// What a program of the machine says; nothing where it is missing.
-fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }

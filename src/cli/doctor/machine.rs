@@ -28,10 +28,15 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What a program of the machine answers; nothing where it is missing or fails.
-fn told(program: &str, arguments: &[&str]) -> Option<String> {
+/// What a program of the machine says; nothing where it is missing.
+pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The one word that it answers; nothing where it has none.
+fn told(program: &str, arguments: &[&str]) -> Option<String> {
+    let text = output_of(program, arguments)?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 

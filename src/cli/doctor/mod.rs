@@ -13,7 +13,6 @@ use serde_json::json;
 
 use super::exit::{Exit, Failure, Outcome};
 use super::{Global, checked, output};
-use crate::config::Loaded;
 
 /// Look at configuration, clock, disk, store, TLS, mail, proxy and unit; exit code 1 if something has
 /// to be mended
@@ -81,15 +80,16 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
     let mut findings = Vec::new();
     let mut admin = None;
     let loaded = match global.load() {
-        Ok(loaded) => Some(loaded),
+        Ok(loaded) => {
+            findings.push(configuration(checked(&loaded)));
+            Some(loaded)
+        }
         Err(failure) => {
-            let mend = "mend the configuration; `playgate config check` looks again";
-            findings.push(Finding::problem("configuration", failure.message(), mend));
+            findings.push(configuration(Err(failure)));
             None
         }
     };
     if let Some(loaded) = &loaded {
-        findings.push(configuration(loaded));
         findings.extend(machine::findings(&loaded.config));
         findings.extend(service::of_configuration(loaded).await);
         admin = service::connect(global, &mut findings).await;
@@ -118,8 +118,8 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
     }
 }
 
-fn configuration(loaded: &Loaded) -> Finding {
-    match checked(loaded) {
+fn configuration(outcome: Outcome) -> Finding {
+    match outcome {
         Ok(()) => Finding::ok("configuration", "is in order"),
         Err(failure) => Finding::problem(
             "configuration",

@@ -13,7 +13,7 @@ use crate::app;
 use crate::cli::Global;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::Failure;
-use crate::config::{Address, Config, Loaded, SmtpSecurity};
+use crate::config::{Address, Config, Loaded};
 use crate::ports::{Clock as _, SystemClock};
 
 /// How long a mail server may take to take a connection.
@@ -109,12 +109,7 @@ async fn mail(config: &Config) -> Finding {
             "set `smtp.host` and `mail.from`",
         );
     };
-    let usual = match smtp.security {
-        SmtpSecurity::StartTls => 587,
-        SmtpSecurity::Tls => 465,
-        SmtpSecurity::None => 25,
-    };
-    let port = smtp.port.unwrap_or(usual);
+    let port = smtp.port();
     let connected = timeout(PATIENCE, TcpStream::connect((host.as_str(), port))).await;
     let trouble = match connected {
         Ok(Ok(_)) => return Finding::ok("mail", format!("{host}:{port} takes connections")),

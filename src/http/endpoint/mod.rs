@@ -12,6 +12,7 @@ pub mod telemetry;
 pub mod users;
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use bytes::Bytes;
 
@@ -61,6 +62,20 @@ impl<'a> Input<'a> {
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
     ) -> Result<T, ApiError> {
         parse(&self.text(name)?).map_err(|why| ApiError::field(name, why.0))
+    }
+
+    /// A number of up to so many digits in the query, without a sign.
+    fn number<T: FromStr>(
+        &self,
+        name: &'static str,
+        most: usize,
+        why: &'static str,
+    ) -> Result<Option<T>, ApiError> {
+        self.query.parsed(name, |text| {
+            let plain =
+                (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+            text.parse().ok().filter(|_| plain).ok_or(Malformed(why))
+        })
     }
 
     /// How much of a long list is asked for: up to a thousand, which is the default too.

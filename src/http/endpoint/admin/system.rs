@@ -286,13 +286,8 @@ pub struct AuditRequest {
 
 impl AuditRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let before = input.query.parsed("before", |text| {
-            let digits = (1..=18).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-            let number = text.parse().ok().filter(|_| digits);
-            number.ok_or(Malformed("must be the number of a change"))
-        })?;
         Ok(Self {
-            before,
+            before: input.number("before", 18, "must be the number of a change")?,
             limit: input.page()?,
         })
     }

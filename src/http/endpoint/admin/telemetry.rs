@@ -2,7 +2,7 @@
 
 use super::Input;
 use crate::http::error::ApiError;
-use crate::types::{Malformed, UnixSeconds, UserId};
+use crate::types::{UnixSeconds, UserId};
 
 /// GET telemetry/events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +25,8 @@ pub struct ReportTelemetryRequest {
 }
 
 fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
-    input.query.parsed(name, |text| {
-        let digits = (1..=12).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-        text.parse()
-            .ok()
-            .filter(|_| digits)
-            .map(UnixSeconds)
-            .ok_or(Malformed("must be a time in Unix seconds"))
-    })
+    let seconds = input.number(name, 12, "must be a time in Unix seconds")?;
+    Ok(seconds.map(UnixSeconds))
 }
 
 impl ExportTelemetryRequest {
