@@ -25,7 +25,6 @@ use crate::ports::places::Places;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
 use crate::ports::tls::Tls;
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
-use crate::ports::{Clock as _, SystemClock};
 use crate::types::time::DAY;
 
 const MINUTE: i64 = 60;
@@ -203,12 +202,9 @@ pub fn check(config: &Config) -> Vec<AppError> {
         templates,
         licenses(config).map(|_| ()),
         places(config).map(|_| ()),
-        tls(config).and_then(
-            |tls| match tls.and_then(|tls| tls.trouble(SystemClock.now())) {
-                Some(trouble) => Err(AppError::Setting(format!("`tls.cert`: {trouble}"))),
-                None => Ok(()),
-            },
-        ),
+        feeds(config).map(|_| ()),
+        entitlement(config).map(|_| ()),
+        tls(config).map(|_| ()),
     ]
     .into_iter()
     .filter_map(Result::err)

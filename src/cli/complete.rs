@@ -89,25 +89,47 @@ mod tests {
         }
     }
 
+    /// What every command's page says, one after the other.
+    fn manual(command: &clap::Command, out: &mut Vec<u8>) {
+        page(command).render(out).unwrap();
+        for sub in command.get_subcommands() {
+            manual(sub, out);
+        }
+    }
+
     /// A change to the command line is seen in a review. `PLAYGATE_RENEW=1 cargo test --lib complete`
     /// writes the file anew.
-    #[test]
-    fn every_command_says_what_the_golden_file_says() {
-        let mut commands = documented().term_width(100);
-        let mut text = String::new();
-        helps(&mut commands, "playgate", &mut text);
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden/help.txt");
+    fn assert_golden(name: &str, text: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/golden/{name}"));
         if std::env::var_os("PLAYGATE_RENEW").is_some() {
-            fs::write(&path, &text).unwrap();
+            fs::write(&path, text).unwrap();
         }
         let golden = fs::read_to_string(&path).unwrap_or_default();
         let differs = golden.lines().zip(text.lines()).position(|(a, b)| a != b);
         assert!(
             golden == text,
-            "help.txt differs, first at line {:?}: {:?} is now {:?}",
+            "{name} differs, first at line {:?}: {:?} is now {:?}",
             differs.map(|at| at + 1),
             differs.and_then(|at| golden.lines().nth(at)),
             differs.and_then(|at| text.lines().nth(at)),
+        );
+    }
+
+    #[test]
+    fn every_command_says_what_the_golden_file_says() {
+        let mut text = String::new();
+        helps(&mut documented().term_width(100), "playgate", &mut text);
+        assert_golden("help.txt", &text);
+    }
+
+    #[test]
+    fn every_manual_page_says_what_the_golden_file_says() {
+        let mut text = Vec::new();
+        manual(&documented(), &mut text);
+        let text = String::from_utf8(text).unwrap();
+        assert_golden(
+            "man.roff",
+            &text.replace(env!("CARGO_PKG_VERSION"), "VERSION"),
         );
     }
 

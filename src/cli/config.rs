@@ -3,15 +3,21 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::exit::{Failure, Outcome};
-use super::{Global, checked, output};
-use crate::config::{Effective, KeyInfo, Loaded, keys};
+use super::exit::Outcome;
+use super::{Global, examined, mistaken, output};
+use crate::app;
+use crate::config::{Effective, KeyInfo, Loaded, Problem, Problems, keys};
+use crate::ports::{Clock as _, SystemClock};
 
 /// The configuration: one file, overridden by the environment, overridden by flags.
 #[derive(Subcommand)]
 pub enum Command {
     /// Report every mistake at once; exit code 2 if there is one
-    Check,
+    Check {
+        /// Print {"problems":[{"origin","message"}],"warnings":[]}
+        #[arg(long)]
+        json: bool,
+    },
     /// Show each effective value and where it comes from, secrets masked
     Show {
         /// Print a JSON array of {"key","value","origin"}
@@ -32,27 +38,57 @@ pub enum Command {
 /// Runs the command.
 pub fn run(command: Command, global: &Global) -> Outcome {
     match command {
-        Command::Check => check(&load(global)?),
-        Command::Show { json } => show(&load(global)?, json),
+        Command::Check { json } => check(global, json),
+        Command::Show { json } => show(global, json),
         Command::Keys { json } => list_keys(json),
     }
 }
 
-fn load(global: &Global) -> Result<Loaded, Failure> {
-    let loaded = global.load()?;
-    for warning in &loaded.warnings {
+fn check(global: &Global, as_json: bool) -> Outcome {
+    let (warnings, problems) = match examined(&global.inputs()?) {
+        Ok(loaded) => (warnings(loaded), Problems::default()),
+        Err(problems) => (Vec::new(), problems),
+    };
+    if as_json {
+        let listed: Vec<Value> = problems.0.iter().map(mistake).collect();
+        output::json(&json!({ "problems": listed, "warnings": warnings }))?;
+    } else {
+        warn(&warnings);
+    }
+    if problems.0.is_empty() {
+        output::note("the configuration is in order");
+        Ok(())
+    } else {
+        Err(mistaken(&problems))
+    }
+}
+
+/// What an operator should know about a sound configuration, with what it names.
+fn warnings(loaded: Loaded) -> Vec<String> {
+    let mut warnings = loaded.warnings;
+    // Decision: a certificate whose time is over is no mistake. A server starts with it, and the clock may
+    // be what is wrong.
+    let tls = app::tls(&loaded.config).ok().flatten();
+    warnings.extend(tls.and_then(|tls| tls.trouble(SystemClock.now())));
+    warnings
+}
+
+fn warn(warnings: &[String]) {
+    for warning in warnings {
         output::note(&format!("warning: {warning}"));
     }
-    Ok(loaded)
 }
 
-fn check(loaded: &Loaded) -> Outcome {
-    checked(loaded)?;
-    output::note("the configuration is in order");
-    Ok(())
+fn mistake(problem: &Problem) -> Value {
+    json!({
+        "origin": problem.origin.as_ref().map(ToString::to_string),
+        "message": problem.message,
+    })
 }
 
-fn show(loaded: &Loaded, json: bool) -> Outcome {
+fn show(global: &Global, json: bool) -> Outcome {
+    let loaded = global.load()?;
+    warn(&loaded.warnings);
     let rows: Value = loaded.effective.iter().map(in_force).collect();
     output::list(
         &rows,

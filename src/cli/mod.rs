@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app;
-use crate::config::{Inputs, Loaded, load};
+use crate::config::{Inputs, Loaded, Problems, load, read};
 use admin::Admin;
 use exit::{Exit, Failure, Outcome};
 
@@ -61,14 +61,17 @@ struct Arguments {
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 not found, \
                           4 held for approval, 5 fatal input or output.";
 
+/// Over what stands in every command's help.
+const EVERYWHERE: &str = "Options of every command";
+
 /// What every command takes.
 #[derive(Args)]
 struct Global {
     /// The configuration file; without it /etc/playgate/playgate.toml, if there is one
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE)]
     config: Option<PathBuf>,
     /// Where everything is kept
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = EVERYWHERE)]
     data_dir: Option<PathBuf>,
 }
 
@@ -98,35 +101,27 @@ impl Global {
     }
 }
 
-/// Loads a configuration; every mistake in it makes one failure.
-fn loaded(inputs: &Inputs) -> Result<Loaded, Failure> {
-    load(inputs).map_err(|problems| {
-        let listed = problems.to_string().replace('\n', "\n  ");
-        Failure::new(
-            Exit::Usage,
-            format!("the configuration has mistakes\n  {listed}"),
-        )
-    })
+/// All mistakes of a configuration as one failure.
+fn mistaken(problems: &Problems) -> Failure {
+    let listed = problems.to_string().replace('\n', "\n  ");
+    Failure::usage(format!("the configuration has mistakes\n  {listed}"))
 }
 
 /// The same for a process that has only begun: whatever it does with a data directory begins with this.
 fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
-    let loaded = loaded(inputs)?;
+    let loaded = load(inputs).map_err(|problems| mistaken(&problems))?;
     owner::act_as_owner_of(&loaded.config.server.data_dir);
     Ok(loaded)
 }
 
-/// Checks what a configuration names: files, keys, templates. Every mistake makes one failure.
-fn checked(loaded: &Loaded) -> Outcome {
-    let wrong: Vec<String> = app::check(&loaded.config)
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::usage(wrong.join("\n")))
+/// Loads a configuration for whoever asks what is wrong with it: what it names is looked at as well,
+/// files, keys and templates, and all mistakes come at once.
+fn examined(inputs: &Inputs) -> Result<Loaded, Problems> {
+    let (loaded, mut problems) = read(inputs);
+    for wrong in loaded.iter().flat_map(|loaded| app::check(&loaded.config)) {
+        problems.add(None, wrong.to_string());
     }
+    problems.or(loaded)
 }
 
 #[derive(Subcommand)]

@@ -4,7 +4,7 @@
 
 use super::bind;
 use super::exit::Outcome;
-use super::{checked, loaded};
+use super::{examined, mistaken};
 use crate::config::{Address, Config, Inputs};
 
 /// What the configuration is read from, again and again.
@@ -19,8 +19,7 @@ impl Reload {
     /// # Errors
     /// Everything that speaks against it; the configuration in force stays.
     pub async fn examine(&self, in_force: &Config) -> Outcome {
-        let loaded = loaded(&self.inputs)?;
-        checked(&loaded)?;
+        let loaded = examined(&self.inputs).map_err(|problems| mistaken(&problems))?;
         for (key, address) in addresses(&loaded.config) {
             if !addresses(in_force).contains(&(key, address)) {
                 bind::probe(address, key).await?;

@@ -108,6 +108,12 @@ pub fn keys() -> impl Iterator<Item = KeyInfo> {
 /// # Errors
 /// Every mistake in it.
 pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
+    let (loaded, problems) = read(inputs);
+    problems.or(loaded)
+}
+
+/// Reads a configuration, with the defaults in place of what is wrong in it, and every mistake.
+pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     let mut problems = Problems::default();
     let mut found = Found::new(&mut problems);
     match &inputs.file {
@@ -139,26 +145,23 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
     let Some(mut config) = config else {
         // A default that cannot be read; the tests read them all.
         problems.add(None, "the built-in defaults are damaged");
-        return Err(problems);
+        return (None, problems);
     };
     if inputs.demo {
         of_demo(&mut config, &mut effective);
     }
     check::check(&config, &effective, inputs.demo, &mut problems);
-    if problems.0.is_empty() {
-        let mut warnings = warnings;
-        warnings.extend(check::warnings(&effective, unsafe_no_sync));
-        Ok(Loaded {
-            warnings,
-            config,
-            effective,
-            unsafe_no_sync,
-            terminal: inputs.terminal,
-        })
-    } else {
-        problems.sort();
-        Err(problems)
-    }
+    problems.sort();
+    let mut warnings = warnings;
+    warnings.extend(check::warnings(&effective, unsafe_no_sync));
+    let loaded = Loaded {
+        warnings,
+        config,
+        effective,
+        unsafe_no_sync,
+        terminal: inputs.terminal,
+    };
+    (Some(loaded), problems)
 }
 
 /// The demo has Clear Key and a clock that can be moved, unless somebody says otherwise.

@@ -30,7 +30,7 @@ mod tests;
 
 pub use address::Address;
 pub use guide_source::GuideSource;
-pub use load::{Effective, Inputs, KeyInfo, Loaded, keys, load};
+pub use load::{Effective, Inputs, KeyInfo, Loaded, keys, load, read};
 pub use origin::Origin;
 pub use problem::{Problem, Problems};
 pub use secret::Secret;

@@ -27,11 +27,20 @@ impl fmt::Display for Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    pub(super) fn add(&mut self, origin: Option<Origin>, message: impl Into<String>) {
+    /// One more mistake.
+    pub fn add(&mut self, origin: Option<Origin>, message: impl Into<String>) {
         self.0.push(Problem {
             origin,
             message: message.into(),
         });
+    }
+
+    /// What was loaded, if there is no mistake.
+    ///
+    /// # Errors
+    /// The mistakes.
+    pub fn or<T>(self, loaded: Option<T>) -> Result<T, Self> {
+        loaded.filter(|_| self.0.is_empty()).ok_or(self)
     }
 
     pub(super) fn sort(&mut self) {

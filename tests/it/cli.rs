@@ -579,6 +579,45 @@ fn templates_and_certificates_are_checked_before_the_start() {
     assert!(why.contains("`smtp.ca`"), "{why}");
 }
 
+/// Of the file's form, of a value, of the environment, and of what is named.
+#[test]
+fn five_planted_mistakes_are_reported_at_once() {
+    let data = Data::new();
+    let ca = data.file("ca.pem", "no certificate");
+    let text = format!(
+        "listn = []\n\
+         mail.from = 'tv@example.org'\n\
+         smtp = {{ host = 'mail.example', ca = '{ca}', timeout = 'soon' }}\n\
+         epg.ratings = '/nowhere/ratings.toml'\n"
+    );
+    let file = data.file("mistakes.toml", &text);
+    let check = || {
+        let mut command = binary();
+        command.args(["config", "check", "--config", &file]);
+        command.env("PLAYGATE_LAB_CLOCK", "true");
+        command
+    };
+    let told = [
+        "mistakes.toml:1: unknown key `listn`",
+        "mistakes.toml:3: `smtp.timeout`",
+        "variable PLAYGATE_LAB_CLOCK: `lab.clock`",
+        "`smtp.ca`",
+        "/nowhere/ratings.toml",
+    ];
+    let output = check().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    for one in told {
+        assert!(err(&output).contains(one), "{one} in {}", err(&output));
+    }
+    let output = check().arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let problems = found["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), told.len(), "{found}");
+    let origin = problems[0]["origin"].as_str().unwrap();
+    assert!(origin.ends_with("mistakes.toml:1"), "{found}");
+}
+
 #[test]
 fn a_store_that_cannot_be_read_is_code_5() {
     let data = Data::new();

@@ -29,6 +29,7 @@ mod doctor;
 mod erasure;
 mod export;
 mod figures;
+mod forms;
 mod framing;
 mod front;
 mod golden;

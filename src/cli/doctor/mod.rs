@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::exit::{Exit, Failure, Outcome};
-use super::{Global, checked, output};
+use super::{Global, examined, output};
+use crate::config::{Loaded, Problems};
 
 /// Look at configuration, clock, disk, store, TLS, mail, proxy and unit; exit code 1 if something has
 /// to be mended
@@ -77,18 +78,9 @@ impl Finding {
 
 /// Runs the command.
 pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
-    let mut findings = Vec::new();
+    let mut findings = vec![configuration(&examined(&global.inputs()?))];
     let mut admin = None;
-    let loaded = match global.load() {
-        Ok(loaded) => {
-            findings.push(configuration(checked(&loaded)));
-            Some(loaded)
-        }
-        Err(failure) => {
-            findings.push(configuration(Err(failure)));
-            None
-        }
-    };
+    let loaded = global.load().ok();
     if let Some(loaded) = &loaded {
         findings.extend(machine::findings(&loaded.config));
         findings.extend(service::of_configuration(loaded).await);
@@ -118,12 +110,12 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
     }
 }
 
-fn configuration(outcome: Outcome) -> Finding {
-    match outcome {
-        Ok(()) => Finding::ok("configuration", "is in order"),
-        Err(failure) => Finding::problem(
+fn configuration(examined: &Result<Loaded, Problems>) -> Finding {
+    match examined {
+        Ok(_) => Finding::ok("configuration", "is in order"),
+        Err(problems) => Finding::problem(
             "configuration",
-            failure.message(),
+            problems.to_string(),
             "mend it; `playgate config check` looks again",
         ),
     }

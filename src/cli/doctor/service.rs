@@ -90,14 +90,12 @@ fn proxies(config: &Config) -> Finding {
 
 fn certificate(config: &Config) -> Option<Finding> {
     const MEND: &str = "renew `tls.cert` and `tls.key`; they are taken up without a restart";
-    match app::tls(config) {
-        Ok(None) => None,
-        Ok(Some(tls)) => Some(match tls.trouble(SystemClock.now()) {
-            Some(trouble) => Finding::problem("tls", trouble, MEND),
-            None => Finding::ok("tls", "the certificate is good"),
-        }),
-        Err(error) => Some(Finding::problem("tls", error.to_string(), MEND)),
-    }
+    // A pair that cannot be used is a mistake of the configuration.
+    let tls = app::tls(config).ok().flatten()?;
+    Some(match tls.trouble(SystemClock.now()) {
+        Some(trouble) => Finding::problem("tls", trouble, MEND),
+        None => Finding::ok("tls", "the certificate is good"),
+    })
 }
 
 async fn mail(config: &Config) -> Finding {
