@@ -41,6 +41,13 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Keeps the store until told to stop.
     pub(super) fn run(self, stopped: &Receiver<()>) {
+        // Each start begins a segment: a process that is started again and again, and never lives until
+        // its first checkpoint, would fill the disk with them.
+        if let Some(core) = self.core.upgrade()
+            && core.is_writable()
+        {
+            self.keep(&core, |core, now| renew_if_long(core, now));
+        }
         let (mut checkpointed, mut resumed) = (Instant::now(), Instant::now());
         let mut scrub = Instant::now() + SCRUB_AFTER;
         let mut waste = Waste::default();
