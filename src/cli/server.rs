@@ -59,9 +59,10 @@ pub struct Server {
 /// Starts the log of a server.
 pub fn start_log(loaded: &Loaded) -> Outcome {
     let format = match (loaded.config.log.format, loaded.terminal) {
-        (Some(LogFormat::Text), _) | (None, true) => log::Format::Text,
+        // Whoever starts what the package configures by hand looks at the terminal.
+        (Some(LogFormat::Text), _) | (None | Some(LogFormat::Journal), true) => log::Format::Text,
         (Some(LogFormat::Json), _) | (None, false) => log::Format::Json,
-        (Some(LogFormat::Journal), _) => log::Format::Journal,
+        (Some(LogFormat::Journal), false) => log::Format::Journal,
     };
     let level = match loaded.config.log.level {
         LogLevel::Error => "error",

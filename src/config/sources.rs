@@ -101,7 +101,10 @@ impl<'a> Found<'a> {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => return,
             Err(error) => {
-                let message = format!("cannot read {}: {error}", path.display());
+                let mut message = format!("cannot read {}: {error}", path.display());
+                if error.kind() == std::io::ErrorKind::PermissionDenied {
+                    message.push_str("; root may, and who is in the service's group");
+                }
                 return self.problems.add(None, message);
             }
         };

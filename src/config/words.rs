@@ -52,7 +52,7 @@ words! {
         Text = "text",
         /// One JSON object a line.
         Json = "json",
-        /// For systemd's journal, which has the time and wants the level.
+        /// Entries of systemd's journal, with fields that can be asked for.
         Journal = "journal",
     }
     /// The least important thing that is logged.

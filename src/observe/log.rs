@@ -2,16 +2,18 @@
 //! chosen where it is logged: never a header's value, a query, a path with parameters, or a body.
 
 use std::io::{self, Write};
+use std::mem;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
-use tracing_subscriber::fmt::{self, FmtContext, MakeWriter};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::journal::{self, Journal};
 use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
 
 /// How lines look.
@@ -35,6 +37,9 @@ pub enum LogError {
     /// Another log is set up in this process.
     #[error("the log is set up already")]
     Twice,
+    /// There is no socket to send from.
+    #[error("the log: {0}")]
+    Socket(#[from] io::Error),
 }
 
 /// Sets the log up, to standard error: data alone goes to standard output.
@@ -43,14 +48,17 @@ pub enum LogError {
 /// [`LogError`].
 pub fn init(format: Format, level: &str) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(level).map_err(|_| LogError::Level(level.to_owned()))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(Bounded::new(io::stderr()))
-        .with_ansi(false);
+        .with_ansi(false)
+        .with_target(false);
+    let log = tracing_subscriber::registry().with(filter);
     let done = match format {
-        Format::Text => log.with_target(false).try_init(),
-        Format::Json => log.json().flatten_event(true).with_target(false).try_init(),
-        Format::Journal => log.event_format(Journal::default()).try_init(),
+        Format::Text => log.with(lines).try_init(),
+        Format::Json => log.with(lines.json().flatten_event(true)).try_init(),
+        Format::Journal => log
+            .with(Journal::at(Path::new(journal::SOCKET))?)
+            .try_init(),
     };
     done.map_err(|_| LogError::Twice)?;
     // A panic is one line of the log like everything else; the service's barrier adds the request.
@@ -62,49 +70,44 @@ pub fn init(format: Format, level: &str) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Events for a journal that reads the level off the beginning of a line (`sd-daemon(3)`) and knows
-/// the time itself.
-struct Journal(fmt::format::Format<fmt::format::Full, ()>);
-
-impl Default for Journal {
-    fn default() -> Self {
-        let plain = fmt::format().without_time().with_ansi(false);
-        Self(plain.with_level(false).with_target(false))
-    }
-}
-
-impl<S, N> FormatEvent<S, N> for Journal
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> std::fmt::Result {
-        let priority = match *event.metadata().level() {
-            Level::ERROR => 3,
-            Level::WARN => 4,
-            Level::INFO => 6,
-            Level::DEBUG | Level::TRACE => 7,
-        };
-        write!(writer, "<{priority}>")?;
-        self.0.format_event(context, writer, event)
-    }
-}
-
-struct State<W> {
-    out: W,
+/// How much may be written.
+pub(super) struct Allowance {
     /// Bytes that may be written now.
     budget: u64,
     filled: Instant,
-    dropped: u64,
+    left_out: u64,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self {
+            budget: LOG_BURST,
+            filled: Instant::now(),
+            left_out: 0,
+        }
+    }
+}
+
+impl Allowance {
+    /// Whether an event of so many bytes may be written, and how many before it were not.
+    pub(super) fn admit(&mut self, bytes: usize) -> Option<u64> {
+        let elapsed = self.filled.elapsed();
+        let more = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) * LOG_RATE / 1_000;
+        if more > 0 {
+            self.budget = self.budget.saturating_add(more).min(LOG_BURST);
+            self.filled = Instant::now();
+        }
+        let Some(rest) = self.budget.checked_sub(bytes as u64) else {
+            self.left_out += 1;
+            return None;
+        };
+        self.budget = rest;
+        Some(mem::take(&mut self.left_out))
+    }
 }
 
 /// Writes lines within the limits.
-struct Bounded<W>(Arc<Mutex<State<W>>>);
+struct Bounded<W>(Arc<Mutex<(W, Allowance)>>);
 
 impl<W> Clone for Bounded<W> {
     fn clone(&self) -> Self {
@@ -114,12 +117,7 @@ impl<W> Clone for Bounded<W> {
 
 impl<W> Bounded<W> {
     fn new(out: W) -> Self {
-        Self(Arc::new(Mutex::new(State {
-            out,
-            budget: LOG_BURST,
-            filled: Instant::now(),
-            dropped: 0,
-        })))
+        Self(Arc::new(Mutex::new((out, Allowance::default()))))
     }
 }
 
@@ -134,35 +132,24 @@ impl<W: Write + 'static> MakeWriter<'_> for Bounded<W> {
 impl<W: Write> Write for Bounded<W> {
     /// One event, in one piece.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        let mut state = self.0.lock();
-        let elapsed = state.filled.elapsed();
-        let more = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) * LOG_RATE / 1_000;
-        if more > 0 {
-            state.budget = state.budget.saturating_add(more).min(LOG_BURST);
-            state.filled = Instant::now();
-        }
+        let (out, allowance) = &mut *self.0.lock();
         let line = one_line(event);
-        let Some(rest) = state.budget.checked_sub(line.len() as u64) else {
-            state.dropped += 1;
-            return Ok(event.len());
-        };
-        state.budget = rest;
-        if state.dropped > 0 {
-            let note = format!("… {} log lines left out\n", state.dropped);
-            state.dropped = 0;
-            state.out.write_all(note.as_bytes())?;
+        if let Some(left_out) = allowance.admit(line.len()) {
+            if left_out > 0 {
+                out.write_all(format!("… {left_out} log lines left out\n").as_bytes())?;
+            }
+            out.write_all(&line)?;
         }
-        state.out.write_all(&line)?;
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.lock().out.flush()
+        self.0.lock().0.flush()
     }
 }
 
 /// The event as one bounded line: a control character in it could forge a line or steer a terminal.
-fn one_line(event: &[u8]) -> Vec<u8> {
+pub(super) fn one_line(event: &[u8]) -> Vec<u8> {
     let body = event.strip_suffix(b"\n").unwrap_or(event);
     let mut line: Vec<u8> = body
         .iter()
@@ -176,34 +163,6 @@ fn one_line(event: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_journal_gets_the_level_and_no_time() {
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let out = Shared(Arc::clone(&written));
-        let log = tracing_subscriber::fmt()
-            .event_format(Journal::default())
-            .with_writer(Bounded::new(out))
-            .finish();
-        tracing::subscriber::with_default(log, || {
-            tracing::info!(address = "here", "ready");
-            tracing::error!("lost");
-        });
-        let text = String::from_utf8(written.lock().clone()).unwrap();
-        assert_eq!(text, "<6>ready address=\"here\"\n<3>lost\n");
-    }
-
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn an_event_is_one_line() {
@@ -221,12 +180,12 @@ mod tests {
             log.write_all(&line).unwrap();
         }
         let mut state = log.0.lock();
-        assert!(state.dropped > 0);
-        assert!(u64::try_from(state.out.len()).unwrap() < LOG_BURST * 2);
-        state.budget = LOG_BURST;
+        assert!(state.1.left_out > 0);
+        assert!(u64::try_from(state.0.len()).unwrap() < LOG_BURST * 2);
+        state.1.budget = LOG_BURST;
         drop(state);
         log.write_all(b"again\n").unwrap();
-        let text = String::from_utf8(log.0.lock().out.clone()).unwrap();
+        let text = String::from_utf8(log.0.lock().0.clone()).unwrap();
         assert!(text.ends_with("log lines left out\nagain\n"));
     }
 }

@@ -1,0 +1,161 @@
+//! The log for systemd's journal, in its native protocol: an event is an entry, whose text is the line
+//! that other forms of the log have, and whose fields can be asked for one by one
+//! (`journalctl PLAYGATE_REQUEST_ID=…`).
+
+use std::fmt::{Debug, Write as _};
+use std::io::{self, Write as _};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+use super::log::{Allowance, one_line};
+
+/// Where the journal listens.
+pub const SOCKET: &str = "/run/systemd/journal/socket";
+
+/// Sends entries to a journal. Where none takes them they are lines on standard error, with the level
+/// where a service manager reads it (`sd-daemon(3)`).
+pub struct Journal {
+    socket: UnixDatagram,
+    path: PathBuf,
+    allowance: Mutex<Allowance>,
+}
+
+impl Journal {
+    /// The journal that listens there, now or later.
+    ///
+    /// # Errors
+    /// There is no socket to send from.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let socket = UnixDatagram::unbound()?;
+        // A request does not wait for a journal that is behind.
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            path: path.to_owned(),
+            allowance: Mutex::default(),
+        })
+    }
+
+    fn send(&self, level: Level, told: &Told) {
+        let priority = match level {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            Level::DEBUG | Level::TRACE => 7,
+        };
+        let line = one_line(format!("{}{}", told.message, told.rest).as_bytes());
+        let mut entry = b"SYSLOG_IDENTIFIER=playgate\nMESSAGE=".to_vec();
+        entry.extend(&line);
+        entry.extend(format!("PRIORITY={priority}\n").as_bytes());
+        for (name, value) in &told.fields {
+            entry.extend(format!("PLAYGATE_{name}=").as_bytes());
+            entry.extend(one_line(value.as_bytes()));
+        }
+        if self.socket.send_to(&entry, &self.path).is_err() {
+            let line = [format!("<{priority}>").as_bytes(), &line].concat();
+            // If standard error is gone too, nobody is left to be told.
+            let _ = io::stderr().lock().write_all(&line);
+        }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Journal {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut told = Told::default();
+        event.record(&mut told);
+        let length = told.message.len() + 2 * told.rest.len();
+        let Some(left_out) = self.allowance.lock().admit(length) else {
+            return;
+        };
+        if left_out > 0 {
+            let message = format!("… {left_out} log lines left out");
+            let note = Told {
+                message,
+                ..Told::default()
+            };
+            self.send(Level::WARN, &note);
+        }
+        self.send(*event.metadata().level(), &told);
+    }
+}
+
+/// What an event tells.
+#[derive(Default)]
+struct Told {
+    message: String,
+    /// The fields as they stand behind the message.
+    rest: String,
+    /// The fields by the names that a journal takes.
+    fields: Vec<(String, String)>,
+}
+
+impl Told {
+    fn field(&mut self, field: &Field, shown: &str, value: String) {
+        // Writing into a string cannot fail.
+        let _ = write!(self.rest, " {}={shown}", field.name());
+        let name = field.name().to_ascii_uppercase();
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        self.fields.push((name, value));
+    }
+}
+
+impl Visit for Told {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.message.push_str(value),
+            _ => self.field(field, &format!("{value:?}"), value.to_owned()),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let value = format!("{value:?}");
+        match field.name() {
+            "message" => self.message.push_str(&value),
+            _ => self.field(field, &value.clone(), value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_event_is_an_entry_with_its_fields() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let journal = UnixDatagram::bind(&path).unwrap();
+        let log = tracing_subscriber::registry().with(Journal::at(&path).unwrap());
+        tracing::subscriber::with_default(log, || {
+            tracing::info!(request_id = "r1", tries = 2, "two\nPRIORITY=0");
+            tracing::error!(error = %"forged\nPRIORITY=0", "lost");
+        });
+        let entry = || {
+            let mut entry = [0; 1024];
+            let length = journal.recv(&mut entry).unwrap();
+            String::from_utf8(entry[..length].to_vec()).unwrap()
+        };
+        assert_eq!(
+            entry(),
+            "SYSLOG_IDENTIFIER=playgate\n\
+             MESSAGE=two PRIORITY=0 request_id=\"r1\" tries=2\n\
+             PRIORITY=6\n\
+             PLAYGATE_REQUEST_ID=r1\n\
+             PLAYGATE_TRIES=2\n"
+        );
+        assert_eq!(
+            entry(),
+            "SYSLOG_IDENTIFIER=playgate\n\
+             MESSAGE=lost error=forged PRIORITY=0\n\
+             PRIORITY=3\n\
+             PLAYGATE_ERROR=forged PRIORITY=0\n"
+        );
+    }
+}
