@@ -16,33 +16,15 @@
 mod scene;
 mod yardstick;
 
-use yardstick::client::{member, request};
+use scene::SESSIONS;
+use yardstick::client::request;
 use yardstick::server::Server;
 use yardstick::{Contestant, compare};
 
-/// So many that none of them beats faster than the highest rate that can be configured.
-const SESSIONS: usize = 256;
-
 fn main() {
     yardstick::enter();
-    let playgate = Server::start(
-        env!("CARGO_BIN_EXE_playgate"),
-        &["demo", "--json", "--listen", "127.0.0.1:0"],
-        // Measured is a heartbeat that is accepted, not the refusal of one too many.
-        &[
-            ("PLAYGATE_LOG_LEVEL", "warn"),
-            ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
-            ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000"),
-            ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000"),
-            ("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192"),
-        ],
-    );
-    let token = member(&playgate.greeting, "partnerToken").expect("the demo prints it");
-    let greeting: serde_json::Value = serde_json::from_str(&playgate.greeting).expect("JSON");
-    let livestream = greeting["livestreams"]["open"]
-        .as_str()
-        .expect("the demo has one");
-    let viewers = (0..SESSIONS).map(|number| scene::viewer(&playgate, &token, livestream, number));
+    let (playgate, token) = scene::demo(&[]);
+    let viewers = (0..SESSIONS).map(|number| scene::viewer(&playgate, &token, "open", number));
     let viewers: Vec<_> = viewers.collect();
     let all = |of: fn(&scene::Requests) -> &Vec<u8>| viewers.iter().map(of).cloned().collect();
     println!("play of a livestream, {SESSIONS} viewers");

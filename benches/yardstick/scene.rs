@@ -1,10 +1,33 @@
 //! A viewer who plays, for the benchmarks of what happens meanwhile.
 
+#![allow(dead_code, reason = "each benchmark takes what it needs")]
+
 use crate::yardstick::client::{Answer, member, request, send};
 use crate::yardstick::server::Server;
 
+/// So many viewers that none of them beats faster than the highest rate that can be configured.
+pub const SESSIONS: usize = 256;
+
+/// The demo with further settings, and the token of its partner. Measured is what is accepted, not the
+/// refusal of one too many.
+pub fn demo(settings: &[(&str, &str)]) -> (Server, String) {
+    let limits = [
+        ("PLAYGATE_LOG_LEVEL", "warn"),
+        ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
+        ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000"),
+        ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000"),
+        ("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192"),
+    ];
+    let server = Server::start(
+        env!("CARGO_BIN_EXE_playgate"),
+        &["demo", "--json", "--listen", "127.0.0.1:0"],
+        &[&limits, settings].concat(),
+    );
+    let token = member(&server.greeting, "partnerToken").expect("the demo prints it");
+    (server, token)
+}
+
 /// What a viewer asks again and again.
-#[allow(dead_code, reason = "each benchmark takes what it needs")]
 pub struct Requests {
     /// For an entitlement.
     pub entitlement: Vec<u8>,

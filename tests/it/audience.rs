@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::appliance::Appliance;
 use super::delivery::real_time;
 use super::house::PASSWORD;
+use super::stage::full;
 use super::wire::{Answer, Wire, request};
 
 const CATALOGUE: &str = r#"
@@ -152,12 +153,8 @@ impl Visit {
 
     /// An answer of any status.
     pub fn ask(&mut self, method: &str, target: &str, body: &str) -> Result<Answer, String> {
-        let names = self.player.iter();
-        let names: Vec<_> = names
-            .map(|(name, _)| format!("Service-Play-{name}"))
-            .collect();
-        let values = self.player.iter().map(|(_, value)| value.as_str());
-        let mut headers: Vec<_> = names.iter().map(String::as_str).zip(values).collect();
+        let player = self.player.iter();
+        let mut headers: Vec<_> = player.map(|(name, value)| (full(name), &**value)).collect();
         headers.push(("Service-AccessToken", &self.viewer.partner));
         headers.push(("Origin", "https://player.example"));
         if !self.bearer.is_empty() {

@@ -311,24 +311,26 @@ fn with<'a>(
         .collect()
 }
 
-/// The full name of a header.
-fn full(name: &str) -> &'static str {
-    const NAMES: [&str; 12] = [
-        "Service-Play-DRM",
-        "Service-Play-Protocol",
-        "Service-Play-EntitlementId",
-        "Service-Play-DevicePlatform",
-        "Service-Play-DeviceType",
-        "Service-Play-DeviceModel",
-        "Service-Play-DeviceId",
-        "Service-Play-Session",
-        "Service-Play-Timestamp",
-        "Service-Play-Bitrate",
-        "Service-Play-ResolutionWidth",
-        "Service-Play-ResolutionHeight",
-    ];
+/// What players send along.
+pub const PLAY_HEADERS: [&str; 12] = [
+    "Service-Play-DRM",
+    "Service-Play-Protocol",
+    "Service-Play-EntitlementId",
+    "Service-Play-DevicePlatform",
+    "Service-Play-DeviceType",
+    "Service-Play-DeviceModel",
+    "Service-Play-DeviceId",
+    "Service-Play-Session",
+    "Service-Play-Timestamp",
+    "Service-Play-Bitrate",
+    "Service-Play-ResolutionWidth",
+    "Service-Play-ResolutionHeight",
+];
+
+/// The full name of one of these.
+pub fn full(name: &str) -> &'static str {
     let is = |full: &&&str| full.strip_prefix("Service-Play-") == Some(name);
-    NAMES.iter().find(is).unwrap()
+    PLAY_HEADERS.iter().find(is).unwrap()
 }
 
 /// An entitlement token that was never issued.

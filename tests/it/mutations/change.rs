@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::cast::Cast;
 use super::dice::Dice;
 use super::seeds::{Body, Request, escaped};
+use crate::stage::PLAY_HEADERS;
 
 /// Values that parsers stumble over.
 const ODD: [&str; 58] = [
@@ -68,22 +69,10 @@ const ODD: [&str; 58] = [
     "bytes=0-",
 ];
 
-/// Headers that mean something somewhere.
-const HEADERS: [&str; 34] = [
+/// Headers that mean something somewhere, beside those of players.
+const HEADERS: [&str; 22] = [
     "Service-AccessToken",
     "Authorization",
-    "Service-Play-DRM",
-    "Service-Play-Protocol",
-    "Service-Play-EntitlementId",
-    "Service-Play-DevicePlatform",
-    "Service-Play-DeviceType",
-    "Service-Play-DeviceModel",
-    "Service-Play-DeviceId",
-    "Service-Play-Session",
-    "Service-Play-Timestamp",
-    "Service-Play-Bitrate",
-    "Service-Play-ResolutionWidth",
-    "Service-Play-ResolutionHeight",
     "Accept",
     "Accept-Encoding",
     "Accept-Language",
@@ -242,7 +231,8 @@ fn header(request: &mut Request, cast: &Cast, dice: &mut Dice) {
             request.headers[at].1 = value.into_bytes();
         }
         _ => {
-            let name = pick(dice, &HEADERS).to_owned();
+            let known = [&HEADERS[..], &PLAY_HEADERS].concat();
+            let name = pick(dice, &known).to_owned();
             let value = if dice.once_in(3) {
                 odd(dice, cast)
             } else {
