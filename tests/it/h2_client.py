@@ -3,6 +3,7 @@
 One argument, JSON: the certificate to trust, the ports, headers of a good request. It prints a JSON object: for each
 case what came of it, such as "200", "reset 1", "goaway 11" or "closed", and how many frames had been sent by then.
 """
+import gzip
 import json
 import socket
 import ssl
@@ -196,6 +197,20 @@ def too_large_a_body(client):
     first = client.end()
     # The connection lives on.
     return f"{first} {client.ask(3, request(**GIVEN['good'])).end(3)}"
+
+
+@case("public")
+def packed_body(client):
+    fields = request("POST", "/api/tracker/v1/telemetry-events", **GIVEN["viewer"], content_encoding="gzip")
+    client.ask(1, fields, end=False)
+    client.send(frame(DATA, END_STREAM, 1, gzip.compress(json.dumps(GIVEN["events"]).encode())))
+    return f"{client.end()} {json.loads(client.bodies[1])['accepted']}"
+
+
+@case("public")
+def part_of_a_file(client):
+    end = client.ask(1, request(path=GIVEN["file"], range="bytes=0-9")).end()
+    return f"{end} {client.fields[1].get('content-range', '').split('/')[0]} {len(client.bodies[1])}"
 
 
 @case("public")

@@ -19,6 +19,8 @@ const CASES: &[(&str, &str, u64)] = &[
     ("many_after_each_other", "200", 3_001),
     ("with_body", "200 True", 4),
     ("too_large_a_body", "413 200", 6),
+    ("packed_body", "202 1", 3),
+    ("part_of_a_file", "206 bytes 0-9 10", 2),
     ("no_live_rights", "552", 2),
     ("large_answer", "200 True True False", 2),
     ("host_alone", "200", 2),
@@ -83,6 +85,15 @@ fn frames_have_the_right_answers() {
     house.app.playback.refresh(now);
     assert_eq!(stage.beat(&player, &[]).status, 552);
 
+    let film = stage.play(&stage.ann, "film", "phone");
+    let event = json!({
+        "timestamp": now.0,
+        "source": "APP_ACTION",
+        "component": "player",
+        "action": "pause",
+        "seqId": 1,
+    });
+
     let keys = certificates();
     let file = |name: &str| keys.path().join(name);
     let tls = Arc::new(Tls::open(&file("here.pem"), &file("here.key")).unwrap());
@@ -106,6 +117,12 @@ fn frames_have_the_right_answers() {
             "path": "/api/catalog/v1/livestreams",
             "service-accesstoken": house.partner,
         },
+        "viewer": {
+            "service-accesstoken": house.partner,
+            "authorization": format!("Bearer {}", stage.ann.token),
+        },
+        "events": [event],
+        "file": film.playlist.strip_prefix("https://tv.example").unwrap(),
         "dark": {
             "method": "POST",
             "path": "/api/playback/v1/heartbeat",
