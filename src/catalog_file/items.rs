@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use chrono_tz::Tz;
 
 use super::reader::{Reader, Table, nearest};
-use super::rights::{broadcast, catchup_days, extended_rights, rule};
-use super::tree::{Member, Node, Value};
+use super::rights::{broadcast, catchup_days, extended_rights, mention, rule};
+use super::tree::{Member, Value};
 use crate::domain::catalog::{
     Asset, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects, ExtendedRights, IMAGES_MAX,
     KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Placed,
-    Playlists, Reference, STREAMS_MAX,
+    Playlists, STREAMS_MAX,
 };
 use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
@@ -185,24 +185,6 @@ fn ids<T: Ord>(
         }
     }
     ids
-}
-
-pub(super) fn mention(
-    import: &mut CatalogImport,
-    table: &Table<'_>,
-    node: &Node,
-    livestream: bool,
-) {
-    if let Value::Text(id) = &node.value {
-        import.references.push(Placed {
-            line: table.reader().line(node),
-            item: Reference {
-                by: table.what().to_owned(),
-                livestream,
-                id: id.clone(),
-            },
-        });
-    }
 }
 
 fn streams(table: &Table<'_>) -> Option<u32> {

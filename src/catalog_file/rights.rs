@@ -1,11 +1,10 @@
 //! What a catalogue file says of rights: defaults, rules, single broadcasts.
 
-use super::items::mention;
 use super::reader::{Reader, Table};
-use super::tree::{Member, Value};
+use super::tree::{Member, Node, Value};
 use crate::domain::catalog::{
     CATCHUP_DAYS_MAX, CatalogImport, Condition, Effects, Glob, Hours, PG_AGE_MAX, Placed,
-    RULE_IDS_MAX, Rule, When,
+    RULE_IDS_MAX, Reference, Rule, When,
 };
 use crate::types::{BroadcastId, LivestreamId, Malformed};
 
@@ -138,5 +137,23 @@ pub(super) fn extended_rights(table: &Table<'_>, effects: &mut Effects) {
         effects.rewind = rights.boolean("rewind");
         effects.fast_forward = rights.boolean("fastForward");
         rights.finish();
+    }
+}
+
+pub(super) fn mention(
+    import: &mut CatalogImport,
+    table: &Table<'_>,
+    node: &Node,
+    livestream: bool,
+) {
+    if let Value::Text(id) = &node.value {
+        import.references.push(Placed {
+            line: table.reader().line(node),
+            item: Reference {
+                by: table.what().to_owned(),
+                livestream,
+                id: id.clone(),
+            },
+        });
     }
 }

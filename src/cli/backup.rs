@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
 use super::admin::{Admin, path, upload, with_query};
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{ADOPT, Exit, Failure, Outcome};
 use super::{Global, output};
 use crate::app::backup_settings;
 use crate::config::Loaded;
@@ -258,9 +258,6 @@ async fn is_back(loaded: &Loaded) -> bool {
         Err(_) => false,
     }
 }
-
-/// What to do about another machine's backup.
-pub const ADOPT: &str = "`--adopt` takes it over, with everything in it";
 
 fn tell_restored(restored: &Value, json: bool) -> Outcome {
     if json {

@@ -4,16 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sd_notify::NotifyState;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::exit::{Exit, Failure};
 use super::reload::Reload;
 use super::restart::begin_again;
-use super::server::notify;
 use super::signals::{Asked, Signals};
-use super::{bind, examiner};
+use super::{bind, examiner, manager};
 use crate::app::{self, Opening, Ports, open_store};
 use crate::config::{Config, Loaded};
 use crate::http::maintenance::{self, Notice};
@@ -94,8 +92,8 @@ pub async fn open_or_wait(
     beginning: &mut Beginning,
     reload: &Reload,
 ) -> Result<Option<Store>, Failure> {
-    ask_for_patience();
-    let patience = tokio::spawn(go_on_asking_for_patience());
+    manager::tell_opening();
+    let patience = tokio::spawn(manager::ask_for_patience());
     let opened = beginning.open();
     patience.abort();
     match opened {
@@ -105,25 +103,6 @@ pub async fn open_or_wait(
         Err(error) if is_maintainable(&error) => maintain(beginning, reload, error).await,
         Err(error) => Err(error.into()),
     }
-}
-
-/// Asks the service manager to wait while the store is opened, again and again: a damaged one is
-/// rebuilt from backup and log, and nobody knows how long that takes. What hangs is found by the store
-/// itself.
-async fn go_on_asking_for_patience() {
-    const EVERY: Duration = Duration::from_secs(10);
-    loop {
-        sleep(EVERY).await;
-        ask_for_patience();
-    }
-}
-
-fn ask_for_patience() {
-    const MORE_MICROS: u32 = 30_000_000;
-    notify(&[
-        NotifyState::ExtendTimeoutUsec(MORE_MICROS),
-        NotifyState::Status("opening the store"),
-    ]);
 }
 
 const fn is_maintainable(error: &StoreError) -> bool {
@@ -146,12 +125,7 @@ async fn maintain(
     let said = Failure::from(error);
     tracing::error!(reason = %said, "in maintenance");
     loop {
-        let status = format!("in maintenance: {reason}");
-        notify(&[
-            NotifyState::Ready,
-            NotifyState::Watchdog,
-            NotifyState::Status(&status),
-        ]);
+        manager::tell_maintenance(&reason);
         let notice = Notice::new(reason.clone())
             .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         let mut answering = maintenance::serve(&listeners, notice);

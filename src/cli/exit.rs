@@ -100,6 +100,9 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What to do about another machine's backup.
+pub const ADOPT: &str = "`--adopt` takes it over, with everything in it";
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let failure = Self::new(Exit::Fatal, error.to_string());
@@ -111,7 +114,7 @@ impl From<StoreError> for Failure {
                 "install that version or a newer one, or go back with `playgate backup restore FILE`",
             ),
             StoreError::NotEmpty => failure.hint("import into a data directory that is new"),
-            StoreError::Foreign => failure.hint(super::backup::ADOPT),
+            StoreError::Foreign => failure.hint(ADOPT),
             StoreError::Lost(_) => failure.hint(
                 "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does; `playgate store export --salvage FILE` takes out what can be read",
             ),

@@ -17,6 +17,7 @@ mod exit;
 mod guide_report;
 mod held;
 mod mail;
+mod manager;
 mod operator;
 mod output;
 mod owner;

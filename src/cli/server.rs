@@ -5,16 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sd_notify::NotifyState;
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
 
 use super::begin::Beginning;
 use super::exit::{Exit, Failure, Outcome};
 use super::reload::Reload;
 use super::restart::begin_again;
 use super::signals::{Asked, Signals};
-use super::{bind, examiner, held, output, socket};
+use super::{bind, examiner, held, manager, output, socket};
 use crate::app::{App, AppError, Parts, Restart};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Loaded, LogFormat, LogLevel};
@@ -25,9 +23,6 @@ use crate::store::Store;
 
 /// How long tasks that run may take once the server is asked to stop.
 const JOBS_TIME: Duration = Duration::from_secs(5);
-
-/// How long the process may take to begin again; the watchdog is not fed meanwhile.
-const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// How a server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,10 +146,13 @@ impl Server {
             ops = self.ops.map(|ops| ops.to_string()),
             "ready"
         );
-        let watchdog = tokio::spawn(feed_watchdog(Arc::clone(&self.app)));
+        let watchdog = tokio::spawn(manager::feed_watchdog(self.app.store.clone()));
         let end = self.end().await;
         watchdog.abort();
-        tell_of(end.as_ref().copied().unwrap_or(End::Stopped));
+        match end {
+            Ok(End::Again) => manager::tell_restarting(),
+            Ok(End::Stopped) | Err(_) => manager::tell_stopping(),
+        }
         self.app.readiness.not_ready("server", "stopping");
         if let Err(error) = end {
             // Nothing more can be promised to anybody: no request is finished, and what stands on
@@ -207,7 +205,7 @@ impl Server {
             tracing::info!("SIGHUP: what is temporary keeps its configuration");
             return false;
         };
-        notify_reloading(&[]);
+        manager::tell_reloading();
         match reload.examine(&self.app.config).await {
             Ok(()) => {
                 tracing::info!("SIGHUP: beginning again with the configuration as it is now");
@@ -224,13 +222,8 @@ impl Server {
         }
     }
 
-    /// Tells the service manager that it serves, and what there is to say about that.
     fn tell_ready(&self, remark: &str) {
-        let status = format!("serving on {}{remark}", self.public);
-        let mut states = vec![NotifyState::Ready, NotifyState::Status(&status)];
-        // It was let off if the process has begun again.
-        states.extend(sd_notify::watchdog_enabled().map(watchdog_every));
-        notify(&states);
+        manager::tell_ready(&format!("serving on {}{remark}", self.public));
     }
 }
 
@@ -243,52 +236,6 @@ impl From<AppError> for Failure {
             AppError::Key(_) | AppError::Telemetry(_) | AppError::Threads(_) => {
                 Self::new(Exit::Fatal, error.to_string())
             }
-        }
-    }
-}
-
-/// Tells the service manager what comes now.
-fn tell_of(end: End) {
-    match end {
-        End::Again => notify_reloading(&[watchdog_every(RESTART_TIME)]),
-        End::Stopped => notify(&[NotifyState::Stopping]),
-    }
-}
-
-/// Tells the service manager that it will be told of readiness once more.
-fn notify_reloading(more: &[NotifyState<'static>]) {
-    // It compares the time with that of its own signal.
-    let now = NotifyState::monotonic_usec_now().ok();
-    let states: Vec<_> = [Some(NotifyState::Reloading), now]
-        .into_iter()
-        .flatten()
-        .chain(more.iter().cloned())
-        .collect();
-    notify(&states);
-}
-
-fn watchdog_every(limit: Duration) -> NotifyState<'static> {
-    NotifyState::WatchdogUsec(u32::try_from(limit.as_micros()).unwrap_or(u32::MAX))
-}
-
-pub(super) fn notify(states: &[NotifyState<'_>]) {
-    // Without a service manager there is nobody to tell.
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "the service manager was not told");
-    }
-}
-
-/// Feeds the watchdog while the runtime and the writer thread answer, whatever they answer: only a
-/// hang starves it.
-async fn feed_watchdog(app: Arc<App>) {
-    let Some(limit) = sd_notify::watchdog_enabled() else {
-        return;
-    };
-    let mut tick = interval((limit / 3).max(Duration::from_millis(100)));
-    loop {
-        tick.tick().await;
-        if timeout(limit, app.store.probe()).await.is_ok() {
-            notify(&[NotifyState::Watchdog]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Rules that bind several keys together, and what an operator is warned of.
 
 use super::http::Environment;
-use super::load::Effective;
+use super::origin::Effective;
 use super::sections::Config;
 use super::words::SmtpSecurity;
 use super::{Address, Origin, Problems};

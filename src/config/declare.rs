@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::kinds::{Read, Setting};
-use super::load::Effective;
+use super::origin::Effective;
 use super::raw::Raw;
 use super::{Origin, Problems};
 use crate::ports::files::readable_by_all;

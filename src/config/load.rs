@@ -8,7 +8,7 @@ use super::check;
 use super::declare::Reader;
 use super::sections::Config;
 use super::sources::{Found, UNSAFE_NO_SYNC, variable_of};
-use super::{DEFAULT_FILE, Origin, Problems};
+use super::{DEFAULT_FILE, Effective, Origin, Problems};
 
 /// What a configuration is loaded from.
 #[derive(Default)]
@@ -45,17 +45,6 @@ impl Inputs {
             .find(|(variable, _)| variable == name)
             .map(|(_, value)| value)
     }
-}
-
-/// One key as it is in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effective {
-    /// The key with its section.
-    pub key: String,
-    /// Its value as text, secrets masked; nothing if it has none.
-    pub value: Option<String>,
-    /// Where the value comes from.
-    pub origin: Origin,
 }
 
 /// A configuration that can be started with.

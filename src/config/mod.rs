@@ -30,8 +30,8 @@ mod tests;
 
 pub use address::Address;
 pub use guide_source::GuideSource;
-pub use load::{Effective, Inputs, KeyInfo, Loaded, keys, load, read};
-pub use origin::Origin;
+pub use load::{Inputs, KeyInfo, Loaded, keys, load, read};
+pub use origin::{Effective, Origin};
 pub use problem::{Problem, Problems};
 pub use secret::Secret;
 pub use sections::{

@@ -1,4 +1,4 @@
-//! Where a value comes from.
+//! What is in force, and where it comes from.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,4 +33,15 @@ impl fmt::Display for Origin {
             Self::Flag(name) => write!(f, "flag {name}"),
         }
     }
+}
+
+/// One key as it is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// The key with its section.
+    pub key: String,
+    /// Its value as text, secrets masked; nothing if it has none.
+    pub value: Option<String>,
+    /// Where the value comes from.
+    pub origin: Origin,
 }

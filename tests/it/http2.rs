@@ -86,14 +86,6 @@ fn frames_have_the_right_answers() {
     assert_eq!(stage.beat(&player, &[]).status, 552);
 
     let film = stage.play(&stage.ann, "film", "phone");
-    let event = json!({
-        "timestamp": now.0,
-        "source": "APP_ACTION",
-        "component": "player",
-        "action": "pause",
-        "seqId": 1,
-    });
-
     let keys = certificates();
     let file = |name: &str| keys.path().join(name);
     let tls = Arc::new(Tls::open(&file("here.pem"), &file("here.key")).unwrap());
@@ -121,7 +113,7 @@ fn frames_have_the_right_answers() {
             "service-accesstoken": house.partner,
             "authorization": format!("Bearer {}", stage.ann.token),
         },
-        "events": [event],
+        "events": [{"timestamp": now.0, "source": "APP_ACTION", "component": "player", "action": "pause", "seqId": 1}],
         "file": film.playlist.strip_prefix("https://tv.example").unwrap(),
         "dark": {
             "method": "POST",
