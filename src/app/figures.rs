@@ -9,7 +9,7 @@ use crate::domain::feeds::{FeedState, Feeds, Standstill};
 use crate::domain::mail::{self, Mail};
 use crate::domain::playback::Playback;
 use crate::domain::telemetry::{Counts, Telemetry};
-use crate::domain::upkeep::{Upkeep, Written};
+use crate::domain::upkeep::{NEEDS, Upkeep, Written};
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
 
@@ -36,6 +36,15 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
         &[],
         move || i64::from(of.is_writable()),
     );
+    for need in NEEDS {
+        let of = upkeep.clone();
+        metrics.gauge_of(
+            "playgate_store_refused",
+            "Whether this is refused since the disk runs full.",
+            &[("need", need.name())],
+            move || i64::from(of.refuses().is_some_and(|first| first <= need)),
+        );
+    }
     let of = |read: fn(Written) -> u64| {
         let upkeep = upkeep.clone();
         move || i64::try_from(read(upkeep.written())).unwrap_or(i64::MAX)

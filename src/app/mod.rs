@@ -45,7 +45,7 @@ use crate::store::{Store, StoreError};
 use gate::Doors;
 use ground::Ground;
 use keys::KeyError;
-pub use opening::{Opening, open_store};
+pub use opening::{Opening, has_store, open_store};
 pub use settings::{backups as backup_settings, tls};
 
 /// What every handler gets.

@@ -7,7 +7,7 @@ use super::{Ports, keys};
 use crate::config::Config;
 use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
-use crate::store::{OnFailure, Options, Store, StoreError};
+use crate::store::{self, OnFailure, Options, Store, StoreError};
 
 /// What the process that opens a store decides.
 pub struct Opening {
@@ -17,6 +17,12 @@ pub struct Opening {
     pub examine: Examine,
     /// Told once when the store has failed and the process has to restart.
     pub on_failure: OnFailure,
+}
+
+/// Whether there is a store, whole or not, where a configuration says.
+#[must_use]
+pub fn has_store(config: &Config) -> bool {
+    store::is_begun(&config.server.data_dir)
 }
 
 /// Opens the store of a configuration: the first thing that a process does, since it holds the lock

@@ -36,6 +36,10 @@ pub type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 /// paths that come from outside.
 #[must_use]
 pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
+    // Decision: what an export that failed left behind must not take everything away.
+    if without_mark(text).trim().is_empty() {
+        return unreadable("the file is empty; `livestream = []` says that there is to be nothing");
+    }
     read(text, open, items::read)
 }
 
@@ -69,14 +73,7 @@ fn read(
     items: impl FnOnce(&Reader<'_>, &[Member]) -> CatalogImport,
 ) -> CatalogImport {
     if text.len() > FILE_MAX {
-        return CatalogImport {
-            problems: vec![Problem {
-                line: 0,
-                message: "the file has over 16 MiB".to_owned(),
-            }],
-            torn: true,
-            ..CatalogImport::default()
-        };
+        return unreadable("the file has over 16 MiB");
     }
     let text = without_mark(text);
     let lines = Lines::of(text);
@@ -100,6 +97,17 @@ fn read(
     import.problems = problems;
     import.torn = torn;
     import
+}
+
+fn unreadable(message: &str) -> CatalogImport {
+    CatalogImport {
+        problems: vec![Problem {
+            line: 0,
+            message: message.to_owned(),
+        }],
+        torn: true,
+        ..CatalogImport::default()
+    }
 }
 
 fn tree(text: &str) -> Parsed {

@@ -175,7 +175,7 @@ fn an_export_imports_to_the_same_catalogue_in_both_forms() {
     let id = KeyId::parse("00112233445566778899aabbccddeeff").unwrap();
     assert!(catalog.content_key(&id).is_some());
     // With the last mention the key goes.
-    import(&catalog, "", Mode::Replace);
+    import(&catalog, "livestream = []", Mode::Replace);
     assert!(!catalog.snapshot().has_key(&id));
 }
 
@@ -466,14 +466,16 @@ fn one_kid_is_one_key() {
 #[test]
 fn odd_files_are_told_apart_and_bounded() {
     for text in [
-        "",
-        "\u{feff}",
+        "livestream = []",
         "\u{feff}{}",
         "# nothing\n",
         "{}",
         " \n{ }\n",
     ] {
         assert_eq!(parse(text, None).problems, [], "{text:?}");
+    }
+    for text in ["", "\u{feff}", " \n"] {
+        assert_eq!(parse(text, None).problems.len(), 1, "{text:?}");
     }
     assert_eq!(parse(&" ".repeat(FILE_MAX + 1), None).problems.len(), 1);
     let deep = format!("asset = {}{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -49,6 +49,10 @@ pub fn to_toml(snapshot: &Snapshot) -> String {
             }
         }
     }
+    if text.is_empty() {
+        // An empty file would be taken for one that was lost.
+        text.push_str("livestream = []\n");
+    }
     text
 }
 

@@ -88,7 +88,7 @@ async fn import(
         &[("merge", flag(merge)), ("dryRun", flag(dry_run))],
     );
     let sent = Sent::default();
-    let mut admin = global.admin().await?;
+    let mut admin = global.admin_or_new().await?;
     let answer = admin
         .upload(
             &target,

@@ -111,7 +111,7 @@ async fn import(import: Import, global: &Global) -> Outcome {
             ("createLivestreams", flag(import.create_livestreams)),
         ],
     );
-    let mut admin = global.admin().await?;
+    let mut admin = global.admin_or_new().await?;
     let answer = admin
         .upload(&target, "application/octet-stream", body, &sent)
         .await?;
@@ -158,9 +158,13 @@ fn reported(answer: Result<Value, Refusal>, dry_run: bool, json: bool) -> Outcom
         Err(refusal) => {
             if refusal.code == "IMPORT_HELD" {
                 guide_report::show(&refusal.details, false, json)?;
-                return Err(
-                    Failure::from(refusal).hint("look at the guide; `--accept` takes it as it is")
-                );
+                let hint = match guide_report::is_of_no_use(&refusal.details) {
+                    true => {
+                        "what was skipped says why; `--accept` takes it as a guide with nothing in it"
+                    }
+                    false => "look at the guide; `--accept` takes it as it is",
+                };
+                return Err(Failure::from(refusal).hint(hint));
             }
             Err(refusal.into())
         }

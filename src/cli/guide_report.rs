@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::exit::Outcome;
 use super::output;
 
+/// Lines that are named of what was skipped.
+const LINES: usize = 5;
+
 /// Shows a report. Of one that was not acted on nothing has been made.
 pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
     if json {
@@ -28,8 +31,10 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
     let skipped = report.get("skipped").and_then(Value::as_object);
     for (kind, number) in skipped.into_iter().flatten() {
         let lines = report.pointer(&format!("/skippedLines/{kind}"));
-        let lines = lines.map_or_else(String::new, |lines| format!(", lines {lines}"));
-        output::note(&format!("skipped     {number} {kind}{lines}"));
+        let lines = lines.and_then(Value::as_array).into_iter().flatten();
+        let lines: Vec<String> = lines.take(LINES).map(ToString::to_string).collect();
+        let (why, lines) = (reason(kind), lines.join(", "));
+        output::note(&format!("skipped     {number} {why}, as in line {lines}"));
     }
     let made = if done {
         "made in the catalogue"
@@ -37,12 +42,18 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
         "to be made in the catalogue"
     };
     for (member, meaning) in [
-        ("unmapped", "not in the catalogue"),
+        (
+            "unmapped",
+            "not in the catalogue (`--create-livestreams` makes them, a source's `channels` names them)",
+        ),
         ("created", made),
         ("newChannels", "new in this source"),
         ("doubts", "in doubt"),
     ] {
         let ids = report.get(member).and_then(Value::as_array);
+        if member == "newChannels" && report.get("created") == report.get(member) {
+            continue;
+        }
         if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
             let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
             output::note(&format!("{meaning}: {}", ids.join(", ")));
@@ -52,6 +63,35 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
         output::line(&line)?;
     }
     Ok(())
+}
+
+/// Whether nothing of a guide could be taken.
+#[must_use]
+pub fn is_of_no_use(report: &Value) -> bool {
+    let skipped = report.get("skipped").and_then(Value::as_object);
+    let skipped = skipped.into_iter().flat_map(|kinds| kinds.values());
+    let skipped: u64 = skipped.filter_map(Value::as_u64).sum();
+    report.get("programmes").and_then(Value::as_u64) == Some(skipped)
+}
+
+/// What programmes of a kind were skipped for, or the kind.
+fn reason(kind: &str) -> &str {
+    match kind {
+        "badTime" => "without a time that can be read",
+        "badChannel" => "without a channel",
+        "badId" => "with an id that cannot be used",
+        "idTaken" => "with the id of something else",
+        "emptyTitle" => "without a title",
+        "stopNotAfterStart" => "that stop before they start",
+        "duplicate" => "that start with another",
+        "noStop" => "without an end",
+        "contained" => "inside of another",
+        "tooOld" => "older than `schedule.retention_days`",
+        "tooFar" => "years ahead",
+        "unmapped" => "of channels that the catalogue has not",
+        "outranked" => "where another source comes first",
+        other => other,
+    }
 }
 
 /// What would change, livestream by livestream.

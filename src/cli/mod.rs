@@ -96,9 +96,28 @@ impl Global {
         configured(&self.inputs()?)
     }
 
-    /// The operators' interface, wherever it is.
+    /// The operators' interface, wherever it is. A data directory that has no store is somewhere else than
+    /// meant: nothing is made in it.
     async fn admin(&self) -> Result<Admin, Failure> {
-        Admin::connect(self.load()?).await
+        let loaded = self.load()?;
+        let place = &loaded.config.server.data_dir;
+        if !app::has_store(&loaded.config) {
+            let said = format!("there is no store in {}", place.display());
+            return Err(Failure::new(Exit::NotFound, said).hint(
+                "name the server's data with --data-dir, or its configuration with --config; `partner add` begins a new store",
+            ));
+        }
+        Admin::connect(loaded).await
+    }
+
+    /// The same for what one begins with, where the store may be new.
+    async fn admin_or_new(&self) -> Result<Admin, Failure> {
+        let loaded = self.load()?;
+        if !app::has_store(&loaded.config) {
+            let place = loaded.config.server.data_dir.display();
+            output::note(&format!("{place} has no store: a new one is made"));
+        }
+        Admin::connect(loaded).await
     }
 }
 

@@ -64,7 +64,10 @@ impl RoleName {
 
 /// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
-    let mut admin = global.admin().await?;
+    let mut admin = match &command {
+        Command::Add { .. } => global.admin_or_new().await?,
+        _ => global.admin().await?,
+    };
     match command {
         Command::Add { name, role, json } => {
             let body = json!({"name": name, "role": role.as_str()});

@@ -2,8 +2,9 @@
 //!
 //! Nothing here decides what is printed. A reader that has gone (`| head`) is no error.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use chrono::DateTime;
 use serde_json::Value;
 
 use super::exit::Failure;
@@ -46,6 +47,18 @@ pub fn progress(text: &str) {
     let _ = write!(io::stderr(), "\r\u{1b}[K{text}");
 }
 
+/// Asks a person who is there to answer; where nobody is, as in a script, it was meant.
+#[must_use]
+pub fn confirmed(question: &str) -> bool {
+    if !(watched() && io::stdin().is_terminal()) {
+        return true;
+    }
+    progress(&format!("{question} [y/N] "));
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
 /// Whether a person watches.
 #[must_use]
 pub fn watched() -> bool {
@@ -66,7 +79,10 @@ pub fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failu
     cells.extend(rows.iter().map(|row| {
         columns
             .iter()
-            .map(|(_, member)| cell(row.pointer(&format!("/{member}"))))
+            .map(|(_, member)| {
+                let name = member.rsplit('/').next().unwrap_or_default();
+                cell(name, row.pointer(&format!("/{member}")))
+            })
             .collect()
     }));
     let widths: Vec<usize> = (0..columns.len())
@@ -92,11 +108,11 @@ pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
         return json(value);
     }
     let Some(members) = value.as_object() else {
-        return line(&cell(Some(value)));
+        return line(&cell("", Some(value)));
     };
     let width = members.keys().map(|name| name.len()).max().unwrap_or(0);
     for (name, value) in members {
-        line(&format!("{name:width$}  {}", cell(Some(value))))?;
+        line(&format!("{name:width$}  {}", cell(name, Some(value))))?;
     }
     Ok(())
 }
@@ -104,24 +120,52 @@ pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
 /// A member of an object, as one cell.
 #[must_use]
 pub fn text(value: &Value, member: &str) -> String {
-    cell(value.get(member))
+    cell(member, value.get(member))
 }
 
-/// A value in one cell: text bare, lists joined, objects as JSON.
-fn cell(value: Option<&Value>) -> String {
+/// Members that are instants, which a person reads as a date.
+const INSTANTS: [&str; 9] = [
+    "at",
+    "createdAt",
+    "createdTimestamp",
+    "expires",
+    "lastAttempt",
+    "lastSuccess",
+    "minute",
+    "next",
+    "timestamp",
+];
+
+/// Seconds since 1970 as `2026-11-22 09:04:05Z`.
+fn instant(seconds: i64) -> Option<String> {
+    let at = DateTime::from_timestamp(seconds, 0)?;
+    Some(at.format("%Y-%m-%d %H:%M:%SZ").to_string())
+}
+
+/// The value of a member in one cell: text bare, lists joined, instants as dates, objects as JSON.
+fn cell(member: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "-".to_owned(),
         // A title or a name may hold anything; a terminal must not obey it.
         Some(Value::String(text)) => text
             .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
+            .map(|c| if c.is_control() || turns(c) { ' ' } else { c })
             .collect(),
         Some(Value::Array(items)) => {
-            let items: Vec<String> = items.iter().map(|item| cell(Some(item))).collect();
+            let items: Vec<String> = items.iter().map(|item| cell(member, Some(item))).collect();
             items.join(", ")
         }
+        Some(Value::Number(number)) if INSTANTS.contains(&member) => number
+            .as_i64()
+            .and_then(instant)
+            .unwrap_or_else(|| number.to_string()),
         Some(other) => other.to_string(),
     }
+}
+
+/// Whether a character changes the direction in which the others are shown.
+const fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -132,8 +176,16 @@ mod tests {
 
     #[test]
     fn a_cell_is_one_line_without_control_characters() {
-        assert_eq!(cell(Some(&json!("a\u{1b}[31m\nb"))), "a [31m b");
-        assert_eq!(cell(Some(&json!(["a", 1]))), "a, 1");
-        assert_eq!(cell(None), "-");
+        assert_eq!(cell("", Some(&json!("a\u{1b}[31m\nb"))), "a [31m b");
+        assert_eq!(cell("", Some(&json!("a\u{202e}b"))), "a b");
+        assert_eq!(cell("", Some(&json!(["a", 1]))), "a, 1");
+        assert_eq!(cell("", None), "-");
+    }
+
+    #[test]
+    fn an_instant_is_a_date() {
+        let at = json!(1_795_338_245);
+        assert_eq!(cell("createdAt", Some(&at)), "2026-11-22 09:04:05Z");
+        assert_eq!(cell("records", Some(&at)), "1795338245");
     }
 }

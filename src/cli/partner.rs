@@ -2,10 +2,10 @@
 
 use clap::Subcommand;
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
-use super::exit::Outcome;
+use super::exit::{Failure, Outcome};
 use super::token::Tokens;
 use super::{Global, output};
 
@@ -38,11 +38,14 @@ pub enum Command {
         #[arg(allow_hyphen_values = true)]
         partner: String,
     },
-    /// Remove a partner with its users
+    /// Remove a partner with its users; on a terminal it asks first
     Remove {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         partner: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Access tokens of a partner
     #[command(subcommand)]
@@ -51,7 +54,10 @@ pub enum Command {
 
 /// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
-    let mut admin = global.admin().await?;
+    let mut admin = match &command {
+        Command::Add { .. } => global.admin_or_new().await?,
+        _ => global.admin().await?,
+    };
     match command {
         Command::Add { name, json } => {
             let body = json!({"name": name});
@@ -70,15 +76,25 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         }
         Command::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
         Command::Enable { partner } => set_disabled(&mut admin, &partner, false).await,
-        Command::Remove { partner } => {
-            admin
-                .call(Method::DELETE, &path(&["partners", &partner]), None)
-                .await?;
-            output::note(&format!("removed {partner}"));
-            Ok(())
-        }
+        Command::Remove { partner, yes } => remove(&mut admin, &partner, yes).await,
         Command::Token(command) => command.run(&mut admin, "partners").await,
     }
+}
+
+async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
+    let partners = admin.get(&path(&["partners"])).await?;
+    let named = |one: &&Value| ["partnerId", "name"].iter().any(|of| one[*of] == partner);
+    let found = partners.as_array().and_then(|all| all.iter().find(named));
+    let users = found.map_or_else(|| "0".to_owned(), |one| output::text(one, "users"));
+    let what = format!("{partner} with all that is known of its users ({users})");
+    if !yes && !output::confirmed(&format!("Remove {what}?")) {
+        return Err(Failure::failed("nothing was removed"));
+    }
+    admin
+        .call(Method::DELETE, &path(&["partners", partner]), None)
+        .await?;
+    output::note(&format!("removed {what}"));
+    Ok(())
 }
 
 async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> Outcome {

@@ -3,11 +3,20 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use rustix::thread::set_name;
+
 use super::exit::{Exit, Failure};
 use super::held;
 
 /// The program that runs, even when another version was installed over its file.
 pub const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Gives the process its name back: a program that is begun from that file is called `exe`, and whoever
+/// looks for `playgate` would not find it.
+pub fn keep_name() {
+    // A name is a convenience.
+    let _ = set_name(c"playgate");
+}
 
 /// Begins again, as from the shell or the service manager that started it; returns only if that
 /// cannot be done.

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::begin::Beginning;
 use super::exit::{Exit, Failure, Outcome};
 use super::reload::Reload;
-use super::restart::begin_again;
+use super::restart::{begin_again, keep_name};
 use super::signals::{Asked, Signals};
 use super::{bind, examiner, held, manager, output, socket};
 use crate::app::{App, AppError, Parts, Restart};
@@ -153,7 +153,7 @@ impl Server {
             Ok(End::Again) => manager::tell_restarting(),
             Ok(End::Stopped) | Err(_) => manager::tell_stopping(),
         }
-        self.app.readiness.not_ready("server", "stopping");
+        self.app.readiness.stopping();
         if let Err(error) = end {
             // Nothing more can be promised to anybody: no request is finished, and what stands on
             // the store is not closed, since closing could wait for ever.
@@ -174,6 +174,7 @@ impl Server {
             // Left behind it would do no harm: nobody answers on it.
             let _ = std::fs::remove_file(place.path());
         }
+        tracing::info!("stopped");
         end.map_err(Failure::failed)
     }
 
@@ -216,6 +217,11 @@ impl Server {
                     "SIGHUP: the configuration in force stays: {}",
                     failure.message()
                 );
+                let warning =
+                    "a reload was refused: the next start would be, too; `playgate config check`";
+                self.app
+                    .readiness
+                    .warn("configuration", Some(warning.to_owned()));
                 self.tell_ready("; a reload was refused, the log says why");
                 false
             }
@@ -246,6 +252,7 @@ impl From<AppError> for Failure {
 /// As the future, and that there is no runtime; and if the process is to begin again, that it cannot.
 pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome {
     held::take()?;
+    keep_name();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -5,10 +5,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub use crate::store::Written;
 use crate::store::{
     self, Exported, Salvaged, Store, StoreError, TableReport, TruthReport, export_snapshot,
 };
+pub use crate::store::{NEEDS, Need, Written};
 
 /// How the engine compares with base and log, which it was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +127,12 @@ impl Upkeep {
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.is_writable()
+    }
+
+    /// What is refused since the disk runs full, and all that comes after it.
+    #[must_use]
+    pub fn refuses(&self) -> Option<Need> {
+        self.0.refuses()
     }
 
     /// What was committed since the start.

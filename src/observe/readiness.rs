@@ -22,6 +22,11 @@ impl Readiness {
         self.reasons.lock().insert(part, reason);
     }
 
+    /// The service comes to its end, as somebody asked.
+    pub fn stopping(&self) {
+        self.reasons.lock().insert("server", "stopping".to_owned());
+    }
+
     /// `part` can do its work.
     pub fn ready(&self, part: &'static str) {
         if self.reasons.lock().remove(part).is_some() {

@@ -61,7 +61,7 @@ impl Keeper {
             }
             if let Some(refused) = disk.space.look() {
                 match refused {
-                    Some(need) => tracing::warn!(?need, "space runs out: refused from here on"),
+                    Some(need) => tracing::warn!("the disk runs full: {}", need.refusal()),
                     None => tracing::info!("there is space again"),
                 }
             }

@@ -65,13 +65,14 @@ pub use care::export_snapshot;
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
+pub use place::is_begun;
 pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, read as read_record};
 pub use salvage::{Salvaged, salvage};
 pub use snapshot::SnapshotHead;
-pub use space::Need;
+pub use space::{NEEDS, Need};
 pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
 pub use verify::{Found, SnapshotReport, TableReport, TruthReport};
@@ -395,6 +396,12 @@ impl Store {
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.core.is_writable()
+    }
+
+    /// What is refused since the disk runs full, and all that comes after it.
+    #[must_use]
+    pub fn refuses(&self) -> Option<Need> {
+        self.0.core.disk.as_ref()?.space.refuses()
     }
 
     /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.

@@ -38,6 +38,17 @@ pub(super) struct Identity {
     pub(super) instance: [u8; 16],
 }
 
+/// Whether a directory has a store, or one that is about to be put into place. One that may not be
+/// looked into counts as one that has.
+#[must_use]
+pub fn is_begun(directory: &Path) -> bool {
+    let place = Place::of(directory, false);
+    let parts = [place.store(), place.restored()];
+    parts
+        .iter()
+        .any(|part| !matches!(part.try_exists(), Ok(false)))
+}
+
 impl Place {
     pub(super) fn of(data: &Path, sync: bool) -> Self {
         Self {

@@ -14,7 +14,7 @@ const MIB: u64 = 1024 * 1024;
 /// The ballast is 2 per cent of the file system and never more than this.
 const BALLAST_MAX: u64 = 32 * MIB;
 
-/// What is refused first when room runs out. The order is the meaning.
+/// What is refused when room runs out, the last first. The order is the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Logins and what goes with them: served until nothing is left.
@@ -27,7 +27,32 @@ pub enum Need {
     Telemetry,
 }
 
+/// All of them, in the order in which they are met.
+pub const NEEDS: [Need; 4] = [Need::Login, Need::Change, Need::Session, Need::Telemetry];
+
 impl Need {
+    /// Its name, for figures.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Change => "change",
+            Self::Session => "session",
+            Self::Telemetry => "telemetry",
+        }
+    }
+
+    /// What is refused where it is the first that cannot be met.
+    #[must_use]
+    pub const fn refusal(self) -> &'static str {
+        match self {
+            Self::Telemetry => "telemetry is refused",
+            Self::Session => "nobody can begin to play, and telemetry is refused",
+            Self::Change => "log-ins alone are taken; sign-ups, starts and changes are refused",
+            Self::Login => "nothing is taken",
+        }
+    }
+
     /// How much must be free on a file system of that size: a share of it, within bounds, so that
     /// 256 MiB is enough to run on and nobody keeps 5 per cent of a large disk empty.
     fn watermark(self, total: u64) -> u64 {
@@ -50,8 +75,6 @@ impl Need {
         }
     }
 }
-
-const NEEDS: [Need; 4] = [Need::Login, Need::Change, Need::Session, Need::Telemetry];
 
 /// What is known of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +121,13 @@ impl Space {
     /// Whether there is room for something, as of the last look.
     pub(super) fn admits(&self, need: Need) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
+    }
+
+    /// The first need that is not met as of the last look, if there is one: it is refused, and all that
+    /// come after it.
+    pub(super) fn refuses(&self) -> Option<Need> {
+        let met = usize::from(self.met.load(Ordering::Relaxed));
+        NEEDS.get(met).copied()
     }
 
     /// Bytes that are free, and bytes in all, as of the last look.

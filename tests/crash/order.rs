@@ -122,12 +122,20 @@ fn telemetry_is_refused_first_and_logins_last() {
     let mut viewer = Viewer::new(&cast, appliance.line());
     let filler = Filler::of(disk.path());
     // Some 230 MiB in all: 8, 4 and 2 per cent, and nothing.
-    for (free, expected) in [
-        (30 * MIB, [202, 200, 200, 200, 200]),
-        (14 * MIB, [503, 200, 200, 200, 200]),
-        (7 * MIB, [503, 503, 200, 200, 200]),
-        (3 * MIB + MIB / 2, [503, 503, 503, 200, 200]),
-        (60 * MIB, [202, 200, 200, 200, 200]),
+    for (free, expected, told) in [
+        (30 * MIB, [202, 200, 200, 200, 200], ""),
+        (14 * MIB, [503, 200, 200, 200, 200], "telemetry is refused"),
+        (
+            7 * MIB,
+            [503, 503, 200, 200, 200],
+            "nobody can begin to play",
+        ),
+        (
+            3 * MIB + MIB / 2,
+            [503, 503, 503, 200, 200],
+            "log-ins alone are taken",
+        ),
+        (60 * MIB, [202, 200, 200, 200, 200], ""),
     ] {
         filler.leave(disk.path(), free);
         let since = Instant::now();
@@ -141,6 +149,10 @@ fn telemetry_is_refused_first_and_logins_last() {
             assert!(waited < NOTICED_WITHIN, "{free}: {answers:?}\n{}", log());
             thread::park_timeout(Duration::from_millis(600));
         }
+        let (status, ready) = appliance.readiness().unwrap();
+        let warning = ready["warnings"]["store"].as_str().unwrap_or_default();
+        assert!(status == 200 && warning.contains(told), "{free}: {ready}");
+        assert_eq!(warning.is_empty(), told.is_empty(), "{free}: {ready}");
     }
     drop(appliance);
 }

@@ -619,9 +619,26 @@ fn five_planted_mistakes_are_reported_at_once() {
 }
 
 #[test]
+fn what_only_looks_makes_no_store() {
+    let data = Data::new();
+    for looks in [
+        &["user", "list"][..],
+        &["store", "verify"],
+        &["epg", "sources"],
+    ] {
+        let (code, why) = data.fails(looks);
+        assert!(code == 3 && why.contains("no store in"), "{looks:?}: {why}");
+    }
+    assert!(!data.path().exists());
+    let made = data.run(&["partner", "add", "house"]);
+    assert!(made.status.success() && err(&made).contains("a new one is made"));
+    assert_eq!(err(&data.run(&["partner", "add", "home"])), "");
+}
+
+#[test]
 fn a_store_that_cannot_be_read_is_code_5() {
     let data = Data::new();
-    data.ok(&["partner", "list"]);
+    data.ok(&["partner", "add", "house"]);
     let identity = format!("format = 99\nreached = 99\ninstance = {:032x}\n", 7);
     let sum = crc32fast::hash(identity.as_bytes());
     fs::write(
@@ -650,7 +667,7 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
     assert_eq!(code, 1);
     assert!(why.contains("line 4") && why.contains("zone"), "{why}");
     assert!(why.contains("line 6") || why.contains("line 7"), "{why}");
-    assert_eq!(data.ok(&["catalog", "export"]).trim(), "");
+    assert_eq!(data.ok(&["catalog", "export"]).trim(), "livestream = []");
 
     let keyless = CATALOG.replacen(
         "key = \"9f2b6c1e84d3057a6be1f4c8d20a3755\"",

@@ -83,6 +83,20 @@ fn what_is_in_order_is_told_and_what_is_not_with_its_cure() {
     assert_eq!(on(&found, "partners"), []);
     assert!(String::from_utf8_lossy(&output.stderr).contains("2 things have to be mended"));
 
+    // Without a server the store is looked at all the same.
+    drop(appliance);
+    let output = doctor(&data, &[], &["--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [(state, mend)] = on(&found, "service")[..] else {
+        panic!("{found}");
+    };
+    assert!(
+        state == "problem" && mend.contains("systemctl start playgate"),
+        "{found}"
+    );
+    assert_eq!(on(&found, "store"), []);
+
     let output = doctor(&data, &[("PLAYGATE_LISTNE", "x")], &["--json"]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(on(&found, "configuration")[0].0, "problem");

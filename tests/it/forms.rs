@@ -262,7 +262,7 @@ fn of_the_machine(seen: &mut Seen) {
         "listn = []\nenvironment = \"staging\"\n[epg]\nratings = \"/nowhere\"\n",
     );
     seen.ends(2, "config check", &["--config", &mistakes]);
-    seen.tells("doctor", &[]);
+    seen.ends(1, "doctor", &[]);
 }
 
 fn of_the_demo(seen: &mut Seen) {

@@ -224,6 +224,8 @@ fn beginning_again_leaves_nothing_behind() {
         assert_eq!(sign_up_status(appliance.address, &partner, &who), 200);
         // Of 4 MiB each: 16 MiB until there is a new base, what comes while it is made, and the next one.
         assert!(fs::read_dir(&log).unwrap().count() <= 8, "round {round}");
+        let name = format!("/proc/{}/comm", appliance.process.id());
+        assert_eq!(fs::read_to_string(name).unwrap(), "playgate\n");
         // The first one makes what every later one finds.
         let (paths, open) = left_behind(&place, &appliance);
         let (first_paths, first_open) = first.get_or_insert_with(|| (paths.clone(), open));

@@ -99,8 +99,10 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
 /// Prints the variables and the calls that use them.
 fn print_walk(server: &Server, filled: &Filled) -> Outcome {
     let base = &server.app.http.public_url;
+    // zsh takes what follows on a line for arguments otherwise.
+    output::line("[ -z \"${ZSH_VERSION:-}\" ] || setopt interactivecomments")?;
     output::line(&format!(
-        "# Playgate's demo serves {base}. These lines walk the whole interface: paste them into a shell."
+        "# The demo serves {base}, described at {base}/docs. These lines walk the whole interface: paste them into a shell."
     ))?;
     output::line("# Behind each call stands the status that it answers with.")?;
     let variables = [

@@ -87,7 +87,7 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
         admin = service::connect(global, &mut findings).await;
     }
     if let Some(admin) = &mut admin {
-        findings.extend(service::of_store(admin).await?);
+        service::of_store(admin, &mut findings).await?;
     }
     if let Some(file) = &doctor.bundle {
         bundle::write(file, &findings, loaded.as_ref(), admin.as_mut()).await?;

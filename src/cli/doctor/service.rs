@@ -12,7 +12,7 @@ use super::Finding;
 use crate::app;
 use crate::cli::Global;
 use crate::cli::admin::{Admin, path};
-use crate::cli::exit::Failure;
+use crate::cli::exit::Outcome;
 use crate::config::{Address, Config, Loaded};
 use crate::ports::{Clock as _, SystemClock};
 
@@ -123,6 +123,16 @@ async fn mail(config: &Config) -> Finding {
 
 /// The service of the data directory, running or opened here; why there is none is a finding.
 pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Option<Admin> {
+    if let Ok(loaded) = global.load()
+        && let Ok(None) = Admin::running(&loaded).await
+    {
+        let place = loaded.config.server.data_dir.display();
+        findings.push(Finding::problem(
+            "service",
+            format!("no server runs on {place}"),
+            "systemctl start playgate, or playgate serve; if one does run, tell its --data-dir or --config",
+        ));
+    }
     match global.admin().await {
         Ok(service) => Some(service),
         Err(failure) => {
@@ -137,16 +147,20 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
 }
 
 /// What the service itself says is in its way.
-pub(super) async fn of_store(service: &mut Admin) -> Result<Vec<Finding>, Failure> {
+pub(super) async fn of_store(service: &mut Admin, findings: &mut Vec<Finding>) -> Outcome {
     let told = service.ask(Method::GET, "/readyz", None).await?;
     let body = told.unwrap_or_else(|refusal| refusal.into_body());
-    let mut findings = listed(&body, "reasons", |said| {
-        Finding::problem("service", said, "playgate store verify; the log tells more")
-    });
+    findings.extend(listed(&body, "reasons", |said| {
+        Finding::problem(
+            "service",
+            said,
+            "the log tells more; README.md, \"For operators\"",
+        )
+    }));
     findings.extend(listed(&body, "warnings", |said| {
         Finding::warning("service", said, "the log tells more")
     }));
-    if findings.is_empty() {
+    if findings.iter().all(|finding| finding.part != "service") {
         findings.push(Finding::ok("service", "does its work"));
     }
     let partners = service.get(&path(&["partners"])).await?;
@@ -158,7 +172,7 @@ pub(super) async fn of_store(service: &mut Admin) -> Result<Vec<Finding>, Failur
             "playgate partner add NAME",
         ));
     }
-    Ok(findings)
+    Ok(())
 }
 
 fn listed(body: &Value, member: &str, finding: impl Fn(String) -> Finding) -> Vec<Finding> {

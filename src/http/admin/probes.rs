@@ -40,10 +40,15 @@ pub fn readyz(app: &App) -> Result<Reply, ApiError> {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
+    let mut warnings = app.readiness.warnings();
+    // Decision: a warning, and no reason to be out of service. Who plays goes on, who is logged in reads.
+    if let Some(need) = app.upkeep.refuses() {
+        warnings.insert("store", format!("the disk runs full: {}", need.refusal()));
+    }
     let body = ReadyBody {
         ready,
         reasons,
-        warnings: app.readiness.warnings(),
+        warnings,
     };
     Reply::json_with(status, &body)
 }
