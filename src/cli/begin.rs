@@ -73,6 +73,10 @@ impl Beginning {
     /// # Errors
     /// What is wrong with it.
     pub fn open(&self) -> Result<Store, StoreError> {
+        if !app::has_store(&self.config) {
+            let place = self.config.server.data_dir.display();
+            tracing::info!(%place, "there is no store: a new, empty one is made");
+        }
         let fail = Arc::clone(&self.fail);
         let opening = Opening {
             sync: self.sync,

@@ -108,7 +108,7 @@ impl From<StoreError> for Failure {
         let failure = Self::new(Exit::Fatal, error.to_string());
         match error {
             StoreError::InUse => failure.hint(
-                "a server is starting, or another command is at work; one process at a time opens the store",
+                "one process at a time opens the store: another command is at work, or a server that cannot be asked since it is starting, or could not make its administration socket on a full or read-only disk",
             ),
             StoreError::Newer { .. } => failure.hint(
                 "install that version or a newer one, or go back with `playgate backup restore FILE`",

@@ -98,14 +98,22 @@ impl Audit {
         self.store.write(Durability::Durable, plan).await
     }
 
-    /// Records what was answered.
+    /// Records what was answered, and the id of what was made.
     ///
     /// # Errors
     /// That the store failed.
-    pub async fn end(&self, number: u64, status: u16) -> Result<(), StoreError> {
+    pub async fn end(
+        &self,
+        number: u64,
+        status: u16,
+        made: Option<String>,
+    ) -> Result<(), StoreError> {
         let plan = move |txn: &mut Txn<'_>| {
             if let Some(mut record) = txn.get::<Changes>(&!number)? {
                 record.status = Some(status);
+                if let Some(id) = made {
+                    record.change.target = format!("{}/{id}", record.change.target);
+                }
                 txn.put::<Changes>(&!number, &record)?;
             }
             Ok(())
@@ -157,7 +165,7 @@ mod tests {
         for target in ["a", "b", "c"] {
             audit.begin(change(target)).await.unwrap();
         }
-        audit.end(2, 204).await.unwrap();
+        audit.end(2, 204, None).await.unwrap();
         let listed = |before, limit| {
             let entries = audit.list(before, limit).unwrap();
             let told = entries

@@ -109,12 +109,12 @@ pub(super) async fn recorded(
         Outcome::Now(answer) => answer,
         Outcome::Later(future) => future.await,
     };
-    let status = match &answer {
-        Ok(reply) => reply.status,
-        Err(error) => error.code().status(),
+    let (status, made) = match &answer {
+        Ok(reply) => (reply.status, reply.made.clone()),
+        Err(error) => (error.code().status(), None),
     };
     let ended = match number {
-        Ok(number) => app.audit.end(number, status.as_u16()).await,
+        Ok(number) => app.audit.end(number, status.as_u16(), made).await,
         Err(error) => Err(error),
     };
     if let Err(error) = ended {

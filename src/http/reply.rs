@@ -131,6 +131,8 @@ pub struct Reply {
     pub(super) status: StatusCode,
     pub(super) content: Content,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    /// The id of what was made, for the record of changes.
+    pub(super) made: Option<String>,
 }
 
 impl Reply {
@@ -139,6 +141,7 @@ impl Reply {
             status,
             content,
             headers: Vec::new(),
+            made: None,
         }
     }
 
@@ -157,6 +160,16 @@ impl Reply {
     pub fn json_with(status: StatusCode, value: &impl Serialize) -> Result<Self, ApiError> {
         let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
         Ok(Self::new(status, Content::Bytes(media::JSON, bytes.into())))
+    }
+
+    /// 200 with a wire type as JSON that tells of something new with this id.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the value cannot be written as JSON.
+    pub fn made(id: &str, value: &impl Serialize) -> Result<Self, ApiError> {
+        let mut reply = Self::json(value)?;
+        reply.made = Some(id.to_owned());
+        Ok(reply)
     }
 
     /// 200 with ready bytes, not to be kept.

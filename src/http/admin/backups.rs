@@ -31,7 +31,8 @@ pub async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply
 pub async fn create(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let (backups, now) = (app.backups.clone(), cx.now);
     let made = bulk(app, move || backups.create(now)).await?;
-    Reply::json(&BackupLine::from(&made))
+    let line = BackupLine::from(&made);
+    Reply::made(&line.name, &line)
 }
 
 /// POST verify: reads one to its end.

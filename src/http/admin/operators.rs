@@ -35,10 +35,15 @@ pub async fn add_operator(
     let (operators, now) = (app.operators.clone(), cx.now);
     let AddOperatorRequest { name, role } = request;
     let (id, token) = cold(app, move || operators.add(&name, role, now)).await?;
-    Reply::json(&AddedOperator {
-        operator_id: id.to_string(),
-        token: token.reveal(),
-    })
+    let id = id.to_string();
+    let token = token.reveal();
+    Reply::made(
+        &id,
+        &AddedOperator {
+            operator_id: id.clone(),
+            token,
+        },
+    )
 }
 
 /// DELETE an operator.
@@ -85,10 +90,15 @@ pub async fn add_token(
     let id = resolve::operator(app, &request.operator)?;
     let (operators, now) = (app.operators.clone(), cx.now);
     let (info, token) = cold(app, move || operators.add_token(id, now)).await?;
-    Reply::json(&AddedOperatorToken {
-        token_id: info.handle,
-        token: token.reveal(),
-    })
+    let token_id = info.handle;
+    let token = token.reveal();
+    Reply::made(
+        &token_id,
+        &AddedOperatorToken {
+            token_id: token_id.clone(),
+            token,
+        },
+    )
 }
 
 /// DELETE a token of an operator.

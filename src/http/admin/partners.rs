@@ -39,10 +39,15 @@ pub async fn add_partner(
 ) -> Result<Reply, ApiError> {
     let (partners, now) = (app.partners.clone(), cx.now);
     let (id, token) = cold(app, move || partners.add(&request.name, now)).await?;
-    Reply::json(&AddedPartner {
-        partner_id: id.to_string(),
-        access_token: token.reveal(),
-    })
+    let id = id.to_string();
+    let access_token = token.reveal();
+    Reply::made(
+        &id,
+        &AddedPartner {
+            partner_id: id.clone(),
+            access_token,
+        },
+    )
 }
 
 /// PUT a partner: its tokens are refused from the next request on, or taken again.
@@ -118,10 +123,15 @@ pub async fn add_token(
     let id = resolve::partner(app, &request.partner)?;
     let (partners, now) = (app.partners.clone(), cx.now);
     let (info, token) = cold(app, move || partners.add_token(id, now)).await?;
-    Reply::json(&AddedToken {
-        token_id: info.handle,
-        access_token: token.reveal(),
-    })
+    let token_id = info.handle;
+    let access_token = token.reveal();
+    Reply::made(
+        &token_id,
+        &AddedToken {
+            token_id: token_id.clone(),
+            access_token,
+        },
+    )
 }
 
 /// DELETE an access token.

@@ -68,9 +68,13 @@ pub async fn add_user(
             .of_member("email", &[ErrorCode::EmailInUse])
             .of_member("password", ErrorCode::BAD_PASSWORD)
     })?;
-    Reply::json(&AddedUser {
-        user_id: user.id.to_string(),
-    })
+    let user_id = user.id.to_string();
+    Reply::made(
+        &user_id,
+        &AddedUser {
+            user_id: user_id.clone(),
+        },
+    )
 }
 
 /// GET a user.
