@@ -5,7 +5,7 @@
 //! | module | owns |
 //! | --- | --- |
 //! | [`types`] | the vocabulary: ids, instants, tokens, addresses; a value of such a type has been checked |
-//! | [`ports`] | clock, randomness, license and mail servers, media files: traits with a real and a test implementation |
+//! | [`ports`] | clock, randomness, license and mail servers, the sink of telemetry, media files: traits with a real and a test implementation |
 //! | [`store`] | typed tables over a commit log and an ordered key-value engine |
 //! | [`domain`] | what the service knows and decides, one module per resource, synchronous |
 //! | [`catalog_file`] | the form of catalogue files, TOML or JSON, read and written |

@@ -8,7 +8,7 @@ use crate::domain::backups::{Backups, Status};
 use crate::domain::feeds::{FeedState, Feeds, Standstill};
 use crate::domain::mail::{self, Mail};
 use crate::domain::playback::Playback;
-use crate::domain::telemetry::{Counts, Telemetry};
+use crate::domain::telemetry::{Counts, ForwardCounts, Forwarder, Telemetry};
 use crate::domain::upkeep::{NEEDS, Upkeep, Written};
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
@@ -149,6 +149,47 @@ fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
         "Events of the last seven days that are known again.",
         &[],
         of(|counts| counts.remembered),
+    );
+}
+
+/// Makes known how forwarding gets on, where there is a sink.
+pub(super) fn of_forwarding(
+    metrics: &Registry,
+    forwarder: Option<&Arc<Forwarder>>,
+    clock: &Arc<dyn Clock>,
+) {
+    let Some(forwarder) = forwarder else {
+        return;
+    };
+    let of = |read: fn(ForwardCounts) -> u64| {
+        let forwarder = Arc::clone(forwarder);
+        move || i64::try_from(read(forwarder.counts())).unwrap_or(i64::MAX)
+    };
+    let outcomes: [(&str, fn(ForwardCounts) -> u64); 3] = [
+        ("sent", |counts| counts.sent),
+        ("refused", |counts| counts.refused),
+        ("expired", |counts| counts.expired),
+    ];
+    for (outcome, read) in outcomes {
+        metrics.counter_of(
+            "playgate_telemetry_forwarded_total",
+            "Events that the sink took, that it refused, and that grew too old before it took them.",
+            &[("outcome", outcome)],
+            of(read),
+        );
+    }
+    metrics.counter_of(
+        "playgate_telemetry_forward_failures_total",
+        "Batches that the sink did not take when they were offered.",
+        &[],
+        of(|counts| counts.failures),
+    );
+    let (forwarder, clock) = (Arc::clone(forwarder), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_telemetry_forward_lag_seconds",
+        "How long the oldest event has waited that the sink has not taken; 0 where it has all.",
+        &[],
+        move || forwarder.lag(clock.now()),
     );
 }
 

@@ -14,9 +14,10 @@ use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, Signing, World};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::surroundings::Surroundings;
-use crate::domain::telemetry::{self, Telemetry};
+use crate::domain::telemetry::{self, Forwarder, Telemetry};
 use crate::http::front::Front;
 use crate::http::wire::guide;
+use crate::http::wire::telemetry::write_line;
 use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
 use crate::ports::fetch::Fetch;
@@ -120,16 +121,29 @@ impl Ground<'_> {
         Ok(Playback::open(self.store, entropy, limits, signing, world)?)
     }
 
+    /// Telemetry, and what sends it on where that is asked for.
     pub fn telemetry(
         &self,
         sync: bool,
         now: UnixSeconds,
         on_failure: Box<dyn Fn(String) + Send + Sync>,
-    ) -> Result<Telemetry, AppError> {
+    ) -> Result<(Telemetry, Option<Arc<Forwarder>>), AppError> {
         let events = settings::telemetry(self.config, sync);
-        Telemetry::open(self.store.clone(), events, now, move |error| {
+        let telemetry = Telemetry::open(self.store.clone(), events, now, move |error| {
             on_failure(error.to_string());
         })
-        .map_err(AppError::Telemetry)
+        .map_err(AppError::Telemetry)?;
+        let Some(sink) = settings::sink(self.config)? else {
+            return Ok((telemetry, None));
+        };
+        let forwarder = Forwarder::open(
+            telemetry.clone(),
+            Box::new(sink),
+            |event, out| Ok(write_line(event, out)?),
+            settings::forwarding(self.config),
+            Arc::clone(self.entropy),
+        )
+        .map_err(AppError::Telemetry)?;
+        Ok((telemetry, Some(Arc::new(forwarder))))
     }
 }

@@ -28,7 +28,7 @@ use crate::domain::partners::Partners;
 use crate::domain::playback::Playback;
 use crate::domain::schedule::Schedule;
 use crate::domain::surroundings::Surroundings;
-use crate::domain::telemetry::{Telemetry, TelemetryError};
+use crate::domain::telemetry::{Forwarder, Telemetry, TelemetryError};
 use crate::domain::upkeep::Upkeep;
 use crate::http::auth::Gate;
 use crate::http::front::Front;
@@ -103,6 +103,8 @@ pub struct App {
     pub tls: Option<Arc<Tls>>,
     /// Players' telemetry.
     pub telemetry: Telemetry,
+    /// What sends it on, where that is asked for.
+    pub forwarder: Option<Arc<Forwarder>>,
     /// The health of the store.
     pub upkeep: Upkeep,
     /// Backups of the store.
@@ -241,7 +243,6 @@ impl App {
             store: &store,
             entropy: &entropy,
         };
-        let front = ground.front(&http, &metrics)?;
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&http.public_url)?;
@@ -259,23 +260,23 @@ impl App {
             rights: rights.clone(),
             pins,
         })?;
-        let telemetry = ground.telemetry(sync, clock.now(), on_failure)?;
+        let (telemetry, forwarder) = ground.telemetry(sync, clock.now(), on_failure)?;
         // After the catalogue, which makes the key that backups tell.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
         let upkeep = Upkeep::new(store.clone());
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
+        figures::of_forwarding(&metrics, forwarder.as_ref(), &clock);
         figures::of_playback(&metrics, &playback, &clock);
         figures::of_feeds(&metrics, &feeds);
-        let gate = Arc::new(Doors::new(&config, &partners, &operators, &accounts));
         Ok(Self {
+            front: ground.front(&http, &metrics)?,
             clock,
             lab: ports.lab,
             entropy,
             limits: config.limits.clone(),
             http,
-            gate,
-            front,
+            gate: Arc::new(Doors::new(&config, &partners, &operators, &accounts)),
             hashing: lanes::hashing(&metrics)?,
             cold: lanes::cold(&metrics)?,
             bulk: lanes::bulk(&metrics)?,
@@ -297,6 +298,7 @@ impl App {
             media: MediaDirectory::new(&config.origin.media_dir),
             tls,
             telemetry,
+            forwarder,
             upkeep,
             backups,
             restart,

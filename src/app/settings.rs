@@ -22,6 +22,7 @@ use crate::domain::{
 use crate::http::messages::Messages;
 use crate::ports::mailer::Mailer;
 use crate::ports::places::Places;
+use crate::ports::sink::HttpSink;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
 use crate::ports::tls::Tls;
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
@@ -202,6 +203,7 @@ pub fn check(config: &Config) -> Vec<AppError> {
         templates,
         licenses(config).map(|_| ()),
         places(config).map(|_| ()),
+        sink(config).map(|_| ()),
         feeds(config).map(|_| ()),
         entitlement(config).map(|_| ()),
         tls(config).map(|_| ()),
@@ -364,6 +366,27 @@ pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
         directory: config.server.data_dir.join("telemetry"),
         retention_days: config.telemetry.retention_days,
         sync,
+    }
+}
+
+/// Where telemetry is forwarded to, if it is.
+pub fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
+    let given = &config.telemetry_forward;
+    let Some(url) = &given.url else {
+        return Ok(None);
+    };
+    let authorization = given.authorization.as_ref().map(Secret::reveal);
+    let sink = HttpSink::new(url, authorization)
+        .map_err(|error| AppError::Setting(format!("`telemetry.forward.url` {error}")))?;
+    Ok(Some(sink))
+}
+
+/// In what batches telemetry is forwarded.
+pub fn forwarding(config: &Config) -> telemetry::ForwardSettings {
+    let given = &config.telemetry_forward;
+    telemetry::ForwardSettings {
+        batch: usize::try_from(given.batch).unwrap_or(usize::MAX),
+        interval: i64::try_from(given.interval.as_secs()).unwrap_or(i64::MAX),
     }
 }
 

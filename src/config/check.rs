@@ -117,6 +117,14 @@ const RULES: &[Rule] = &[
         message: "`smtp.host` needs `mail.from`",
     },
     Rule {
+        keys: &[FORWARD_URL, "telemetry.forward.authorization"],
+        broken: |config| {
+            let forward = &config.telemetry_forward;
+            forward.authorization.is_some() && forward.url.as_deref().is_some_and(is_in_clear)
+        },
+        message: "`telemetry.forward.url` without TLS would send the authorization over the network in clear",
+    },
+    Rule {
         keys: &["geo.header", "http.trusted_proxies"],
         broken: |config| config.geo.header.is_some() && config.http.trusted_proxies.is_empty(),
         message: "`geo.header` is believed from `http.trusted_proxies` alone, and there are none",
@@ -132,6 +140,17 @@ fn is_certain(address: &Address) -> bool {
 fn is_local(host: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether what is sent to an address can be read on its way.
+fn is_in_clear(url: &str) -> bool {
+    let uri: Option<http::Uri> = url.parse().ok();
+    uri.is_some_and(|uri| {
+        let host = uri.host().unwrap_or_default();
+        // The brackets of an IPv6 address are the URL's alone.
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        uri.scheme_str() != Some("https") && !is_local(host)
+    })
 }
 
 /// Checks what binds several keys together.
@@ -164,11 +183,8 @@ fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Origin>) -> Option<Or
         .find(|origin| *origin != Origin::Default)
 }
 
-/// What is accepted and has no effect in this version, by the beginning of its keys.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[(
-    "telemetry.forward.",
-    "this version forwards no telemetry; use `playgate telemetry export`",
-)];
+/// The key without which nothing is forwarded.
+const FORWARD_URL: &str = "telemetry.forward.url";
 
 /// What an operator should know about a sound configuration.
 pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<String> {
@@ -179,17 +195,16 @@ pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<Str
                 .to_owned(),
         );
     }
-    for set in effective.iter().filter(|key| key.origin != Origin::Default) {
-        let known = WITHOUT_EFFECT
-            .iter()
-            .find(|(prefix, _)| set.key.starts_with(prefix));
-        // An empty list asks for nothing.
-        if let (Some((_, why)), true) = (known, set.value.as_deref() != Some("")) {
-            warnings.push(format!(
-                "`{}` ({}) has no effect: {why}",
-                set.key, set.origin
-            ));
-        }
+    let forward = effective.iter().filter(|set| {
+        let given = set.origin != Origin::Default && set.value.as_deref() != Some("");
+        given && set.key.starts_with("telemetry.forward.")
+    });
+    let forward: Vec<&Effective> = forward.collect();
+    if !forward.iter().any(|set| set.key == FORWARD_URL) {
+        warnings.extend(forward.iter().map(|set| {
+            let (key, origin) = (&set.key, &set.origin);
+            format!("`{key}` ({origin}) has no effect without `{FORWARD_URL}`")
+        }));
     }
     warnings
 }

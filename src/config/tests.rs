@@ -423,14 +423,43 @@ fn the_nightly_backup_can_be_switched_off() {
 }
 
 #[test]
-fn what_has_no_effect_yet_is_told() {
-    let loaded = Case::of("epg.sources = []\ntelemetry.forward.url = 'http://sink.example/'\n")
+fn what_has_no_effect_is_told() {
+    let forward = "telemetry.forward.batch = 5\ntelemetry.forward.authorization = 'Bearer 12345'\n";
+    let loaded = Case::of(forward)
         .variable("PLAYGATE_UNSAFE_NO_SYNC", "1")
         .good();
     assert!(loaded.unsafe_no_sync);
-    assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
+    assert_eq!(loaded.warnings.len(), 3, "{:?}", loaded.warnings);
     assert!(loaded.warnings[0].contains("nothing is synced"));
-    assert!(loaded.warnings[1].starts_with("`telemetry.forward.url` ("));
+    assert!(loaded.warnings[1].starts_with("`telemetry.forward.authorization` ("));
+    assert!(loaded.warnings[2].starts_with("`telemetry.forward.batch` ("));
+    let whole = format!("{forward}telemetry.forward.url = 'https://sink.example/'\n");
+    assert!(Case::of(&whole).good().warnings.is_empty());
+}
+
+#[test]
+fn a_sink_is_not_told_a_secret_in_clear() {
+    let with =
+        |url: &str, more: &str| Case::of(&format!("telemetry.forward.url = '{url}'\n{more}"));
+    let secret = "telemetry.forward.authorization = 'Bearer 12345'";
+    for url in [
+        "http://sink.example/",
+        "http://192.0.2.1:8686/",
+        "http://[2001:db8::1]/",
+    ] {
+        let problems = with(url, secret).problems();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("in clear"), "{problems:?}");
+        with(url, "").good();
+    }
+    for url in [
+        "https://sink.example/",
+        "http://localhost:8686/",
+        "http://127.0.0.1/",
+        "http://[::1]:1/",
+    ] {
+        with(url, secret).good();
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod audit;
+pub mod backoff;
 pub mod backups;
 pub mod catalog;
 pub mod entitlement;

@@ -19,6 +19,7 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     tasks.push(schedule(app));
     tasks.extend(guides(app));
     tasks.extend(telemetry(app));
+    tasks.extend(forwarding(app));
     tasks.push(backups(app));
     tasks.extend(places(app));
     tasks.extend(certificate(app));
@@ -109,10 +110,16 @@ fn guides(app: &Arc<App>) -> Option<Task> {
 
 fn telemetry(app: &Arc<App>) -> [Task; 2] {
     let [retaining, erasing] = [0; 2].map(|_| app.telemetry.clone());
+    let forwarder = app.forwarder.clone();
     [
-        Task::new("telemetry-retention", 10 * MINUTE, move |now| {
-            retaining.retain(now)
-        }),
+        Task::new(
+            "telemetry-retention",
+            10 * MINUTE,
+            move |now| match &forwarder {
+                Some(forwarder) => forwarder.retain(now),
+                None => retaining.retain(now),
+            },
+        ),
         Task::new("telemetry-erasure", 10 * SECOND, move |_| {
             let mut erased = 0;
             // A handful at a time, until none is left.
@@ -124,4 +131,17 @@ fn telemetry(app: &Arc<App>) -> [Task; 2] {
             }
         }),
     ]
+}
+
+/// Looks whether a batch is full, or has waited long enough. Without a sink there is no task.
+fn forwarding(app: &Arc<App>) -> Option<Task> {
+    let (forwarder, readiness) = (app.forwarder.clone()?, Arc::clone(&app.readiness));
+    let hurried = Arc::clone(&forwarder);
+    let task = Task::new("telemetry-forwarding", SECOND, move |now| {
+        let done = forwarder.run(now);
+        // As with mail: a sink that is away is no reason to be taken out of service.
+        readiness.warn("forwarding", forwarder.trouble(now));
+        done
+    });
+    Some(task.hurried_by(move || hurried.stop()))
 }

@@ -31,6 +31,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// The work of a task: it returns how many things it did.
 type Work = Box<dyn FnMut(UnixSeconds) -> Result<usize, Failure> + Send>;
 
+/// What makes a task that is at work come to its end.
+type Hurry = Box<dyn Fn() + Send + Sync>;
+
 /// What makes a task run at once. Rung while the task is at work it runs again; rung twice, once.
 #[derive(Clone)]
 struct Bell(SyncSender<()>);
@@ -49,6 +52,7 @@ struct Task {
     work: Work,
     bell: Bell,
     rung: Receiver<()>,
+    hurry: Option<Hurry>,
 }
 
 impl Task {
@@ -64,7 +68,14 @@ impl Task {
             work: Box::new(move |now| work(now).map_err(Into::into)),
             bell: Bell(bell),
             rung,
+            hurry: None,
         }
+    }
+
+    /// Has `hurry` called when the tasks are stopped, for one that may wait for somebody.
+    fn hurried_by(mut self, hurry: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hurry = Some(Box::new(hurry));
+        self
     }
 }
 
@@ -72,6 +83,7 @@ impl Task {
 pub struct Jobs {
     stopping: Arc<AtomicBool>,
     bells: Vec<Bell>,
+    hurries: Vec<Hurry>,
     /// Closed when the last one has stopped.
     running: Receiver<()>,
 }
@@ -90,10 +102,12 @@ impl Jobs {
         let mut jobs = Self {
             stopping: Arc::default(),
             bells: Vec::with_capacity(tasks.len()),
+            hurries: Vec::new(),
             running,
         };
-        for task in tasks {
+        for mut task in tasks {
             jobs.bells.push(task.bell.clone());
+            jobs.hurries.extend(task.hurry.take());
             let runner = Runner {
                 observed: Observed::new(task.name, metrics),
                 clock: Arc::clone(clock),
@@ -120,6 +134,9 @@ impl Jobs {
         self.stopping.store(true, Ordering::SeqCst);
         for bell in &self.bells {
             bell.ring();
+        }
+        for hurry in &self.hurries {
+            hurry();
         }
     }
 }
@@ -287,6 +304,23 @@ mod tests {
         drop(release);
         assert!(jobs.stop(LONG));
         assert_eq!(told.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
+    }
+
+    #[test]
+    fn stopping_hurries_the_one_at_work() {
+        let (tell, told) = channel();
+        let (release, released) = channel::<()>();
+        let work = move |_: UnixSeconds| {
+            let _ = tell.send(());
+            let _ = released.recv();
+            Ok::<_, String>(0)
+        };
+        let task = Task::new("slow", SOON, work).hurried_by(move || {
+            let _ = release.send(());
+        });
+        let (jobs, _metrics) = run(vec![task]);
+        told.recv_timeout(LONG).unwrap();
+        assert!(jobs.stop(LONG));
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod files;
 pub mod mailer;
 pub mod media;
 pub mod places;
+pub mod sink;
 pub mod smtp;
 pub mod tls;
 pub mod upstream;

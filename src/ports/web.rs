@@ -113,8 +113,8 @@ impl Site {
     }
 
     /// The host and port that are connected to.
-    #[cfg(test)]
-    pub(super) fn address(&self) -> (&str, u16) {
+    #[must_use]
+    pub fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
 }

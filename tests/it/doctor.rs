@@ -61,10 +61,12 @@ fn what_is_in_order_is_told_and_what_is_not_with_its_cure() {
         .local_addr()
         .unwrap();
     let port = gone.port().to_string();
+    let sink = format!("http://127.0.0.1:{port}/");
     let settings = [
         ("PLAYGATE_SMTP_HOST", "127.0.0.1"),
         ("PLAYGATE_SMTP_PORT", &port),
         ("PLAYGATE_MAIL_FROM", "playgate@example.org"),
+        ("PLAYGATE_TELEMETRY_FORWARD_URL", &sink),
         ("PLAYGATE_LISTEN", "0.0.0.0:8080"),
         ("PLAYGATE_HTTP_TRUSTED_PROXIES", "10.0.0.1"),
     ];
@@ -74,6 +76,7 @@ fn what_is_in_order_is_told_and_what_is_not_with_its_cure() {
     assert!(on(&found, "disk")[1].1.starts_with("chmod o= "), "{found}");
     for (part, state, mend) in [
         ("mail", "problem", "playgate mail test"),
+        ("forwarding", "warning", "`telemetry.forward.url`"),
         ("addresses", "warning", "`public_url`"),
         ("proxy", "warning", "`listen`"),
     ] {

@@ -88,7 +88,8 @@ fn promtool(arguments: &[&str], input: &str) {
 fn board_and_alerts_name_what_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("playgate.toml");
-    let source = "[[epg.sources]]\nname = \"main\"\nurl = \"/nowhere\"\n";
+    let source = "telemetry.forward.url = \"http://127.0.0.1:1/\"\n\
+                  [[epg.sources]]\nname = \"main\"\nurl = \"/nowhere\"\n";
     fs::write(&config, source).unwrap();
     let data = folder.path().join("data");
     let appliance = Appliance::start_with(&data, &["--config", config.to_str().unwrap()]);

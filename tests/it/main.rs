@@ -30,6 +30,7 @@ mod erasure;
 mod export;
 mod figures;
 mod forms;
+mod forwarding;
 mod framing;
 mod front;
 mod golden;

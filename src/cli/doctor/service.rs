@@ -1,4 +1,5 @@
-//! What the service stands on: how it is reached, its certificate, its mail server, its store.
+//! What the service stands on: how it is reached, its certificate, its mail server, the sink of its
+//! telemetry, its store.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,9 +15,10 @@ use crate::cli::Global;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::Outcome;
 use crate::config::{Address, Config, Loaded};
+use crate::ports::web::Site;
 use crate::ports::{Clock as _, SystemClock};
 
-/// How long a mail server may take to take a connection.
+/// How long a server may take to take a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn of_configuration(loaded: &Loaded) -> Vec<Finding> {
@@ -24,6 +26,7 @@ pub(super) async fn of_configuration(loaded: &Loaded) -> Vec<Finding> {
     let mut findings = vec![addresses(config), proxies(config)];
     findings.extend(certificate(config));
     findings.push(mail(config).await);
+    findings.extend(sink(config).await);
     let warnings = loaded.warnings.iter();
     findings.extend(
         warnings.map(|warning| Finding::warning("configuration", warning, "playgate config show")),
@@ -107,18 +110,40 @@ async fn mail(config: &Config) -> Finding {
             "set `smtp.host` and `mail.from`",
         );
     };
-    let port = smtp.port();
-    let connected = timeout(PATIENCE, TcpStream::connect((host.as_str(), port))).await;
-    let trouble = match connected {
-        Ok(Ok(_)) => return Finding::ok("mail", format!("{host}:{port} takes connections")),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "does not answer".to_owned(),
+    match connected(host, smtp.port()).await {
+        Ok(finding) => Finding::ok("mail", finding),
+        Err(trouble) => Finding::problem(
+            "mail",
+            trouble,
+            "playgate mail test ADDRESS shows the whole dialogue",
+        ),
+    }
+}
+
+/// What becomes of events there the service says itself, where it runs.
+async fn sink(config: &Config) -> Option<Finding> {
+    const MEND: &str = "mend it, or `telemetry.forward.url`; what was not sent waits meanwhile";
+    let url = config.telemetry_forward.url.as_ref()?;
+    let connected = match Site::of(url) {
+        Ok(site) => {
+            let (host, port) = site.address();
+            connected(host, port).await
+        }
+        Err(error) => Err(error.to_string()),
     };
-    Finding::problem(
-        "mail",
-        format!("{host}:{port}: {trouble}"),
-        "playgate mail test ADDRESS shows the whole dialogue",
-    )
+    Some(match connected {
+        Ok(finding) => Finding::ok("forwarding", finding),
+        Err(trouble) => Finding::warning("forwarding", trouble, MEND),
+    })
+}
+
+/// Whether a server takes a connection, in words.
+async fn connected(host: &str, port: u16) -> Result<String, String> {
+    match timeout(PATIENCE, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => Ok(format!("{host}:{port} takes connections")),
+        Ok(Err(error)) => Err(format!("{host}:{port}: {error}")),
+        Err(_) => Err(format!("{host}:{port}: does not answer")),
+    }
 }
 
 /// The service of the data directory, running or opened here; why there is none is a finding.

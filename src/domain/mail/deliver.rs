@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::model::{Counts, Status};
 use super::tables::{MailKey, MailRecord, Mails, MailsByUser};
 use super::{BATCH, Kind, Mail};
+use crate::domain::backoff::Backoff;
 use crate::ports::mailer::{Dialogue, MailLine, Mailer, Parcel, Trouble, Unsent};
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::{UnixSeconds, UserId};
@@ -21,13 +22,6 @@ const PER_LINE: usize = 20;
 const WORDS_MAX: usize = 500;
 /// Mails of a user among which those that wait are looked for: they are among the newest.
 const NEWEST: usize = 16;
-
-/// How long to wait after a failure: doubled each time, up to the longest.
-#[derive(Clone, Copy)]
-struct Backoff {
-    first: i64,
-    longest: i64,
-}
 
 /// After a mail was not taken: a list of grey senders wants to be asked again after some minutes.
 const OF_MAIL: Backoff = Backoff {
@@ -40,17 +34,6 @@ const OF_SERVER: Backoff = Backoff {
     first: 5,
     longest: 300,
 };
-
-impl Backoff {
-    /// The seconds to wait after so many failures before, give or take a quarter, so that what failed
-    /// together does not come again together.
-    fn after(self, failures: u32, random: u64) -> i64 {
-        let factor = 1_i64 << failures.min(20);
-        let usual = self.first.saturating_mul(factor).min(self.longest);
-        let spread = random % u64::try_from(usual / 2 + 1).unwrap_or(1);
-        usual - usual / 4 + i64::try_from(spread).unwrap_or(0)
-    }
-}
 
 /// The state of the delivery.
 #[derive(Default)]
@@ -369,28 +352,4 @@ pub fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: Kind) -> Result<(), Stor
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_double_up_to_the_longest_and_are_spread() {
-        let waits = |backoff: Backoff, random| -> Vec<i64> {
-            (0..9)
-                .map(|failures| backoff.after(failures, random))
-                .collect()
-        };
-        assert_eq!(
-            waits(OF_MAIL, 0),
-            [23, 45, 90, 180, 360, 720, 1_350, 1_350, 1_350]
-        );
-        assert_eq!(OF_SERVER.after(u32::MAX, 0), 225);
-        for random in 0..2_000 {
-            let wait = OF_SERVER.after(6, random);
-            assert!((225..=375).contains(&wait), "{wait}");
-        }
-        assert_eq!(OF_SERVER.after(0, 2), 6);
-    }
 }

@@ -1,4 +1,7 @@
 //! Erasing what is known of a user: the segments that hold it are written anew without it.
+//!
+//! Decision: a hole takes its place, so that a position in the segment stays true whatever a kill
+//! comes between. The space comes back with the retention of the hour.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -111,13 +114,18 @@ impl Inner {
             let mut frames = Frames::new(source);
             let mut target = BufWriter::new(target);
             let mut bytes = Vec::new();
+            let mut written = 0;
             while let Some(event) = frames.next()? {
                 if event.sender.user != *user {
+                    let begin = frames.sound_end() - frame::length(&event);
+                    frame::write_holes(begin - written, &mut target)?;
                     bytes.clear();
                     frame::write(&event, &mut bytes);
                     target.write_all(&bytes)?;
+                    written = frames.sound_end();
                 }
             }
+            frame::write_holes(frames.sound_end() - written, &mut target)?;
             target.flush()?;
             // Before it takes the place of the longer one, which is never too long.
             let length = target.get_ref().metadata()?.len();

@@ -1,14 +1,18 @@
 //! How events lie in a file: one frame after the other, each with a mark, a length and a checksum,
 //! so that a torn end and damage in the middle are found, and what follows damage is found again.
+//! Where events were erased lie holes of their length: what is behind them stays where it was, as
+//! whoever is in the midst of reading relies on.
 //! No event can hold a frame of its own making: the mark has a byte that JSON has only escaped.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// What a frame begins with; the last byte is the version.
 const MARK: [u8; 4] = *b"PGe\x01";
+/// What a hole begins with; nothing but zeros follow its head.
+const HOLE: [u8; 4] = *b"PGe\x02";
 /// Mark, length and checksum.
 const HEAD: usize = 12;
 /// What stands before the event's text: user, partner, received, timestamp, number, fingerprint.
@@ -18,11 +22,7 @@ const BODY_MAX: usize = FIELDS + EVENT_BYTES_MAX;
 
 /// Appends the frame of an event.
 pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(&MARK);
-    let length = u32::try_from(FIELDS + event.json.len()).unwrap_or(u32::MAX);
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
+    let start = begin(MARK, FIELDS + event.json.len(), out);
     out.extend_from_slice(event.sender.user.as_bytes());
     out.extend_from_slice(event.sender.partner.as_bytes());
     out.extend_from_slice(&event.received.0.to_le_bytes());
@@ -30,15 +30,63 @@ pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
     out.extend_from_slice(&event.sequence.to_le_bytes());
     out.extend_from_slice(&event.fingerprint.0.to_le_bytes());
     out.extend_from_slice(&event.json);
+    seal(start, out);
+}
+
+/// Bytes of the frame of an event.
+pub(super) const fn length(event: &StoredEvent) -> u64 {
+    (HEAD + FIELDS + event.json.len()) as u64
+}
+
+/// Fills a gap of that many bytes with holes. One that no hole fits into is left empty, as damage.
+pub(super) fn write_holes(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
+    const LONGEST: u64 = (HEAD + BODY_MAX) as u64;
+    while gap > 0 {
+        let mut piece = gap.min(LONGEST);
+        // What is left over has room for a head.
+        if (1..HEAD as u64).contains(&(gap - piece)) {
+            piece -= HEAD as u64;
+        }
+        let length = usize::try_from(piece).unwrap_or(0);
+        let mut hole = Vec::with_capacity(length);
+        if let Some(body) = length.checked_sub(HEAD) {
+            let start = begin(HOLE, body, &mut hole);
+            hole.resize(length, 0);
+            seal(start, &mut hole);
+        }
+        hole.resize(length, 0);
+        to.write_all(&hole)?;
+        gap -= piece;
+    }
+    Ok(())
+}
+
+/// Appends the head of a frame, but for its checksum; returns where it begins.
+fn begin(mark: [u8; 4], body: usize, out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&mark);
+    let body = u32::try_from(body).unwrap_or(u32::MAX);
+    out.extend_from_slice(&body.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    start
+}
+
+/// Puts the checksum into the frame that begins at `start` and ends with the buffer.
+fn seal(start: usize, out: &mut [u8]) {
     let sum = crc32fast::hash(out.get(start + HEAD..).unwrap_or_default());
     if let Some(field) = out.get_mut(start + 8..start + HEAD) {
         field.copy_from_slice(&sum.to_le_bytes());
     }
 }
 
-/// The event at the start of `bytes` with the length of its frame.
-fn parse(bytes: &[u8]) -> Option<(StoredEvent, usize)> {
-    let rest = bytes.strip_prefix(&MARK)?;
+/// The event at the start of `bytes`, or none in a hole, with the length of its frame.
+fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
+    let (mark, rest) = bytes.split_first_chunk::<4>()?;
+    let hole = match *mark {
+        MARK => false,
+        HOLE => true,
+        _ => return None,
+    };
     let (length, rest) = rest.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
@@ -48,6 +96,10 @@ fn parse(bytes: &[u8]) -> Option<(StoredEvent, usize)> {
     let body = rest.get(..length)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
         return None;
+    }
+    if hole {
+        let empty = body.iter().all(|byte| *byte == 0);
+        return empty.then_some((None, HEAD + length));
     }
     let (user, body) = body.split_first_chunk::<16>()?;
     let (partner, body) = body.split_first_chunk::<16>()?;
@@ -66,7 +118,7 @@ fn parse(bytes: &[u8]) -> Option<(StoredEvent, usize)> {
         fingerprint: Fingerprint(u64::from_le_bytes(*fingerprint)),
         json: json.to_vec(),
     };
-    Some((event, HEAD + length))
+    Some((Some(event), HEAD + length))
 }
 
 /// Reads frames from a file, a piece at a time.
@@ -86,13 +138,18 @@ pub(super) struct Frames<R> {
 
 impl<R: Read> Frames<R> {
     pub(super) fn new(from: R) -> Self {
+        Self::begun(from, 0)
+    }
+
+    /// Goes on where so many bytes of the file have been read.
+    pub(super) fn begun(from: R, before: u64) -> Self {
         Self {
             from,
             buffer: Vec::new(),
             at: 0,
-            before: 0,
+            before,
             ended: false,
-            sound_end: 0,
+            sound_end: before,
             damaged: 0,
         }
     }
@@ -123,7 +180,10 @@ impl<R: Read> Frames<R> {
                 self.damaged += begin - self.sound_end;
                 self.sound_end = begin + length as u64;
                 self.at += length;
-                return Ok(Some(event));
+                match event {
+                    Some(event) => return Ok(Some(event)),
+                    None => continue,
+                }
             }
             // Goes on at the next byte that could begin a frame.
             let skip = rest.iter().skip(1).position(|byte| *byte == MARK[0]);
@@ -216,6 +276,40 @@ mod tests {
             (frames.sound_end(), frames.damaged()),
             (bytes.len() as u64, 0)
         );
+    }
+
+    #[test]
+    fn a_hole_keeps_what_is_behind_it_in_its_place() {
+        let longest = (HEAD + BODY_MAX) as u64;
+        for gap in [
+            0,
+            12,
+            13,
+            100,
+            longest,
+            longest + 1,
+            longest + 12,
+            3 * longest,
+        ] {
+            let mut bytes = written(&[event(1, 9)]);
+            let one = bytes.len() as u64;
+            write_holes(gap, &mut bytes).unwrap();
+            assert_eq!(bytes.len() as u64, one + gap);
+            bytes.extend(written(&[event(2, 9)]));
+            assert_eq!(read(&bytes), (vec![1, 2], 2 * one + gap, 0), "{gap}");
+            let mut rest = Frames::begun(&bytes[usize::try_from(one).unwrap()..], one);
+            assert_eq!(rest.next().unwrap().unwrap().sequence, 2);
+            assert_eq!((rest.sound_end(), rest.damaged()), (2 * one + gap, 0));
+        }
+        // What has no room for a head.
+        let mut bytes = Vec::new();
+        write_holes(11, &mut bytes).unwrap();
+        assert_eq!(bytes, [0; 11]);
+        // An event cannot pass for a hole.
+        let mut bytes = written(&[event(1, 9)]);
+        bytes[3] = HOLE[3];
+        assert_eq!(read(&bytes).0, Vec::<i64>::new());
+        assert_eq!(read(&bytes).1, 0);
     }
 
     #[test]

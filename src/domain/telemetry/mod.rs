@@ -1,4 +1,4 @@
-//! Players' telemetry: taken, kept in a log of hourly files, read back, erased, summed up.
+//! Players' telemetry: taken, kept in a log of hourly files, read back, erased, summed up, forwarded.
 //!
 //! The file of the hour is the log: an event is in it before its sender is told so, and it is
 //! synced within half a second. The store holds the index only: in which hours a user sent events.
@@ -8,12 +8,14 @@ mod accept;
 mod catch_up;
 mod erase;
 mod error;
+mod forward;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod gaps;
 mod length;
 mod model;
+mod position;
 mod read;
 mod recent;
 mod report;
@@ -32,6 +34,7 @@ use parking_lot::Mutex;
 
 pub use erase::request_erasure;
 pub use error::TelemetryError;
+pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
 pub use model::{Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, Taken};
 pub use read::{Events, Selection};
 pub use report::{Facts, Quality, QualityReport};

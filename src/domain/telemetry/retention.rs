@@ -13,13 +13,18 @@ use crate::types::UnixSeconds;
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 impl Telemetry {
+    /// The oldest hour that is kept.
+    pub(super) fn oldest_kept(&self, now: UnixSeconds) -> i64 {
+        hour_of(now) - i64::from(self.inner.settings.retention_days) * 24
+    }
+
     /// Drops the hours that are older than the retention. Returns how many files went.
     ///
     /// # Errors
     /// That a file or the store failed.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
-        let oldest = hour_of(now) - i64::from(inner.settings.retention_days) * 24;
+        let oldest = self.oldest_kept(now);
         let dropped = inner.drop_files(oldest)?;
         while inner.drop_entries(oldest)? == ENTRIES_AT_ONCE {}
         Ok(dropped)

@@ -257,6 +257,11 @@ impl Segment {
         Ok((self.file.try_clone()?, self.lengths.written))
     }
 
+    /// How much of it a power cut leaves.
+    pub(super) const fn length_synced(&self) -> u64 {
+        self.lengths.synced
+    }
+
     /// So much of it has been synced.
     pub(super) fn synced(&mut self, length: u64) -> Result<(), TelemetryError> {
         self.lengths.synced = self.lengths.synced.max(length);

@@ -1,4 +1,5 @@
-//! The index of the segments: in which hours a user sent events, and whose events are to go.
+//! The index of the segments: in which hours a user sent events, whose events are to go, and how far
+//! each hour has been forwarded.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,10 @@ use crate::types::{UnixSeconds, UserId};
 /// Adds this module's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
-    schema.with::<UserHours>().with::<Erasures>()
+    schema
+        .with::<UserHours>()
+        .with::<Erasures>()
+        .with::<Forwarded>()
 }
 
 /// That a user has events in the segment of an hour.
@@ -60,6 +64,26 @@ impl Table for Erasures {
     type Record = ErasureRecord;
 }
 
+/// How far the events of an hour have been forwarded, in bytes of its segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ForwardedRecord {
+    /// The sink has what lies before.
+    pub(super) sent: u64,
+    /// Where the batch ends that was offered last, so that it is offered again as it was.
+    pub(super) offered: u64,
+}
+
+impl Record for ForwardedRecord {}
+
+/// How far events have been forwarded, by the hour since 1970.
+pub(super) struct Forwarded;
+
+impl Table for Forwarded {
+    const NAME: TreeName = "telemetry_forwarded";
+    type Key = i64;
+    type Record = ForwardedRecord;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +100,10 @@ mod tests {
         let since = UnixSeconds(1_800_000_000);
         let golden = [0xfc, 0x00, 0xa4, 0x93, 0xd6];
         assert_eq!(read_record(&golden), Some(ErasureRecord { since }));
+        let forwarded = ForwardedRecord {
+            sent: 7,
+            offered: 300,
+        };
+        assert_eq!(read_record(&[7, 0xfb, 0x2c, 0x01]), Some(forwarded));
     }
 }

@@ -8,17 +8,17 @@ use super::*;
 use crate::store::{All, Options, Schema};
 use crate::types::PartnerId;
 
-const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
-const HOUR: i64 = 3_600;
+pub(super) const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+pub(super) const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
 
-struct Bench {
+pub(super) struct Bench {
     directory: tempfile::TempDir,
-    store: Store,
+    pub(super) store: Store,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             directory: tempfile::tempdir().unwrap(),
             store: Store::in_memory(schema(Schema::default())),
@@ -29,7 +29,7 @@ impl Bench {
         self.directory.path().join("telemetry")
     }
 
-    fn open(&self, now: UnixSeconds) -> Telemetry {
+    pub(super) fn open(&self, now: UnixSeconds) -> Telemetry {
         let settings = Settings {
             directory: self.files(),
             retention_days: 30,
@@ -39,7 +39,7 @@ impl Bench {
         Telemetry::open(self.store.clone(), settings, now, failed).unwrap()
     }
 
-    fn file(&self, ending: &str) -> std::path::PathBuf {
+    pub(super) fn file(&self, ending: &str) -> std::path::PathBuf {
         let mut found = fs::read_dir(self.files())
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -55,7 +55,7 @@ impl Bench {
     }
 }
 
-fn sender(number: u8) -> Sender {
+pub(super) fn sender(number: u8) -> Sender {
     Sender {
         user: UserId::from_bytes([number; 16]),
         partner: PartnerId::from_bytes([9; 16]),
@@ -72,7 +72,7 @@ fn event(sequence: i64) -> NewEvent {
     }
 }
 
-fn events(sequences: impl IntoIterator<Item = i64>) -> Vec<NewEvent> {
+pub(super) fn events(sequences: impl IntoIterator<Item = i64>) -> Vec<NewEvent> {
     sequences.into_iter().map(event).collect()
 }
 

@@ -1,0 +1,47 @@
+//! How long what failed is left alone.
+
+/// How long to wait after a failure: doubled each time, up to the longest.
+#[derive(Clone, Copy)]
+pub struct Backoff {
+    /// Seconds after the first one.
+    pub first: i64,
+    /// Seconds at most.
+    pub longest: i64,
+}
+
+impl Backoff {
+    /// The seconds to wait after so many failures before, give or take a quarter, so that what failed
+    /// together does not come again together.
+    #[must_use]
+    pub fn after(self, failures: u32, random: u64) -> i64 {
+        let factor = 1_i64 << failures.min(20);
+        let usual = self.first.saturating_mul(factor).min(self.longest);
+        let spread = random % u64::try_from(usual / 2 + 1).unwrap_or(1);
+        usual - usual / 4 + i64::try_from(spread).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_are_spread() {
+        let slow = Backoff {
+            first: 30,
+            longest: 1_800,
+        };
+        let waits: Vec<i64> = (0..9).map(|failures| slow.after(failures, 0)).collect();
+        assert_eq!(waits, [23, 45, 90, 180, 360, 720, 1_350, 1_350, 1_350]);
+        let quick = Backoff {
+            first: 5,
+            longest: 300,
+        };
+        assert_eq!(quick.after(u32::MAX, 0), 225);
+        for random in 0..2_000 {
+            let wait = quick.after(6, random);
+            assert!((225..=375).contains(&wait), "{wait}");
+        }
+        assert_eq!(quick.after(0, 2), 6);
+    }
+}
