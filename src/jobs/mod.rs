@@ -159,7 +159,7 @@ struct Observed {
 
 impl Observed {
     fn new(name: &str, metrics: &Registry) -> Self {
-        let labels = &[("job", name)];
+        let labels = &[("task", name)];
         Self {
             runs: metrics.counter("playgate_job_runs_total", "Runs of a task.", labels),
             failures: metrics.counter(
@@ -275,8 +275,8 @@ mod tests {
         assert!(jobs.stop(LONG));
         let text = metrics.render();
         for line in [
-            "playgate_job_failures_total{job=\"test\"} 2",
-            "playgate_job_last_success_timestamp_seconds{job=\"test\"} 7",
+            "playgate_job_failures_total{task=\"test\"} 2",
+            "playgate_job_last_success_timestamp_seconds{task=\"test\"} 7",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }

@@ -2,25 +2,18 @@
 //! alert rules of the package name nothing else.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::appliance::Appliance;
-
-fn packaged(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("packaging")
-        .join(name)
-}
+use super::programs::{packaged, program};
 
 /// Every expression of the board.
 fn board() -> Vec<String> {
-    let text = fs::read_to_string(packaged("playgate-dashboard.json")).unwrap();
-    let board: Value = serde_json::from_str(&text).unwrap();
+    let board: Value = serde_json::from_str(&packaged("playgate-dashboard.json", &[])).unwrap();
     let panels = board["panels"].as_array().unwrap().iter();
     let targets = panels.filter_map(|panel| panel["targets"].as_array());
     targets
@@ -31,7 +24,7 @@ fn board() -> Vec<String> {
 
 /// The rules as text; what they say to people names no metric.
 fn rules() -> String {
-    fs::read_to_string(packaged("playgate-alerts.yml")).unwrap()
+    packaged("playgate-alerts.yml", &[])
 }
 
 fn names(text: &str) -> BTreeSet<&str> {
@@ -59,29 +52,24 @@ fn labels(text: &str) -> BTreeSet<(String, String)> {
     found
 }
 
-/// Runs promtool, which must be there where CI=true.
-fn promtool(arguments: &[&str], input: &str) {
-    let started = Command::new("promtool")
+/// What promtool complains of, in a folder with these files; the first is also its input.
+fn complaints(promtool: &Path, arguments: &[&str], files: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let output = Command::new(promtool)
         .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let Ok(mut process) = started else {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!must, "promtool is absent");
-        eprintln!("skipped: promtool is absent");
-        return;
-    };
-    let mut stdin = process.stdin.take().unwrap();
-    // Of a file that is named it reads nothing.
-    let _ = stdin.write_all(input.as_bytes());
-    drop(stdin);
-    let output = process.wait_with_output().unwrap();
+        .current_dir(folder.path())
+        .stdin(File::open(folder.path().join(files[0].0)).unwrap())
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() && told.is_empty() {
+        return String::new();
+    }
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{arguments:?}: {said}{told}");
-    assert!(told.is_empty(), "{arguments:?}: {told}");
+    format!("{arguments:?}: {said}{told}")
 }
 
 #[test]
@@ -94,7 +82,15 @@ fn board_and_alerts_name_what_is_served() {
     let data = folder.path().join("data");
     let appliance = Appliance::start_with(&data, &["--config", config.to_str().unwrap()]);
     let served = appliance.metrics();
-    promtool(&["check", "metrics"], &served);
+    if let Some(promtool) = program("promtool") {
+        let files = [("metrics", served.as_str())];
+        assert_eq!(complaints(&promtool, &["check", "metrics"], &files), "");
+    }
+    // Whoever scrapes sets these, and would rename ours.
+    for label in ["job", "instance"] {
+        let ours = [format!("{{{label}=\""), format!(",{label}=\"")];
+        assert!(!ours.iter().any(|ours| served.contains(ours)), "{label}");
+    }
 
     let mut known = BTreeSet::new();
     for line in served.lines() {
@@ -125,8 +121,12 @@ fn board_and_alerts_name_what_is_served() {
 
 #[test]
 fn rules_and_board_are_what_prometheus_reads() {
-    let path = packaged("playgate-alerts.yml");
-    promtool(&["check", "rules", path.to_str().unwrap()], "");
+    let Some(promtool) = program("promtool") else {
+        return;
+    };
+    let check = ["check", "rules", "alerts"];
+    let alerts = complaints(&promtool, &check, &[("alerts", &rules())]);
+    assert_eq!(alerts, "");
     // The board has variables that Grafana fills in; with something in their place its expressions
     // are rules like others.
     let as_rules: String = board()
@@ -138,13 +138,55 @@ fn rules_and_board_are_what_prometheus_reads() {
             format!("      - record: a\n        expr: '{filled}'\n")
         })
         .collect();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("board.yml");
     let text = format!("groups:\n  - name: board\n    rules:\n{as_rules}");
-    fs::write(&path, text).unwrap();
     // The same name for all of them is a remark that promtool makes, and no mistake here.
-    promtool(
-        &["check", "rules", "--lint=none", path.to_str().unwrap()],
-        "",
-    );
+    let check = ["check", "rules", "--lint=none", "board"];
+    assert_eq!(complaints(&promtool, &check, &[("board", &text)]), "");
+}
+
+/// `alerts.yml` has series under which each alert fires, and some under which it just does not. That
+/// it has both of each alert is shown by what promtool complains of when rules never fire, always, or
+/// at once.
+#[test]
+fn alerts_fire_when_they_should() {
+    let Some(promtool) = program("promtool") else {
+        return;
+    };
+    let test = |rules: &str| {
+        let place = "../../packaging/playgate-alerts.yml";
+        let tests = include_str!("alerts.yml").replace(place, "rules");
+        let files = [("tests", tests.as_str()), ("rules", rules)];
+        complaints(&promtool, &["test", "rules", "tests"], &files)
+    };
+    let rules = rules();
+    assert_eq!(test(&rules), "");
+
+    let begins = "      - alert: ";
+    let (head, alerts) = rules.split_once(begins).unwrap();
+    let alerts: Vec<(&str, &str)> = alerts
+        .split(begins)
+        .map(|alert| alert.split_once('\n').unwrap())
+        .collect();
+    let every = |expression: &str| {
+        let of = |(name, _): &(&str, &str)| format!("{begins}{name}\n        expr: {expression}\n");
+        test(&(head.to_owned() + &alerts.iter().map(of).collect::<String>()))
+    };
+    let (never, always) = (every("vector(1) < 0"), every("vector(1)"));
+    let waits = |line: &str| line.trim_start().starts_with("for: ");
+    let at_once: Vec<&str> = rules.lines().filter(|line| !waits(line)).collect();
+    let at_once = test(&at_once.join("\n"));
+    for (name, rule) in alerts {
+        let asked = format!("alertname=\\\"{name}\\\"");
+        let complained = |complaints: &str, of: &str| {
+            let mut each = complaints.split("expr: ");
+            each.any(|one| one.contains(&asked) && one.contains(of))
+        };
+        let has_to_wait = complained(&at_once, "exp: nil");
+        assert!(complained(&never, "got: nil"), "{name} fires in no test");
+        assert!(complained(&always, "exp: nil"), "no test has {name} quiet");
+        assert!(
+            has_to_wait || !rule.lines().any(waits),
+            "{name} need not wait"
+        );
+    }
 }

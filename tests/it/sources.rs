@@ -289,7 +289,7 @@ fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
     for line in [
         "playgate_guide_failures{source=\"main\"} 0",
         "playgate_guide_held{source=\"main\"} 0",
-        "playgate_job_done_total{job=\"guides\"} 1",
+        "playgate_job_done_total{task=\"guides\"} 1",
     ] {
         assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
     }

@@ -1,7 +1,6 @@
 """What the server asks of the kernel in its main job is what the unit's filter lets through. Arguments: the binary and the
 unit. It needs strace, curl, and systemd's `systemd-analyze`."""
 
-import json
 import re
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import time
 from pathlib import Path
 
 BINARY, UNIT = sys.argv[1:]
-WALK = Path(__file__).parents[2] / "data/demo/walk.sh"
 
 
 def expand(names):
@@ -38,34 +36,25 @@ def allowed():
 def made():
     """The calls of a demo that is asked everything, and stopped; those before the program begins are the launcher's."""
     with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder, "trace")
+        trace, lines = Path(folder, "trace"), []
         # With a data directory, so that backups and a new beginning are there too.
-        command = ["strace", "-f", "-qq", "-o", trace, BINARY, "demo", "--json", "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data"]
+        command = ["strace", "-f", "-qq", "-o", trace, BINARY, "demo", "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data"]
         demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        told = json.loads(demo.stdout.readline())
-        variables = {
-            "BASE": told["baseUrl"],
-            "OPS": told["opsUrl"],
-            "P": f"Service-AccessToken: {told['partnerToken']}",
-            "O": f"Authorization: Bearer {told['operatorToken']}",
-            "IDENTITY": told["identity"],
-            "ACCESS_KEY": told["accessKey"],
-            "PIN_CODE": told["pinCode"],
-            "CATCHUP": told["catchup"],
-            "OFFSET_OPEN": str(told["offsetOpen"]),
-        }
-        walk = subprocess.run(["bash", "-e", WALK], env={"PATH": "/usr/bin:/bin", **variables}, capture_output=True, text=True)
-        assert walk.returncode == 0, walk.stderr
-        admin = ["curl", "-sS", "--fail", "-X", "POST", "-H", variables["O"]]
+        # It prints variables and the lines that use them, and then serves.
+        for line in demo.stdout:
+            lines.append(line)
+            if "Ctrl-C" in line:
+                break
         for path in ("backups", "store/verify", "store/compact", "store/rebuild"):
-            subprocess.run([*admin, f"{told['opsUrl']}/admin/v1/{path}"], check=True, capture_output=True)
+            lines.append(f'curl -sS --fail -X POST -H "$O" "$OPS/admin/v1/{path}"\n')
+        walk = subprocess.run(["bash", "-e"], input="".join(lines), capture_output=True, text=True)
+        assert walk.returncode == 0, walk.stderr
         time.sleep(1)
         pid = subprocess.run(["pgrep", "-P", str(demo.pid)], capture_output=True, text=True).stdout.split()
         subprocess.run(["kill", "-TERM", *pid], check=True)
         demo.wait(timeout=60)
-        lines = trace.read_text(errors="replace").splitlines()
-    calls = (re.match(r"\d+ +([a-z_0-9]+)\(", line) for line in lines)
-    return {call[1] for call in calls if call}
+        calls = (re.match(r"\d+ +([a-z_0-9]+)\(", line) for line in trace.open(errors="replace"))
+        return {call[1] for call in calls if call}
 
 
 used = made()

@@ -67,6 +67,16 @@ class Debian:
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 
+    def try_install(self, package):
+        """A file of the configuration that both sides changed stays as the operator has it."""
+        return self.try_("dpkg", "--force-confold", "-i", f"/tmp/{package}.deb")
+
+    def install(self, package):
+        """Tells the version that is there then."""
+        done = self.try_install(package)
+        assert done.returncode == 0, f"{package}: {done.stdout}{done.stderr}"
+        return self.run("dpkg-query", "-f", "${Version}", "-W", "playgate")
+
     def owner(self, path):
         return self.run("stat", "-c", "%U:%G %a", path).strip()
 
@@ -123,7 +133,7 @@ class Viewer:
 
 
 class Load:
-    """Clients who go on, whatever the operator does."""
+    """Clients who go on, whatever the operator does; what they ask before, meanwhile and after is answered."""
 
     def __init__(self, viewers, headers):
         """Two viewers' heartbeats, and four who ask what is on, each request on a connection of its own."""
@@ -133,8 +143,24 @@ class Load:
         live = "/api/schedule/v1/broadcasts/live?livestreams=news"
         jobs += [(lambda: ask("GET", live, headers), 0.01)] * 4
         self.threads = [threading.Thread(target=self.go_on, args=job) for job in jobs]
+
+    def __enter__(self):
         for thread in self.threads:
             thread.start()
+        time.sleep(2)
+        return self
+
+    def __exit__(self, kind, *_):
+        time.sleep(2)
+        self.ended.set()
+        for thread in self.threads:
+            thread.join()
+        if kind is None:
+            assert not self.failed, f"{len(self.failed)} of {self.done} failed: {self.failed[:5]}"
+            assert self.done > 100, self.done
+
+    def told(self):
+        return f"{self.done} requests on connections of their own, none failed, the slowest took {self.slowest:.2f} s"
 
     def go_on(self, job, pause):
         while not self.ended.wait(pause):
@@ -149,18 +175,6 @@ class Load:
                 self.failed.append(repr(error))
             self.done += 1
             self.slowest = max(self.slowest, time.monotonic() - began)
-
-    def end(self):
-        self.ended.set()
-        for thread in self.threads:
-            thread.join()
-
-    def check(self):
-        assert not self.failed, f"{len(self.failed)} of {self.done} failed: {self.failed[:5]}"
-        assert self.done > 100, self.done
-
-    def told(self):
-        return f"{self.done} requests on connections of their own, none failed, the slowest took {self.slowest:.2f} s"
 
 
 def guide():
@@ -208,9 +222,9 @@ def main(root):
     debian.run("rm", "-f", "/usr/sbin/policy-rc.d")
 
     # Install: the package's own script starts it.
-    done = debian.try_("dpkg", "-i", "/tmp/first.deb")
-    assert done.returncode == 0 and launcher.running(), f"{done.stdout}{done.stderr}"
-    step(f"installed and started; systemd was told: {launcher.status()}")
+    version = debian.install("before")
+    assert launcher.running()
+    step(f"{version} installed and started; systemd was told: {launcher.status()}")
     assert debian.owner("/etc/playgate") == "root:playgate 750", debian.owner("/etc/playgate")
     assert debian.owner("/etc/playgate/playgate.toml") == "root:playgate 640"
     assert debian.owner("/var/lib/playgate") == "playgate:playgate 750"
@@ -229,28 +243,30 @@ def main(root):
     took = launcher.start()
     step(f"started again with a passed socket in {took:.2f} s")
 
-    load = Load(viewers, headers)
-    time.sleep(1)
-    launcher.reload()
-    time.sleep(1)
-    load.end()
-    load.check()
+    with Load(viewers, headers) as load:
+        launcher.reload()
     step(f"reloaded under load, with RELOADING=1, its time, and READY=1: {load.told()}")
 
-    load = Load(viewers, headers)
-    time.sleep(2)
-    debian.run("dpkg", "-i", "/tmp/next.deb")
-    time.sleep(2)
-    load.end()
+    with Load(viewers, headers) as load:
+        version = debian.install("this")
     assert launcher.starts == 3, launcher.starts
-    load.check()
-    step(f"upgraded under load: {load.told()}")
     assert 'socket:http' in configuration.read_text()
+    step(f"upgraded to {version} under load: {load.told()}")
+
+    # The way back is open, or is refused while the one that can read the store is still there.
+    with Load(viewers, headers) as load:
+        back = debian.try_install("before")
+    if back.returncode == 0:
+        step(f"back to the version before under load: {load.told()}")
+        debian.install("this")
+    else:
+        assert "the store has format" in back.stderr, back
+        step("the version before cannot read the store, and was refused")
 
     # A hang is ended, and mended.
-    began = time.monotonic()
+    starts, began = launcher.starts, time.monotonic()
     launcher.process.send_signal(signal.SIGSTOP)
-    while launcher.starts == 3:
+    while launcher.starts == starts:
         assert time.monotonic() - began < 60, "the watchdog does not bark"
         time.sleep(0.1)
     launcher.wait_for(lambda at, news: news.get("READY") == "1" and at >= began, 60)
@@ -264,12 +280,11 @@ def main(root):
     identity = debian.root / "var/lib/playgate/store/identity"
     kept = identity.read_text()
     identity.write_text(re.sub(r"format = \d+", "format = 99", kept))
-    refused = debian.try_("dpkg", "-i", "/tmp/first.deb")
+    refused = debian.try_install("this")
     identity.write_text(kept)
     assert refused.returncode != 0 and "the store has format 99" in refused.stderr, refused
-    assert debian.run("dpkg-query", "-f", "${Version}", "-W", "playgate").endswith("+next")
     assert launcher.running()
-    step("a downgrade past the store's format was refused")
+    step("a package that cannot read the store was refused")
 
     # Commands while it rests, as root, are nothing that the next start could stumble over.
     launcher.stop()
@@ -282,14 +297,14 @@ def main(root):
     debian.run("dpkg", "-r", "playgate")
     assert not launcher.running(), "the removal did not stop it"
     assert launcher.process.returncode == 0, launcher.process.returncode
-    debian.run("dpkg", "-i", "/tmp/next.deb")
+    debian.install("this")
     good("GET", "/api/schedule/v1/broadcasts/live?livestreams=news", viewers[0].headers)
     step("removed, installed again, and everything was there")
 
     # A purge leaves data alone unless somebody says otherwise.
     debian.run("dpkg", "--purge", "playgate")
     assert identity.exists() and not configuration.exists()
-    debian.run("dpkg", "-i", "/tmp/next.deb")
+    debian.install("this")
     debian.run("debconf-set-selections", input="playgate playgate/purge-data boolean true\n")
     debian.run("dpkg", "--purge", "playgate")
     assert not launcher.running()
