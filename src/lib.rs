@@ -51,8 +51,8 @@
 //!   `data/messages`; what a lower layer said goes to the log, never into a body.
 //! - A route is described or a test fails (`http/openapi`, `data/openapi`); what table and codes know is
 //!   not said there again.
-//! - The operators' interface is the one set of administrative verbs: the command line and
-//!   the demo are its clients.
+//! - The operators' interface is the one set of administrative verbs: the command line, the console
+//!   (`http/console.rs`, `data/console`) and the demo are its clients.
 //!
 //! # To add an endpoint
 //!

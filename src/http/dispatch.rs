@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    audit as changes, backups, catalog as catalog_file, clock, content, feeds, grants, mail,
-    operators, partners, playback as running, probes, rights, store, telemetry as events,
-    users as people,
+    about, audit as changes, backups, catalog as catalog_file, clock, console, content, feeds,
+    grants, mail, operators, partners, playback as running, probes, rights, schedule as guide,
+    store, telemetry as events, users as people,
 };
 use super::api::{
     catalog, description, devices, export, license, login, offers, origin, playback, reset_page,
@@ -60,6 +60,9 @@ fn open(app: &Arc<App>, cx: Context, endpoint: OpenEndpoint) -> Outcome {
         E::Livez => Outcome::Now(probes::livez(app)),
         E::Readyz => Outcome::Now(probes::readyz(app)),
         E::Metrics => Outcome::Now(probes::metrics(app)),
+        E::ConsoleEntry => Outcome::Now(console::entry()),
+        E::Console => Outcome::Now(console::page(app)),
+        E::ConsoleFile(name) => Outcome::Now(console::file(app, &name)),
     }
 }
 
@@ -122,6 +125,7 @@ fn operator(
 ) -> Outcome {
     use OperatorEndpoint as E;
     match endpoint {
+        E::About => Outcome::Now(about::about(app, &cx, auth)),
         E::ReadClock => Outcome::Now(clock::read(app, &cx, auth)),
         E::MoveClock(request) => Outcome::Now(clock::shift(app, &cx, auth, request)),
         E::ResetClock => Outcome::Now(clock::reset(app, &cx, auth)),
@@ -149,6 +153,8 @@ fn operator(
         E::Rules => Outcome::Now(rights::rules(app, &cx, auth)),
         E::AddRule(request) => later!(app, cx, rights::add_rule, auth, request),
         E::RemoveRule(request) => later!(app, cx, rights::remove_rule, auth, request),
+        E::ScheduleLive(request) => Outcome::Now(guide::live(app, &cx, auth, request)),
+        E::ScheduleDay(request) => Outcome::Now(guide::day(app, &cx, auth, request)),
         E::GuideSources => Outcome::Now(feeds::sources(app, &cx, auth)),
         E::GuideSource(request) => Outcome::Now(feeds::source(app, &cx, auth, &request)),
         E::RefreshSource(request) => later!(app, cx, feeds::refresh, auth, request),

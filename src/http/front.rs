@@ -3,6 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use super::answers::Answers;
+use super::console::Console;
 use super::context::RequestIds;
 use super::headers::HeaderNames;
 use super::messages::{BadMessages, Messages};
@@ -46,6 +47,8 @@ pub struct Front {
     pub pages: Pages,
     /// The descriptions of the interfaces.
     pub descriptions: Descriptions,
+    /// The operators' console.
+    pub console: Console,
     /// Request ids.
     pub ids: RequestIds,
     /// Drawn at the start: tags that count what this process has done begin here, so that they
@@ -103,6 +106,7 @@ impl Front {
             messages,
             pages: Pages::built_in().map_err(BadSetting::Page)?,
             descriptions: Descriptions::default(),
+            console: Console::built_in(),
             ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
             answers: Answers::default(),
             era: u64::from_be_bytes(entropy.array()),

@@ -13,6 +13,7 @@ pub mod auth;
 pub mod body;
 pub mod code;
 mod coding;
+pub mod console;
 pub mod context;
 pub mod cors;
 pub mod dispatch;

@@ -30,6 +30,12 @@ pub mod media {
     pub const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
     /// HTML.
     pub const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+    /// A style sheet.
+    pub const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+    /// A script.
+    pub const SCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
+    /// A drawing.
+    pub const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
     /// Plain text.
     pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
     /// Prometheus' text form.

@@ -61,6 +61,9 @@ pub enum OpenRoute {
     Livez,
     Readyz,
     Metrics,
+    ConsoleEntry,
+    Console,
+    ConsoleFile,
 }
 
 /// Endpoints that take the partner token alone.
@@ -118,6 +121,7 @@ pub enum UserRoute {
 #[expect(missing_docs, reason = "the table below tells what each is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperatorRoute {
+    About,
     ReadClock,
     MoveClock,
     ResetClock,
@@ -145,6 +149,8 @@ pub enum OperatorRoute {
     Rules,
     AddRule,
     RemoveRule,
+    ScheduleLive,
+    ScheduleDay,
     GuideSources,
     GuideSource,
     RefreshSource,
@@ -354,7 +360,9 @@ impl Route {
             return None;
         };
         Some(match route {
-            O::ReadClock | O::Partners => &[Role::Admin, Role::Content, Role::Agent],
+            O::About | O::ReadClock | O::Partners | O::ScheduleLive | O::ScheduleDay => {
+                &[Role::Admin, Role::Content, Role::Agent]
+            }
             O::ExportCatalog
             | O::ImportCatalog
             | O::ImportGuide

@@ -134,11 +134,17 @@ pub static PUBLIC: &[Route] = &[
 /// The routes of the operations listener and of the local administration socket.
 #[rustfmt::skip] // one route a line: it is read as a table
 pub static OPS: &[Route] = &[
+    // The console: what it shows it gets from the routes below, with the operator's token.
+    open("/", "console_root", OpenRoute::ConsoleEntry, Memory),
+    open("/console", "console_entry", OpenRoute::ConsoleEntry, Memory),
+    open("/console/", "console", OpenRoute::Console, Memory),
+    open("/console/{file}", "console_file", OpenRoute::ConsoleFile, Memory),
     open("/livez", "livez", OpenRoute::Livez, Memory),
     open("/readyz", "readyz", OpenRoute::Readyz, Memory),
     open("/metrics", "metrics", OpenRoute::Metrics, Memory),
     open("/openapi.json", "ops_openapi", OpenRoute::Openapi(Table::Ops), Memory),
     open("/docs", "ops_docs", OpenRoute::Docs(Table::Ops), Memory),
+    ops(Get, "/admin/v1/about", "admin_about", O::About, Ignored, Memory),
     ops(Get, "/admin/v1/clock", "admin_read_clock", O::ReadClock, Ignored, Memory),
     ops(Put, "/admin/v1/clock", "admin_move_clock", O::MoveClock, SMALL, Memory),
     ops(Delete, "/admin/v1/clock", "admin_reset_clock", O::ResetClock, Ignored, Memory),
@@ -166,6 +172,8 @@ pub static OPS: &[Route] = &[
     ops(Get, "/admin/v1/rules", "admin_rules", O::Rules, Ignored, Memory),
     ops(Post, "/admin/v1/rules", "admin_add_rule", O::AddRule, SMALL, Bulk),
     ops(Delete, "/admin/v1/rules/{rule}", "admin_remove_rule", O::RemoveRule, Ignored, Bulk),
+    ops(Get, "/admin/v1/schedule/live", "admin_schedule_live", O::ScheduleLive, Ignored, Memory),
+    ops(Get, "/admin/v1/schedule/day/{date}", "admin_schedule_day", O::ScheduleDay, Ignored, Memory),
     ops(Get, "/admin/v1/epg/sources", "admin_guide_sources", O::GuideSources, Ignored, Memory),
     ops(Get, "/admin/v1/epg/sources/{source}", "admin_guide_source", O::GuideSource, Ignored, Memory),
     ops(Post, "/admin/v1/epg/sources/{source}/refresh", "admin_refresh_source", O::RefreshSource, Ignored, Bulk),

@@ -27,6 +27,16 @@ impl UnixSeconds {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// The instant as a person reads it, to the minute.
+    #[must_use]
+    pub fn in_utc(self) -> String {
+        let time = chrono::DateTime::from_timestamp(self.0, 0);
+        time.map_or_else(
+            || self.to_string(),
+            |time| time.format("%Y-%m-%d at %H:%M UTC").to_string(),
+        )
+    }
+
     /// The number of the UTC day that the instant lies in, counted from 1970-01-01.
     #[must_use]
     pub const fn utc_day(self) -> i64 {

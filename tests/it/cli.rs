@@ -982,6 +982,7 @@ fn the_demos_lines_walk_the_whole_interface() {
     while !script.ends_with("# Ctrl-C ends the demo.\n") {
         assert_ne!(demo.out.read_line(&mut script).unwrap(), 0, "{script}");
     }
+    assert!(script.contains("/console/ with the token pgo_"), "{script}");
     let mut shell = Command::new("bash")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -21,6 +21,7 @@ mod catalog;
 mod cli;
 mod codes;
 mod connections;
+mod console;
 mod coverage;
 mod defects;
 mod delivery;

@@ -105,6 +105,11 @@ fn print_walk(server: &Server, filled: &Filled) -> Outcome {
         "# The demo serves {base}, described at {base}/docs. These lines walk the whole interface: paste them into a shell."
     ))?;
     output::line("# Behind each call stands the status that it answers with.")?;
+    output::line(&format!(
+        "# The operators' console, to be opened in a browser: {}/console/ with the token {}",
+        ops_url(server)?,
+        filled.operator_token
+    ))?;
     let variables = [
         ("BASE", base.clone()),
         ("OPS", ops_url(server)?),

@@ -625,7 +625,7 @@ fn why_names_every_offer_and_goes_on_after_a_denial() {
         [
             "true asset - video on demand `nordic`",
             "true country - IT, by the account",
-            "false offer north subscription offer: expired at 1768064401, and it does not hold in this country",
+            "false offer north subscription offer: expired on 2026-01-10 at 17:00 UTC, and it does not hold in this country",
             "false offer south pass offer: the user does not have it",
             "true rights - is within its availability",
         ]

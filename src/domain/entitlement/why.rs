@@ -119,10 +119,10 @@ fn offer(standing: &Standing) -> Step {
     let offer = &standing.offer;
     let held = match standing.held {
         Held::Yes(None) => "the user has it".to_owned(),
-        Held::Yes(Some(end)) => format!("the user has it until {end}"),
+        Held::Yes(Some(end)) => format!("the user has it until {}", end.in_utc()),
         Held::NotOnSale => "is outside of its sale window".to_owned(),
-        Held::Expired(at) => format!("expired at {at}"),
-        Held::Revoked(at) => format!("was revoked at {at}"),
+        Held::Expired(at) => format!("expired on {}", at.in_utc()),
+        Held::Revoked(at) => format!("was revoked on {}", at.in_utc()),
         Held::No => "the user does not have it".to_owned(),
     };
     let here = if standing.here {

@@ -18,22 +18,13 @@ pub enum Doubt {
         new: u64,
     },
     /// The guide ends over a day earlier than what is there for its channels.
-    #[error("the guide ends on {}, the schedule of its channels on {}", utc(*.new), utc(*.now))]
+    #[error("the guide ends on {}, the schedule of its channels on {}", .new.in_utc(), .now.in_utc())]
     Shorter {
         /// The latest stop now.
         now: UnixSeconds,
         /// The latest stop in the guide.
         new: UnixSeconds,
     },
-}
-
-/// An instant as a person reads it.
-fn utc(at: UnixSeconds) -> String {
-    let time = chrono::DateTime::from_timestamp(at.0, 0);
-    time.map_or_else(
-        || at.to_string(),
-        |time| time.format("%Y-%m-%d at %H:%M UTC").to_string(),
-    )
 }
 
 /// How many programmes there are in what a guide may replace, and how far they reach.

@@ -1,9 +1,12 @@
-//! Handlers of the administration interface and of the operations listener's probes.
+//! Handlers of the administration interface, of the console's files and of the operations listener's
+//! probes.
 
+pub mod about;
 pub mod audit;
 pub mod backups;
 pub mod catalog;
 pub mod clock;
+pub mod console;
 pub mod content;
 pub mod feeds;
 pub mod grants;
@@ -14,6 +17,7 @@ pub mod playback;
 pub mod probes;
 pub mod resolve;
 pub mod rights;
+pub mod schedule;
 pub mod store;
 pub mod telemetry;
 pub mod users;

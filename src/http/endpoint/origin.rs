@@ -1,5 +1,5 @@
 //! Requests without a token: files of the origin, the page of resets, the descriptions of the
-//! interfaces, and the operations listener's probes.
+//! interfaces, the console's files, and the operations listener's probes.
 
 use super::reset_page::{ResetFormRequest, ResetPageRequest};
 use super::{Input, Payload};
@@ -27,6 +27,10 @@ pub enum OpenEndpoint {
     Livez,
     Readyz,
     Metrics,
+    ConsoleEntry,
+    Console,
+    /// A file of the console, by its name.
+    ConsoleFile(String),
 }
 
 impl OpenEndpoint {
@@ -47,6 +51,9 @@ impl OpenEndpoint {
             OpenRoute::Livez => Self::Livez,
             OpenRoute::Readyz => Self::Readyz,
             OpenRoute::Metrics => Self::Metrics,
+            OpenRoute::ConsoleEntry => Self::ConsoleEntry,
+            OpenRoute::Console => Self::Console,
+            OpenRoute::ConsoleFile => Self::ConsoleFile(input.text("file")?.into_owned()),
         })
     }
 }

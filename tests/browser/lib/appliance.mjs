@@ -1,7 +1,7 @@
 // The product under test: starts the demo on free ports with a fresh data directory, and ends it.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -19,15 +19,18 @@ function binary() {
 }
 
 /**
- * Starts the demo, `settings` by the names of their environment variables; resolves with the members of its one line
- * of JSON as `demo`, `operate`, which calls the operators' interface, and `stop`.
+ * Starts the demo, `settings` by the names of their environment variables, what has none as the text of a configuration
+ * file; resolves with the members of its one line of JSON as `demo`, `operate`, which calls the operators' interface,
+ * and `stop`.
  */
-export async function startAppliance(settings = {}) {
+export async function startAppliance(settings = {}, config = '') {
   const program = binary();
   const folder = await mkdtemp(path.join(tmpdir(), 'playgate-browser-'));
+  const file = path.join(folder, 'playgate.toml');
+  await writeFile(file, config);
   const child = spawn(
     program,
-    ['demo', '--json', '--listen', '127.0.0.1:0', '--data-dir', path.join(folder, 'data')],
+    ['demo', '--config', file, '--json', '--listen', '127.0.0.1:0', '--data-dir', path.join(folder, 'data')],
     { env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] },
   );
   const killOnExit = () => child.kill('SIGKILL');

@@ -425,7 +425,7 @@ const USERS_OF_PARTNER: [&str; 14] = [
 ];
 
 /// What is called the same in every act.
-const STANDING: [(&str, &str); 28] = [
+const STANDING: [(&str, &str); 29] = [
     ("assetId", "film"),
     ("asset", "film"),
     ("livestreamId", "news"),
@@ -443,6 +443,7 @@ const STANDING: [(&str, &str); 28] = [
     ("admin_revoke_grant/offer", "extra"),
     ("rule", "1"),
     ("source", "main"),
+    ("file", "console.js"),
     ("admin_import_guide/source", "by hand"),
     ("kind", "reset"),
     ("Service-Play-DRM", "clearkey"),

@@ -3,6 +3,7 @@
 pub mod backups;
 pub mod content;
 pub mod rights;
+pub mod schedule;
 pub mod system;
 pub mod telemetry;
 pub mod users;
@@ -18,6 +19,7 @@ use content::{
 use rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
+use schedule::{ScheduleDayRequest, ScheduleLiveRequest};
 use system::{
     AddOperatorRequest, AddPartnerRequest, AuditRequest, ChangePartnerRequest,
     EndPlaybackSessionRequest, MailRequest, MoveClockRequest, OperatorRequest,
@@ -32,6 +34,7 @@ use users::{
 /// The endpoints that take an operator token.
 #[expect(missing_docs, reason = "each holds the request of its name")]
 pub enum OperatorEndpoint {
+    About,
     ReadClock,
     MoveClock(MoveClockRequest),
     ResetClock,
@@ -59,6 +62,8 @@ pub enum OperatorEndpoint {
     Rules,
     AddRule(AddRuleRequest),
     RemoveRule(RemoveRuleRequest),
+    ScheduleLive(ScheduleLiveRequest),
+    ScheduleDay(ScheduleDayRequest),
     GuideSources,
     GuideSource(SourceRequest),
     RefreshSource(RefreshSourceRequest),
@@ -109,6 +114,7 @@ impl OperatorEndpoint {
         let partner = || PartnerRequest::parse(input);
         let operator = || OperatorRequest::parse(input);
         Ok(match route {
+            R::About => Self::About,
             R::ReadClock => Self::ReadClock,
             R::MoveClock => Self::MoveClock(MoveClockRequest::parse(payload)?),
             R::ResetClock => Self::ResetClock,
@@ -138,6 +144,8 @@ impl OperatorEndpoint {
             R::Rules => Self::Rules,
             R::AddRule => Self::AddRule(AddRuleRequest::parse(payload)?),
             R::RemoveRule => Self::RemoveRule(RemoveRuleRequest::parse(input)?),
+            R::ScheduleLive => Self::ScheduleLive(ScheduleLiveRequest::parse(input)?),
+            R::ScheduleDay => Self::ScheduleDay(ScheduleDayRequest::parse(input)?),
             R::GuideSources => Self::GuideSources,
             R::GuideSource => Self::GuideSource(SourceRequest::parse(input)?),
             R::RefreshSource => Self::RefreshSource(RefreshSourceRequest::parse(input)?),

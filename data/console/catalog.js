@@ -1,0 +1,80 @@
+// The catalogue: what there is to be played, in which offers, and by which rules. It is changed by importing a file.
+import { get } from './api.js';
+import { badge, el, link, quiet, table, when, yes } from './dom.js';
+import { panel } from './panel.js';
+
+/** The parts of the catalogue wait for one answer. */
+export function catalog() {
+  const all = get('catalog?format=json');
+  const part = (title, draw) => panel(title, async () => draw(await all));
+  return [
+    part('Livestreams', livestreams),
+    part('Videos on demand', assets),
+    part('Offers', offers),
+    panel('Rules', rules),
+    el(
+      'p.quiet',
+      'The catalogue is changed by ',
+      el('code', 'playgate catalog import FILE --dry-run'),
+      ', and then without that flag.',
+    ),
+  ];
+}
+
+const protocols = ({ playlist = {} }) => Object.keys(playlist).join(', ');
+
+const livestreams = ({ livestream }) =>
+  table(
+    ['Id', 'Name', 'Zone', 'Live', 'Catch-up', 'Start over', 'Encrypted', 'Protocols'],
+    livestream.map((one) => [
+      link(one.id, 'schedule', one.id),
+      one.name,
+      one.zone,
+      yes(one.live_rights),
+      one.catchup_days ? `${one.catchup_days} days` : badge('none'),
+      yes(one.start_over),
+      one.encrypted ? 'yes' : 'no',
+      protocols(one),
+    ]),
+  );
+
+/** A window as the file has it: times in TOML's form. */
+const time = (text) => (text === undefined ? quiet('open') : when(Date.parse(text) / 1000));
+
+const assets = ({ asset }) =>
+  table(
+    ['Id', 'Title', 'Age', 'Available', 'Encrypted', 'Protocols'],
+    asset.map((one) => [
+      el('code', one.id),
+      one.title,
+      one.pg_age ?? quiet('–'),
+      one.available ? [time(one.available.from), ' – ', time(one.available.to)] : 'always',
+      one.encrypted ? 'yes' : 'no',
+      protocols(one),
+    ]),
+  );
+
+const pack = (of) =>
+  typeof of === 'string' ? of : [...(of.livestreams ?? []), ...(of.assets ?? [])].join(', ') || quiet('empty');
+
+const offers = ({ offer }) =>
+  table(
+    ['Id', 'Kind', 'What is in it', 'Countries', 'Sold', 'Lasts'],
+    offer.map((one) => [
+      el('code', one.id),
+      one.type,
+      pack(one.pack),
+      one.countries?.length ? one.countries.join(', ') : 'everywhere',
+      one.sale ? [time(one.sale.from), ' – ', time(one.sale.to)] : 'always',
+      one.duration_days ? `${one.duration_days} days` : 'until revoked',
+    ]),
+  );
+
+async function rules() {
+  const list = await get('rules');
+  return table(
+    ['', 'Rule'],
+    list.map(({ number, text }) => [number, text]),
+    'No rules.',
+  );
+}

@@ -1,0 +1,35 @@
+//! Handler of what an operator asks first: what is this, and who am I to it?
+
+use serde::Serialize;
+
+use crate::app::App;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::error::ApiError;
+use crate::http::reply::Reply;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AboutBody<'a> {
+    version: &'static str,
+    environment: &'static str,
+    public_url: &'a str,
+    role: &'static str,
+    /// Absent for the machine's administrator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+}
+
+/// GET the service, and the operator who asks.
+///
+/// # Errors
+/// `INTERNAL`.
+pub fn about(app: &App, _cx: &Context, auth: OperatorAuth) -> Result<Reply, ApiError> {
+    Reply::json(&AboutBody {
+        version: env!("CARGO_PKG_VERSION"),
+        environment: app.http.environment.as_str(),
+        public_url: &app.http.public_url,
+        role: auth.role().as_str(),
+        name: auth.operator().and_then(|id| app.operators.name(id)),
+    })
+}

@@ -1,0 +1,93 @@
+//! The operators' console: a page and its scripts, part of the binary, that do what they do through the
+//! administration interface with the token of whoever uses them.
+//!
+//! Decision: the files are for anybody who reaches the operations listener. There is nothing in them,
+//! and a page that asked for a token before it is shown could not be shown by a browser.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
+
+use super::answers::Packable;
+use super::reply::{Kept, Prepared, Reply, media};
+
+/// Scripts and styles are those of the listener, nothing stands in the page itself, and what a page
+/// could send elsewhere stays here.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+     frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+);
+
+/// Asked again each time: the scripts are of one version with the binary, and with one another.
+const MAX_AGE: u32 = 0;
+
+macro_rules! files {
+    ($($name:literal: $media:expr),* $(,)?) => {
+        [$(($name, $media, include_str!(concat!("../../data/console/", $name)))),*]
+    };
+}
+
+/// A file by its name, ready to be sent.
+type Named = (&'static str, Prepared);
+
+/// The files of the console.
+pub struct Console(Vec<Named>);
+
+impl Console {
+    /// The console as it is built in.
+    #[must_use]
+    pub fn built_in() -> Self {
+        let files = files! {
+            "index.html": media::HTML,
+            "console.css": media::CSS,
+            "icon.svg": media::SVG,
+            "console.js": media::SCRIPT,
+            "access.js": media::SCRIPT,
+            "api.js": media::SCRIPT,
+            "audit.js": media::SCRIPT,
+            "catalog.js": media::SCRIPT,
+            "dom.js": media::SCRIPT,
+            "guides.js": media::SCRIPT,
+            "mail.js": media::SCRIPT,
+            "overview.js": media::SCRIPT,
+            "panel.js": media::SCRIPT,
+            "quality.js": media::SCRIPT,
+            "schedule.js": media::SCRIPT,
+            "sessions.js": media::SCRIPT,
+            "store.js": media::SCRIPT,
+            "users.js": media::SCRIPT,
+            "why.js": media::SCRIPT,
+        };
+        Self(files.map(ready).into())
+    }
+
+    /// A file; `None` if there is none of this name.
+    #[must_use]
+    pub fn file(&self, name: &str) -> Option<Reply> {
+        let (_, file) = self.0.iter().find(|(known, _)| *known == name)?;
+        let reply = Reply::prepared(file.clone())
+            .with_header(CONTENT_SECURITY_POLICY, POLICY)
+            .with_header(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+            .with_header(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+        Some(reply)
+    }
+}
+
+fn ready((name, media, text): (&'static str, HeaderValue, &'static str)) -> Named {
+    let kept = Kept {
+        tag: Kept::tag_of(text.as_bytes()),
+        max_age: MAX_AGE,
+    };
+    let body = Arc::new(Packable::from(text));
+    let until = None;
+    (
+        name,
+        Prepared {
+            media,
+            body,
+            kept,
+            until,
+        },
+    )
+}

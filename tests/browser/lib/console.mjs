@@ -1,0 +1,105 @@
+// An operator at the console, in a browser profile of their own, and what the browser held against the page.
+import assert from 'node:assert/strict';
+
+const WITHIN_MS = 15_000;
+const PHONE = { width: 390, height: 844 };
+
+/** The console, not logged in. `phone` is one: small, and dark. */
+export async function openConsole(browser, { opsUrl }, { phone = false } = {}) {
+  const context = await browser.newContext({
+    locale: 'en-GB',
+    timezoneId: 'Asia/Kolkata', // far from UTC, and not by whole hours
+    ...(phone && { viewport: PHONE, colorScheme: 'dark' }),
+  });
+  context.setDefaultTimeout(WITHIN_MS);
+  const page = await context.newPage();
+  const complaints = [];
+  // A refusal is an answer like others: the browser notes it, and the page shows it.
+  page.on(
+    'console',
+    (said) => said.type() === 'error' && !/status of (4\d\d|502)/.test(said.text()) && complaints.push(said.text()),
+  );
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.addInitScript(() => {
+    addEventListener('securitypolicyviolation', ({ violatedDirective: what }) => console.error(`policy: ${what}`));
+  });
+  await page.goto(opsUrl);
+  return new Operator(context, page, complaints);
+}
+
+class Operator {
+  #context;
+  #complaints;
+
+  constructor(context, page, complaints) {
+    this.page = page;
+    this.#context = context;
+    this.#complaints = complaints;
+  }
+
+  /** Neither a script failed nor did the page's policy have to stop anything. */
+  async close() {
+    await this.#context.close();
+    assert.deepEqual(this.#complaints, []);
+  }
+
+  /** Waits for the next complaint, which is then expected. */
+  async complains() {
+    if (!this.#complaints.length) await this.page.waitForEvent('console', (said) => said.type() === 'error');
+    await this.page.evaluate(() => 0); // what the browser says at the same time has come, too
+    return this.#complaints.splice(0).find((said) => said.startsWith('policy: '));
+  }
+
+  async logIn(token) {
+    await this.page.fill('#token', token);
+    await this.page.click('#log-in button');
+  }
+
+  /** Goes to a page of the console by its address, and waits until all of it is there. */
+  async open(path) {
+    await this.page.evaluate((hash) => void (location.hash = hash), `#/${path}`);
+    await this.settled();
+  }
+
+  settled() {
+    return this.page.waitForFunction(
+      () => document.querySelector('#main h1') && !document.querySelector('[aria-busy]'),
+    );
+  }
+
+  /** The section with this title. */
+  panel(title) {
+    return this.page.getByRole('region', { name: title, exact: true });
+  }
+
+  /** Waits for words in a place, the whole page if none is named. */
+  sees(words, where = this.page.locator('#main')) {
+    return where.getByText(words).first().waitFor();
+  }
+
+  /** Waits to be told what was done, in a place. */
+  isTold(words, where = this.page.locator('#main')) {
+    return where.getByRole('status').filter({ hasText: words }).first().waitFor();
+  }
+
+  /** Waits to be told why something was not done, in a place. */
+  isRefused(words, where = this.page.locator('#main')) {
+    return where.getByRole('alert').filter({ hasText: words }).first().waitFor();
+  }
+
+  /** Presses a button that asks before it does something; what it asked. */
+  async confirm(button) {
+    await button.click();
+    const dialog = this.page.locator('#question');
+    const question = await dialog.locator('p').first().textContent();
+    await dialog.locator('[value=yes]').click();
+    return question;
+  }
+
+  /** What the tab keeps, wherever a page can keep something. */
+  async keeps() {
+    const storage = () => [Object.values({ ...sessionStorage }), Object.values({ ...localStorage }), location.href];
+    const [session, local, address] = await this.page.evaluate(storage);
+    return { session, local, address, cookies: await this.#context.cookies() };
+  }
+}

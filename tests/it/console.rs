@@ -1,0 +1,367 @@
+//! The operators' console: its files as a browser gets them, and what it needs of the interface that
+//! nobody else asks for. What it does in a browser is in `tests/browser`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use playgate::types::Role;
+use serde_json::{Value, json};
+
+use super::house::House;
+use super::lab::{Lab, NOON};
+use super::schedule::{at, guide, post};
+use super::wire::{Answer, Wire, ask, request};
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+/// The files of the console as they lie in the repository.
+fn files() -> BTreeMap<String, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/console");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, fs::read_to_string(entry.path()).unwrap())
+    });
+    entries.collect()
+}
+
+fn scripts() -> impl Iterator<Item = (String, String)> {
+    files()
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".js"))
+}
+
+/// What stands in quotes behind a word.
+fn quoted<'a>(text: &'a str, before: &'a str, quote: char) -> impl Iterator<Item = &'a str> {
+    text.split(before)
+        .skip(1)
+        .filter_map(move |rest| rest.split(quote).next())
+}
+
+fn get(lab: &Lab, target: &str) -> Answer {
+    ask(lab.ops, request("GET", target, &[], ""))
+}
+
+#[test]
+fn every_file_is_for_anybody_and_says_what_it_may_do() {
+    let lab = Lab::start();
+    let origin = [("Origin", "https://elsewhere.example")];
+    let mut asked: Vec<_> = files().into_iter().collect();
+    let (_, page) = asked.iter().find(|(name, _)| name == "index.html").unwrap();
+    asked.push((String::new(), page.clone()));
+    for (name, text) in asked {
+        let target = format!("/console/{name}");
+        let answer = ask(lab.ops, request("GET", &target, &origin, ""));
+        assert_eq!(answer.status, 200, "{name}");
+        assert_eq!(answer.body, text.as_bytes(), "{name}");
+        let media = match name.rsplit_once('.') {
+            None | Some((_, "html")) => "text/html; charset=utf-8",
+            Some((_, "js")) => "text/javascript; charset=utf-8",
+            Some((_, "css")) => "text/css; charset=utf-8",
+            Some((_, "svg")) => "image/svg+xml",
+            Some(_) => panic!("{name}: what is it?"),
+        };
+        for (header, value) in [
+            ("content-type", Some(media)),
+            ("content-security-policy", Some(POLICY)),
+            ("x-content-type-options", Some("nosniff")),
+            ("referrer-policy", Some("no-referrer")),
+            ("x-frame-options", Some("DENY")),
+            ("cache-control", Some("private, max-age=0")),
+            ("access-control-allow-origin", None),
+            ("set-cookie", None),
+        ] {
+            assert_eq!(answer.header(header), value, "{name}: {header}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_held_is_not_sent_again() {
+    let lab = Lab::start();
+    let mut tags = Vec::new();
+    for target in ["/console/", "/console/console.js", "/console/console.css"] {
+        let whole = get(&lab, target);
+        let tag = whole.header("etag").unwrap().to_owned();
+        let held = [("If-None-Match", tag.as_str())];
+        let again = ask(lab.ops, request("GET", target, &held, ""));
+        assert_eq!((again.status, again.body.len()), (304, 0), "{target}");
+        assert_eq!(again.header("content-security-policy"), Some(POLICY));
+        let packs = [("Accept-Encoding", "gzip")];
+        let packed = ask(lab.ops, request("GET", target, &packs, ""));
+        assert_eq!(packed.header("content-encoding"), Some("gzip"));
+        let mut wire = Wire::to(lab.ops);
+        wire.send(request("HEAD", target, &[], ""));
+        let head = wire.answer_to("HEAD").unwrap();
+        assert_eq!(head.header("etag"), Some(tag.as_str()));
+        tags.push(tag);
+    }
+    tags.dedup();
+    assert_eq!(tags.len(), 3);
+}
+
+#[test]
+fn people_are_led_to_it_and_nowhere_else() {
+    let lab = Lab::start();
+    for target in ["/", "/console"] {
+        let answer = get(&lab, target);
+        // Relative: a proxy may have put a path in front.
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (302, Some("console/")),
+            "{target}"
+        );
+    }
+    for target in ["/console/x.js", "/console/console.js/x", "/Console/"] {
+        let answer = get(&lab, target);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (404, "PATH_NOT_FOUND")
+        );
+    }
+    assert_eq!(get(&lab, "/console/%2e%2e").status, 400);
+    let posted = ask(lab.ops, request("POST", "/console/", &[], "{}"));
+    assert_eq!(posted.status, 405);
+}
+
+#[test]
+fn it_is_not_on_the_public_listener() {
+    let lab = Lab::start();
+    for target in ["/", "/console", "/console/", "/console/console.js"] {
+        let answer = ask(lab.public, request("GET", target, &[], ""));
+        assert_eq!(answer.status, 404, "{target}");
+    }
+}
+
+#[test]
+fn what_it_loads_is_there_and_nothing_stands_in_the_page() {
+    let files = files();
+    let page = &files["index.html"];
+    for address in quoted(page, "href=\"", '"').chain(quoted(page, "src=\"", '"')) {
+        let elsewhere = address.starts_with('#') || address == "../docs";
+        assert!(elsewhere || files.contains_key(address), "{address}");
+    }
+    for word in [
+        "<style",
+        " style=",
+        "javascript:",
+        "http:",
+        "https:",
+        " onclick=",
+        " onload=",
+        " onerror=",
+    ] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert_eq!(page.matches("<script").count(), 1);
+    for (name, text) in scripts() {
+        for import in quoted(&text, " from './", '\'') {
+            assert!(files.contains_key(import), "{name}: {import}");
+        }
+        assert!(text.lines().count() <= 300, "{name}");
+    }
+}
+
+/// Elements take text and attributes that the scripts name; nothing of what is shown is read as markup,
+/// and the token is kept in one place.
+#[test]
+fn no_script_has_a_way_to_make_markup_of_text() {
+    for (name, text) in scripts() {
+        for word in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "DOMParser",
+            "createContextualFragment",
+            "setHTMLUnsafe",
+            "eval(",
+            "Function(",
+            "srcdoc",
+            "localStorage",
+            "document.cookie",
+            "postMessage",
+        ] {
+            assert!(!text.contains(word), "{name}: {word}");
+        }
+        assert_eq!(text.contains("sessionStorage"), name == "api.js", "{name}");
+    }
+}
+
+/// An operator's request to the administration interface.
+fn as_operator(house: &House, token: &str, target: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let headers = [("Authorization", bearer.as_str())];
+    let target = format!("/admin/v1/{target}");
+    ask(house.ops, request("GET", &target, &headers, ""))
+}
+
+fn operator(house: &House, role: Role) -> String {
+    let body = json!({"name": format!("the {}", role.as_str()), "role": role.as_str()});
+    let made = house.operator("POST", "operators", &body).json();
+    made["token"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_operator_is_told_what_runs_and_who_they_are() {
+    let house = House::start();
+    for role in [Role::Admin, Role::Content, Role::Agent] {
+        let token = operator(&house, role);
+        let told = as_operator(&house, &token, "about").json();
+        assert_eq!(
+            told,
+            json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "environment": "production",
+                "publicUrl": "https://tv.example",
+                "role": role.as_str(),
+                "name": format!("the {}", role.as_str()),
+            })
+        );
+    }
+    let unknown = as_operator(&house, "pgo_x", "about");
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (401, "OPERATOR_TOKEN_INVALID")
+    );
+    let bare = ask(house.ops, request("GET", "/admin/v1/about", &[], ""));
+    assert_eq!(bare.status, 401);
+}
+
+/// The console adds nothing to what a role may do: whatever it shows, these are refused.
+#[test]
+fn a_role_is_refused_what_it_was_refused_before() {
+    let house = House::start();
+    let [content, agent] = [Role::Content, Role::Agent].map(|role| operator(&house, role));
+    for (token, refused, allowed) in [
+        (
+            &agent,
+            [
+                "catalog",
+                "rules",
+                "epg/sources",
+                "telemetry/report",
+                "backups",
+                "audit",
+                "operators",
+            ]
+            .as_slice(),
+            [
+                "users",
+                "mail",
+                "sessions",
+                "partners",
+                "clock",
+                "schedule/live",
+            ]
+            .as_slice(),
+        ),
+        (
+            &content,
+            &["users", "mail", "sessions", "backups", "audit", "operators"],
+            &[
+                "catalog",
+                "rules",
+                "epg/sources",
+                "telemetry/report",
+                "schedule/live",
+            ],
+        ),
+    ] {
+        for target in refused {
+            let answer = as_operator(&house, token, target);
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (403, "ROLE_NOT_ALLOWED"),
+                "{target}"
+            );
+        }
+        for target in allowed {
+            assert_eq!(as_operator(&house, token, target).status, 200, "{target}");
+        }
+    }
+}
+
+const CATALOG: &str = r#"
+[[livestream]]
+id = "news"
+live_rights = true
+
+[[livestream]]
+id = "sport"
+live_rights = false
+"#;
+
+const ROWS: [(&str, &str, &str, i64, i64); 3] = [
+    ("news", "news-1", "Morning", -60, 60),
+    ("news", "news-2", "Noon", 60, 120),
+    ("sport", "sport-1", "<img src=x onerror=alert(1)>", -60, 60),
+];
+
+fn schedule(lab: &Lab, target: &str) -> Answer {
+    let (_, value) = lab.admin();
+    let target = format!("/admin/v1/schedule/{target}");
+    ask(
+        lab.ops,
+        request("GET", &target, &[("Authorization", &value)], ""),
+    )
+}
+
+#[test]
+fn operators_see_the_schedule_as_partners_do_and_never_an_old_one() {
+    let lab = Lab::start();
+    assert_eq!(schedule(&lab, "live").json(), json!({}));
+    assert_eq!(schedule(&lab, "day/2026-01-01").json(), json!({}));
+    let catalog = post(&lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
+    assert_eq!(catalog.status, 200, "{}", catalog.json());
+    post(&lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
+    assert_eq!(at(0), NOON.0);
+
+    let live = schedule(&lab, "live");
+    assert_eq!(live.header("cache-control"), Some("no-store"));
+    let live = live.json();
+    assert_eq!(live["news"]["current"]["id"], "news-1");
+    assert_eq!(live["news"]["next"]["title"], "Noon");
+    // JSON is not HTML: what a guide brings is told as it is, and shown as text.
+    assert_eq!(live["sport"]["current"]["title"], ROWS[2].2);
+    let back = schedule(&lab, "live?livestreams=news&offset=-7200").json();
+    assert_eq!(back, json!({}));
+
+    let ids = |day: &Value, livestream: &str| -> Vec<String> {
+        let list = day[livestream].as_array().unwrap();
+        let id = |one: &Value| one["id"].as_str().unwrap().to_owned();
+        list.iter().map(id).collect()
+    };
+    let day = schedule(&lab, "day/2026-01-01").json();
+    assert_eq!(ids(&day, "news"), ["news-1", "news-2"]);
+    assert_eq!(ids(&day, "sport"), ["sport-1"]);
+    let one = schedule(&lab, "day/2026-01-01?livestreams=sport").json();
+    assert_eq!(one.as_object().unwrap().len(), 1);
+    // A change of rights is seen at once.
+    assert_eq!(one["sport"][0]["liveAvailable"], false);
+    let (name, value) = lab.admin();
+    let target = "/admin/v1/broadcasts/sport-1/rights";
+    let set = ask(
+        lab.ops,
+        request("PUT", target, &[(name, &value)], r#"{"live":true}"#),
+    );
+    assert_eq!(set.status, 200);
+    let one = schedule(&lab, "day/2026-01-01?livestreams=sport").json();
+    assert_eq!(one["sport"][0]["liveAvailable"], true);
+
+    for (target, status, code) in [
+        ("live?livestreams=nobody", 404, "LIVESTREAM_NOT_FOUND"),
+        ("live?livestreams=", 400, "INVALID_REQUEST"),
+        ("live?offset=1", 400, "INVALID_REQUEST"),
+        ("day/2026-13-01", 400, "INVALID_REQUEST"),
+    ] {
+        let answer = schedule(&lab, target);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (status, code),
+            "{target}"
+        );
+    }
+}
