@@ -554,9 +554,9 @@ fn a_network_has_all_its_members_and_its_keys_are_secret() {
 }
 
 #[test]
-fn the_networks_that_the_readme_shows_can_be_had() {
-    let readme = include_str!("../../README.md");
-    let (_, rest) = readme.split_once("```toml\n[[cdn.networks]]").unwrap();
+fn the_networks_that_the_documentation_shows_can_be_had() {
+    let page = include_str!("../../docs/playback.md");
+    let (_, rest) = page.split_once("```toml\n[[cdn.networks]]").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();
     let case = Case::of("");
     let folder = format!("{}/", case.directory.path().display());

@@ -4,7 +4,7 @@
 //! ours, mostly that what was read and written again is the same. What is private to a module has its
 //! targets in a file `fuzzing.rs` of that module.
 //!
-//! cargo-fuzz runs them, guided by what they reach (`tests/fuzz`, README.md, "Long forms"). That needs all
+//! cargo-fuzz runs them, guided by what they reach (`tests/fuzz`, docs/developing.md, "Long forms"). That needs all
 //! dependencies built once more, ten minutes and more on two cores: too long for every change. There the
 //! same functions run as tests, over the same seeds (`tests/fuzz/seeds`) and what they become when spoilt.
 

@@ -179,7 +179,7 @@ pub(super) async fn of_store(service: &mut Admin, findings: &mut Vec<Finding>) -
         Finding::problem(
             "service",
             said,
-            "the log tells more; README.md, \"For operators\"",
+            "the log tells more, and docs/operating.md what to do",
         )
     }));
     findings.extend(listed(&body, "warnings", |said| {
