@@ -189,5 +189,11 @@ impl OperatorEndpoint {
 
 /// An id of ours in a path: one that cannot be read is not known.
 fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
-    read.map_err(|_| ApiError::new(code, "it is not known"))
+    read.map_err(|_| {
+        let what = code.as_str().trim_end_matches("_NOT_FOUND");
+        ApiError::new(
+            code,
+            format!("there is no such {}", what.to_ascii_lowercase()),
+        )
+    })
 }
