@@ -2,13 +2,14 @@
 //! from the same definitions as the commands.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
+use clap::builder::Resettable;
 use clap::{CommandFactory as _, ValueEnum};
 
 use super::exit::{Failure, Outcome};
-use super::{Arguments, output};
+use super::{Arguments, EXIT_CODES, output};
 
 /// Shells that can be served.
 #[derive(Clone, Copy, ValueEnum)]
@@ -38,11 +39,8 @@ pub fn man(directory: Option<&Path>) -> Outcome {
     let command = documented();
     match directory {
         None => {
-            let mut written = Vec::new();
-            page(&command)
-                .render(&mut written)
-                .map_err(|error| Failure::failed(error.to_string()))?;
-            output::bytes(&written)
+            let page = page(&command).map_err(|error| Failure::failed(error.to_string()))?;
+            output::bytes(&page)
         }
         Some(directory) => fs::create_dir_all(directory)
             .and_then(|()| pages(&command, directory))
@@ -57,17 +55,34 @@ fn documented() -> clap::Command {
     commands
 }
 
-fn page(command: &clap::Command) -> clap_mangen::Man {
-    clap_mangen::Man::new(command.clone())
+/// The manual page of a command, with what holds for all of them.
+fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    // What stands behind the help would have a heading that says nothing.
+    let own = command.clone().after_help(Resettable::Reset);
+    clap_mangen::Man::new(own)
         // The same for all, instead of each command's own name. An empty date would be left out, and what
         // follows taken for it.
         .date(" ")
         .source(concat!("Playgate ", env!("CARGO_PKG_VERSION")))
         .manual("Playgate")
+        .render(&mut page)?;
+    let (_, codes) = EXIT_CODES.split_once(": ").unwrap_or_default();
+    writeln!(page, ".SH \"EXIT STATUS\"\n{codes}")?;
+    writeln!(
+        page,
+        ".SH FILES\n.I /etc/playgate/playgate.toml\n.br\n.I /var/lib/playgate"
+    )?;
+    writeln!(
+        page,
+        ".SH \"SEE ALSO\"\n.BR playgate (1),\n.I /usr/share/doc/playgate/docs"
+    )?;
+    Ok(page)
 }
 
 fn pages(command: &clap::Command, directory: &Path) -> io::Result<()> {
-    page(command).generate_to(directory)?;
+    let name = clap_mangen::Man::new(command.clone()).get_filename();
+    fs::write(directory.join(name), page(command)?)?;
     command
         .get_subcommands()
         .try_for_each(|sub| pages(sub, directory))
@@ -91,7 +106,7 @@ mod tests {
 
     /// What every command's page says, one after the other.
     fn manual(command: &clap::Command, out: &mut Vec<u8>) {
-        page(command).render(out).unwrap();
+        out.extend(page(command).unwrap());
         for sub in command.get_subcommands() {
             manual(sub, out);
         }

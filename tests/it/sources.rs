@@ -235,6 +235,11 @@ fn sources_are_fetched_when_an_operator_says_so() {
     let after = place.json(&["epg", "refresh", "main", "--dry-run", "--json"]);
     assert_eq!(after["unchanged"], ROWS);
 
+    let findings = place.run(&["doctor", "--json"]);
+    let findings: Value = serde_json::from_slice(&findings.stdout).unwrap();
+    let guides = findings.as_array().unwrap().iter();
+    let guides: Vec<_> = guides.filter(|one| one["part"] == "guides").collect();
+    assert_eq!(guides.len(), bad.len(), "{findings}");
     let all = place.json(&["epg", "sources", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), sources.len());
     let keyed = all.as_array().unwrap().last().unwrap();

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 
 use super::Finding;
 use crate::app;
-use crate::cli::Global;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::Outcome;
+use crate::cli::{Global, output};
 use crate::config::{Address, Config, Loaded};
 use crate::ports::web::Site;
 use crate::ports::{Clock as _, SystemClock};
@@ -197,7 +197,24 @@ pub(super) async fn of_store(service: &mut Admin, findings: &mut Vec<Finding>) -
             "playgate partner add NAME",
         ));
     }
+    let sources = service.get(&path(&["epg", "sources"])).await?;
+    findings.extend(sources.as_array().into_iter().flatten().filter_map(guide));
     Ok(())
+}
+
+/// What is the matter with a source of guides.
+fn guide(source: &Value) -> Option<Finding> {
+    let name = output::text(source, "name");
+    let said = match source["state"].as_str()? {
+        "failing" => format!("{name} does not come: {}", output::text(source, "error")),
+        "held" => format!("{name} looks implausible, and waits to be accepted"),
+        _ => return None,
+    };
+    Some(Finding::warning(
+        "guides",
+        said,
+        format!("playgate epg sources {name}"),
+    ))
 }
 
 fn listed(body: &Value, member: &str, finding: impl Fn(String) -> Finding) -> Vec<Finding> {
