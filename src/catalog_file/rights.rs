@@ -70,7 +70,10 @@ fn when(table: &Table<'_>) -> Option<When> {
         matches!(member.map(|member| &member.node.value), Some(Value::Text(text)) if text.len() == 5)
     };
     if !(of_day("from") && of_day("to")) {
-        return Some(When::Window(window.into_window()));
+        let window = window.into_window();
+        // One without ends is none: what is written of it is nothing.
+        let ends = window.from.is_some() || window.to.is_some();
+        return ends.then_some(When::Window(window));
     }
     let (from, to) = (window.text("from")?, window.text("to")?);
     window.finish();
