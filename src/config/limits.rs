@@ -73,8 +73,9 @@ pub const BODY_STALL: Duration = Duration::from_secs(10);
 pub const BODY_RATE: u64 = 500;
 /// A client that does not read its answer.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
-/// What is read of a refused body, so that the client gets to read the answer: all of a telemetry batch
-/// that is a little too long, which a proxy sends on whole before it looks for an answer.
+/// What is read though nobody wants it, of a refused body or behind the last answer, so that the client
+/// gets to read that: all of a telemetry batch that is a little too long, which a proxy sends on whole
+/// before it looks for an answer.
 pub const DRAIN_BYTES: usize = 2 * 1024 * 1024;
 /// How long it is read for.
 pub const DRAIN_TIME: Duration = Duration::from_secs(1);

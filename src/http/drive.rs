@@ -9,15 +9,16 @@ use std::task::{Context, Poll};
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::halt::{Halt, PARTING_TIME, Stage};
 use super::pulse::{Phase, Pulse};
 use super::service::Service;
 use super::wires::Coming;
 use crate::config::limits::{
-    HEAD_TIME, HEADER_BLOCK_PARSER_MAX, IDLE_TIME, READ_BUFFER_MAX, WRITE_STALL,
+    DRAIN_BYTES, DRAIN_TIME, HEAD_TIME, HEADER_BLOCK_PARSER_MAX, IDLE_TIME, READ_BUFFER_MAX,
+    WRITE_STALL,
 };
 
 /// Since when bytes cannot go.
@@ -134,10 +135,10 @@ where
         .half_close(true)
         .max_header_size(HEADER_BLOCK_PARSER_MAX)
         .max_buf_size(READ_BUFFER_MAX);
-    let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut watch = Watch::new(began);
-    run(
-        connection,
+    let ended = run(
+        Pin::new(&mut connection),
         || pulse.part(),
         |connection| {
             // The machine would close it at once, and what was just accepted is about to ask.
@@ -149,17 +150,32 @@ where
         halt,
     )
     .await;
+    if ended {
+        leave(connection.into_parts().io.into_inner()).await;
+    }
 }
 
-/// Runs a protocol's machine until it has ended, its limit has come, or that of the service. `part`
-/// makes the answers last ones, `finish` asks the machine to take no further request.
+/// Ends a connection so that the client can read all that was sent to it. A socket that is closed
+/// while bytes lie in it unread is reset, and a reset takes along what is still on its way.
+async fn leave(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let reading = async {
+        stream.shutdown().await?;
+        io::copy(&mut stream.take(DRAIN_BYTES as u64), &mut io::sink()).await
+    };
+    // A client that has gone, or goes on sending, has had its chance.
+    let _ = timeout(DRAIN_TIME, reading).await;
+}
+
+/// Runs a protocol's machine until it has ended, which is what is returned, or its limit has come, or
+/// that of the service. `part` makes the answers last ones, `finish` asks the machine to take no
+/// further request.
 pub(super) async fn run<C: Future>(
     mut connection: Pin<&mut C>,
     part: impl Fn(),
     finish: impl Fn(Pin<&mut C>),
     mut limit: impl FnMut() -> Option<Instant>,
     halt: &Halt,
-) {
+) -> bool {
     let mut timer = pin!(sleep(HEAD_TIME));
     let mut alarm = Alarm { registered: false };
     let mut halted = pin!(halt.changed());
@@ -175,25 +191,25 @@ pub(super) async fn run<C: Future>(
             seen = Some(halt.stage());
         }
         match seen {
-            Some(Stage::Ended) => return Poll::Ready(()),
+            Some(Stage::Ended) => return Poll::Ready(false),
             Some(Stage::Parting | Stage::Draining) => part(),
             Some(Stage::Serving) | None => {}
         }
         if connection.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
+            return Poll::Ready(true);
         }
         // Only now: a request that is there already has been taken.
         if before != seen && seen == Some(Stage::Draining) {
             finish(connection.as_mut());
             // An idle connection ends at once; this poll is what ends it.
             if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+                return Poll::Ready(true);
             }
         }
         if alarm.rings(timer.as_mut(), limit(), cx) {
-            return Poll::Ready(());
+            return Poll::Ready(false);
         }
         Poll::Pending
     })
-    .await;
+    .await
 }

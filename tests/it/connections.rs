@@ -90,6 +90,24 @@ fn a_client_that_does_not_read_is_given_up() {
 }
 
 #[test]
+fn an_answer_arrives_though_what_follows_is_refused_unread() {
+    let lab = Lab::start();
+    let mut wire = Wire::to(lab.ops);
+    rustix::net::sockopt::set_socket_recv_buffer_size(&wire.stream, 4096).unwrap();
+    wire.send("GET /openapi.json HTTP/1.1\r\nHost: t\r\n\r\nno request\r\n\r\n");
+    let mut writer = wire.stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || writer.write_all(&vec![b'x'; 512 * 1024]));
+    // Long enough for the server to have met the second one before the answer to the first is read.
+    std::thread::park_timeout(Duration::from_millis(300));
+    let first = wire.answer().expect("the whole answer");
+    assert!(first.status == 200 && first.body.len() > 100_000);
+    assert_eq!(wire.answer().expect("a refusal").status, 400);
+    assert!(wire.ends_within(Duration::from_secs(5)));
+    // Whether all of the rest could be sent is the server's to decide.
+    let _ = sending.join().unwrap();
+}
+
+#[test]
 fn connections_of_one_address_are_capped() {
     let lab = Lab::with(|_, limits| limits.connections_per_address = 8);
     let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(lab.ops)).collect();
