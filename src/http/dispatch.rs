@@ -53,7 +53,7 @@ fn open(app: &Arc<App>, cx: Context, endpoint: OpenEndpoint) -> Outcome {
     use OpenEndpoint as E;
     match endpoint {
         E::Origin(request) => later!(app, cx, origin::origin, request),
-        E::ResetPage(request) => Outcome::Now(reset_page::show(app, &cx, &request)),
+        E::ResetPage(request) => later!(app, cx, reset_page::show, request),
         E::ResetForm(request) => later!(app, cx, reset_page::complete, request),
         E::Openapi(table) => Outcome::Now(description::openapi(app, table)),
         E::Docs(table) => Outcome::Now(description::docs(app, table)),

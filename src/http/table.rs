@@ -94,7 +94,7 @@ pub static PUBLIC: &[Route] = &[
         .rated(RateClass::ResetMail),
     partner(Post, "/api/login/v2/password/reset", "reset", P::Reset, SMALL, Hashing).rated(RateClass::Reset),
     // The page that `accounts.reset_url` names unless it is set: the token of its link is the proof.
-    open("/reset", "reset_page", OpenRoute::ResetPage, Memory),
+    open("/reset", "reset_page", OpenRoute::ResetPage, Store),
     form("/reset", "reset_form", OpenRoute::ResetForm, Hashing).rated(RateClass::Reset),
     // The user's own record and what hangs on it.
     user(Get, "/api/user/v1/users/{userId}", "read_user", U::ReadUser, Ignored, Store),

@@ -72,6 +72,9 @@ fn a_viewer_chooses_a_new_password() {
     let again = post(&house, &format!("token={token}&password={NEW}&again={NEW}"));
     assert_eq!(again.status, 400);
     assert!(html(&again).contains("no longer valid") && !html(&again).contains("<form"));
+    // Who opens the mail once more is told before they have thought of another password.
+    let opened = get(&house, &format!("/reset?token={token}"), &[]);
+    assert_eq!((opened.status, html(&opened)), (400, html(&again)));
 }
 
 #[test]
@@ -128,6 +131,9 @@ fn a_link_without_a_good_token_leads_nowhere() {
         assert_eq!(post(&house, form).status, 400, "{form}");
     }
     let unknown = format!("pgr_{}", "A".repeat(43));
+    let opened = get(&house, &format!("/reset?token={unknown}"), &[]);
+    assert_eq!(opened.status, 400);
+    assert!(!html(&opened).contains("<form"));
     let answer = post(
         &house,
         &format!("token={unknown}&password={NEW}&again={NEW}"),

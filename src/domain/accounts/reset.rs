@@ -44,6 +44,15 @@ impl Accounts {
         })
     }
 
+    /// Whether a reset token, of whichever partner, can still be used; blocking.
+    ///
+    /// # Errors
+    /// [`AccountsError::ResetTokenInvalid`].
+    pub fn may_redeem(&self, token: &TokenHash, now: UnixSeconds) -> Result<(), AccountsError> {
+        let redeemable = |txn: &Txn<'_>| redeemable(txn, token, None, now).map(drop);
+        self.0.store.read(redeemable)
+    }
+
     /// Sets a new password by a reset token, once; blocking. `partner` is who asks; on our own page
     /// nobody does, and the token alone says whose password it is. In one commit the token goes, all
     /// login sessions end, and a notice is queued. The account's limit on wrong passwords is

@@ -9,20 +9,23 @@ use http::header::RETRY_AFTER;
 
 use crate::app::App;
 use crate::http::context::Context;
-use crate::http::endpoint::reset_page::{ResetFormRequest, ResetPageRequest};
+use crate::http::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::pages::{Fault, View};
 use crate::http::reply::Reply;
-use crate::http::run::hashing;
+use crate::http::run::{cold, hashing};
 use crate::types::{Password, TokenHash};
 
-/// GET the page.
+/// GET the page: the form, for a token that can still be used. Whoever opens an old mail is told so
+/// before they have thought of a password.
 ///
 /// # Errors
-/// None.
-pub fn show(app: &App, cx: &Context, request: &ResetPageRequest) -> Result<Reply, ApiError> {
-    let view = View::Form(&request.token.text, None);
-    Ok(page(app, cx, StatusCode::OK, &view))
+/// `RESET_TOKEN_INVALID`.
+pub async fn show(app: &App, cx: &Context, request: ResetPageRequest) -> Result<Reply, ApiError> {
+    let LinkToken { text, hash } = request.token;
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    cold(app, move || accounts.may_redeem(&hash, now)).await?;
+    Ok(page(app, cx, StatusCode::OK, &View::Form(&text, None)))
 }
 
 /// POST the form.

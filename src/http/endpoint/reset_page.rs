@@ -13,8 +13,7 @@ pub struct LinkToken {
     pub hash: TokenHash,
 }
 
-/// GET on the page. The token is looked at for its form alone: programs that open links before
-/// people do must not use it up.
+/// GET on the page. The token is looked at and not used up: programs open links before people do.
 pub struct ResetPageRequest {
     /// The token of the link.
     pub token: LinkToken,
