@@ -284,7 +284,7 @@ impl App {
             readiness: Arc::new(Readiness::default()),
             partners,
             operators,
-            audit: Audit::new(store.clone()),
+            audit: Audit::open(store.clone()),
             accounts,
             mail,
             catalog,

@@ -15,10 +15,13 @@ use super::exit::{ADOPT, Exit, Failure, Outcome};
 use super::{Global, output};
 use crate::app::backup_settings;
 use crate::config::Loaded;
-use crate::domain::backups::{BackupError, Shelf, examine};
+use crate::domain::audit::Change;
+use crate::domain::backups::{BackupError, Restoring, Shelf, examine};
+use crate::http::auth::Administrator;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
-use crate::ports::{Entropy, SystemEntropy};
+use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::store::StoreError;
+use crate::types::Role;
 
 /// How long a server may take to come back with a restored store; one that has much reads long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -186,9 +189,29 @@ fn restore_at_rest(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, B
         None => file.to_owned(),
     };
     let entropy: &dyn Entropy = &SystemEntropy::default();
-    let contents = shelf.restore_at_rest(&file, entropy.array(), adopt)?;
+    let how = Restoring {
+        instance: entropy.array(),
+        adopt,
+        change: change_at_rest(&file, &SystemClock),
+    };
+    let contents = shelf.restore_at_rest(&file, how)?;
     let keys = contents.keys(shelf.key());
     Ok(serde_json::to_value(RestoredBody::new(contents, keys)).unwrap_or_default())
+}
+
+/// What is recorded where no server is there to do it: the same that one does.
+fn change_at_rest(file: &Path, clock: &dyn Clock) -> Change {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Change {
+        at: clock.now(),
+        operator: None,
+        name: Administrator::here().to_string(),
+        role: Role::Admin,
+        action: "admin_restore_backup".to_owned(),
+        target: format!("backups/{name}/restore"),
+        // Nobody asked a server.
+        request: String::new(),
+    }
 }
 
 /// With a server: it prepares, begins again, and is waited for.

@@ -4,12 +4,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{All, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn};
+use crate::store::{
+    self, All, Commit, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn,
+};
 use crate::types::{OperatorId, Role, UnixSeconds};
 
 /// How many changes are kept. Decision: a number and not a time, so that the space is bounded and an
 /// appliance that is changed once a month keeps its whole history.
 pub const KEPT: u64 = 100_000;
+
+/// The status of what was done.
+const DONE: u16 = 200;
 
 /// Adds this module's table.
 #[must_use]
@@ -34,6 +39,20 @@ pub struct Change {
     pub target: String,
     /// The id of the request, by which the log has more.
     pub request: String,
+}
+
+impl Change {
+    /// A restore, as it is told to the store that comes of it.
+    ///
+    /// # Errors
+    /// That it is too large to be told.
+    pub fn word(self) -> Result<Vec<u8>, StoreError> {
+        let record = ChangeRecord {
+            change: self,
+            status: Some(DONE),
+        };
+        store::word(&record)
+    }
 }
 
 /// A change as it is kept.
@@ -71,10 +90,21 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// That of a store.
+    /// That of a store. One that a backup has become gets the record of the restore: the one that was
+    /// made before it lies in the store that was given up.
     #[must_use]
-    pub const fn new(store: Store) -> Self {
-        Self { store }
+    pub fn open(store: Store) -> Self {
+        let audit = Self { store };
+        // A disk that cannot be written keeps the word for another start. A kill in between has the
+        // restore recorded twice.
+        let recorded = audit.store.word().map(|restore| {
+            audit.add(restore).wait()?;
+            audit.store.forget_word()
+        });
+        if let Some(Err(error)) = recorded {
+            tracing::warn!(%error, "a restore is not in the record of changes yet");
+        }
+        audit
     }
 
     /// Records a change before it is made, durably; its number.
@@ -82,20 +112,23 @@ impl Audit {
     /// # Errors
     /// That the store failed.
     pub async fn begin(&self, change: Change) -> Result<u64, StoreError> {
-        let plan = move |txn: &mut Txn<'_>| {
+        let record = ChangeRecord {
+            change,
+            status: None,
+        };
+        self.add(record).await
+    }
+
+    fn add(&self, record: ChangeRecord) -> Commit<u64, StoreError> {
+        self.store.write(Durability::Durable, move |txn| {
             let newest = txn.scan::<Changes>(&All, 1)?;
             let number = newest.first().map_or(1, |(key, _)| !key + 1);
-            let record = ChangeRecord {
-                change,
-                status: None,
-            };
             txn.put::<Changes>(&!number, &record)?;
             if let Some(old) = number.checked_sub(KEPT) {
                 txn.delete::<Changes>(&!old)?;
             }
             Ok(number)
-        };
-        self.store.write(Durability::Durable, plan).await
+        })
     }
 
     /// Records what was answered, and the id of what was made.
@@ -161,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn changes_are_listed_newest_first_with_what_came_of_them() {
-        let audit = Audit::new(Store::in_memory(schema(Schema::default())));
+        let audit = Audit::open(Store::in_memory(schema(Schema::default())));
         for target in ["a", "b", "c"] {
             audit.begin(change(target)).await.unwrap();
         }
@@ -187,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_makes_room() {
-        let audit = Audit::new(Store::in_memory(schema(Schema::default())));
+        let audit = Audit::open(Store::in_memory(schema(Schema::default())));
         let record = |number: u64| {
             let record = ChangeRecord {
                 change: change("x"),

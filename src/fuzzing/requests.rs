@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::challenge::key_ids;
-use crate::http::auth::{Credentials, Gate, OperatorIdentity, UserIdentity, prove};
+use crate::http::auth::{Administrator, Credentials, Gate, OperatorIdentity, UserIdentity, prove};
 use crate::http::endpoint::{Endpoint, Input, Payload};
 use crate::http::headers::{HeaderNames, Heads};
 use crate::http::matcher::{Found, Table};
@@ -118,7 +118,7 @@ fn ask(
     let credentials = Credentials {
         heads,
         query: Query::new(""),
-        local: true,
+        local: Some(Administrator { uid: 0 }),
     };
     let proof = prove(&Open, route, &credentials, UnixSeconds(0));
     let payload = match route.body {

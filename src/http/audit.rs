@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::admin::resolve;
-use super::auth::OperatorAuth;
+use super::auth::{Asker, OperatorAuth};
 use super::context::Context;
 use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::admin::users::UserRef;
@@ -14,8 +14,6 @@ use super::routes::Route;
 use crate::app::App;
 use crate::domain::audit::Change;
 
-/// What the record calls whoever may open the local administration socket.
-const LOCAL: &str = "local administrator";
 /// In the place of a user whom nobody has: what was typed is not kept, it may be an address.
 const NOBODY: &str = "-";
 /// The longest target, in bytes.
@@ -72,13 +70,14 @@ impl Asked {
             target = format!("{target}?{query}");
         }
         target.truncate(target.floor_char_boundary(TARGET_MAX));
-        let operator = self.auth.operator();
         Change {
             at: cx.now,
-            operator,
-            name: operator
-                .and_then(|id| app.operators.name(id))
-                .unwrap_or_else(|| LOCAL.to_owned()),
+            operator: self.auth.operator(),
+            name: match self.auth.asker() {
+                // Who was removed meanwhile has an id still.
+                Asker::Operator(id) => app.operators.name(id).unwrap_or_default(),
+                Asker::Administrator(administrator) => administrator.to_string(),
+            },
             role: self.auth.role(),
             action: self.action.to_owned(),
             target,
@@ -93,11 +92,12 @@ impl Asked {
 /// of it: it may be the one that makes room.
 pub(super) async fn recorded(
     app: Arc<App>,
-    cx: Context,
+    mut cx: Context,
     asked: Asked,
     endpoint: Endpoint,
 ) -> Answer {
     let change = asked.change(&app, &cx).await;
+    cx.change = Some(Box::new(change.clone()));
     tracing::info!(
         request_id = change.request,
         operator = change.name,

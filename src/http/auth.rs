@@ -1,7 +1,10 @@
 //! Who asks. A proof is made here and nowhere else: a handler that takes one as an argument cannot
 //! be reached without it.
 
+use std::fmt;
 use std::net::IpAddr;
+
+use rustix::process::getuid;
 
 use super::error::{ApiError, ErrorCode};
 use super::headers::{Heads, Slot};
@@ -101,19 +104,60 @@ impl UserAuth {
     }
 }
 
+/// A user of this machine who may open the local administration socket: its file mode says who may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Administrator {
+    /// The number that the machine has for the user.
+    pub uid: u32,
+}
+
+impl Administrator {
+    /// The user of this process.
+    #[must_use]
+    pub fn here() -> Self {
+        Self {
+            uid: getuid().as_raw(),
+        }
+    }
+}
+
+impl fmt::Display for Administrator {
+    /// What the record of changes calls them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "local administrator, uid {}", self.uid)
+    }
+}
+
+/// Who an operator's request is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// An operator.
+    Operator(OperatorId),
+    /// The machine's administrator.
+    Administrator(Administrator),
+}
+
 /// Proof that an operator asks whose role reaches to the route.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorAuth {
-    /// `None` on the local administration socket: its file mode says who may use it.
-    operator: Option<OperatorId>,
+    asker: Asker,
     role: Role,
 }
 
 impl OperatorAuth {
+    /// Who asks.
+    #[must_use]
+    pub const fn asker(&self) -> Asker {
+        self.asker
+    }
+
     /// The operator; `None` for the machine's administrator.
     #[must_use]
     pub const fn operator(&self) -> Option<OperatorId> {
-        self.operator
+        match self.asker {
+            Asker::Operator(operator) => Some(operator),
+            Asker::Administrator(_) => None,
+        }
     }
 
     /// What they may do.
@@ -163,8 +207,8 @@ pub struct Credentials<'a> {
     pub heads: &'a Heads<'a>,
     /// Its query, for the routes that take the partner token there.
     pub query: Query<'a>,
-    /// Whether it came through the local administration socket.
-    pub local: bool,
+    /// Who asks, where it came through the local administration socket.
+    pub local: Option<Administrator>,
 }
 
 /// Checks the tokens that the route requires: the partner's first, then the user's.
@@ -276,9 +320,9 @@ fn operator(
     route: &Route,
     credentials: &Credentials<'_>,
 ) -> Result<OperatorAuth, ApiError> {
-    if credentials.local {
+    if let Some(administrator) = credentials.local {
         return Ok(OperatorAuth {
-            operator: None,
+            asker: Asker::Administrator(administrator),
             role: Role::Admin,
         });
     }
@@ -299,7 +343,7 @@ fn operator(
         .is_some_and(|roles| roles.contains(&known.role))
     {
         Ok(OperatorAuth {
-            operator: Some(known.operator),
+            asker: Asker::Operator(known.operator),
             role: known.role,
         })
     } else {

@@ -8,6 +8,7 @@ use http::HeaderValue;
 
 use super::headers::Heads;
 use crate::config::limits::REQUEST_ID_MAX;
+use crate::domain::audit::Change;
 use crate::ports::places::Places;
 use crate::types::{Country, UnixSeconds};
 
@@ -98,6 +99,8 @@ pub struct Context {
     pub told_country: Option<Country>,
     /// `Accept-Language`, for texts that are made for a viewer.
     pub accept_language: Option<HeaderValue>,
+    /// What is recorded of the request, if it is an operator's and changes something.
+    pub change: Option<Box<Change>>,
 }
 
 impl Context {

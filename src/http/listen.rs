@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::auth::Administrator;
 use super::drive::drive;
 use super::halt::{Halt, PARTING_TIME, Stage};
 use super::matcher::Table;
@@ -33,6 +34,9 @@ const BACKLOG: u32 = 1_024;
 
 /// Who may connect to the local administration socket: its owner and the group.
 const SOCKET_MODE: u32 = 0o660;
+
+/// Where those are who have no address: a socket of the file system, this process.
+const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The answer to a connection over the cap: without a request, without a body of ours.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
@@ -259,12 +263,10 @@ pub fn connect(app: Arc<App>) -> DuplexStream {
     let (acceptor, _) = Acceptor::new(app);
     acceptor.serve(
         far,
-        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        THIS_MACHINE,
         None,
-        &Door {
-            local: true,
-            ..Door::new(Table::Ops)
-        },
+        Some(Administrator::here()),
+        &Door::new(Table::Ops),
     );
     near
 }
@@ -383,8 +385,14 @@ impl Acceptor {
     }
 
     fn serve_unix(&self, stream: UnixStream, door: &Door) {
-        // A socket has no address: it counts as this machine.
-        self.serve(stream, IpAddr::V4(Ipv4Addr::LOCALHOST), None, door);
+        match door.local.then(|| stream.peer_cred()).transpose() {
+            Ok(peer) => {
+                let local = peer.map(|peer| Administrator { uid: peer.uid() });
+                self.serve(stream, THIS_MACHINE, None, local, door);
+            }
+            // Nobody changes anything without a name.
+            Err(error) => tracing::warn!(%error, "the kernel does not tell who connects"),
+        }
     }
 
     fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, door: &Door) {
@@ -399,17 +407,23 @@ impl Acceptor {
         };
         // Answers are small and must not wait for more of them.
         let _ = stream.set_nodelay(true);
-        self.serve(stream, peer, Some(seat), door);
+        self.serve(stream, peer, Some(seat), None, door);
     }
 
-    fn serve<S>(&self, stream: S, peer: IpAddr, seat: Option<Seat>, door: &Door)
-    where
+    fn serve<S>(
+        &self,
+        stream: S,
+        peer: IpAddr,
+        seat: Option<Seat>,
+        local: Option<Administrator>,
+        door: &Door,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = Service {
             app: Arc::clone(&self.app),
             table: door.table,
-            local: door.local,
+            local,
             peer,
             pulse: Arc::new(Pulse::default()),
         };

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use super::answers::Moment;
 use super::api::schedule::again;
 use super::audit::{Asked, recorded};
-use super::auth::{Credentials, Proof, prove};
+use super::auth::{Administrator, Credentials, Proof, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
 use super::coding::accepts_gzip;
 use super::context::Context;
@@ -51,8 +51,8 @@ pub struct Service {
     pub app: Arc<App>,
     /// The routes that the listener serves.
     pub table: Table,
-    /// Whether this is the local administration socket.
-    pub local: bool,
+    /// Who asks, where this is the local administration socket.
+    pub local: Option<Administrator>,
     /// The other end.
     pub peer: IpAddr,
     /// What the connection's task watches.
@@ -238,6 +238,7 @@ impl Service {
             peer,
             told_country: self.told_country(parts),
             accept_language: heads.accept_language.value().cloned(),
+            change: None,
         };
         Ok(Entered::Go(Entry {
             proof,

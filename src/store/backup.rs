@@ -9,9 +9,10 @@ use std::sync::atomic::AtomicU64;
 use parking_lot::MutexGuard;
 
 use super::core::OnDisk;
-use super::files::{make_directory, rename, with_suffix};
+use super::files::{make_directory, rename, replace, with_suffix};
 use super::log::Survey;
 use super::place::{Identity, Place, check_format};
+use super::record::{Record, open_word};
 use super::recovery::{make_engine, snapshots};
 use super::snapshot::{self, Snapshot, SnapshotHead};
 use super::space;
@@ -74,6 +75,22 @@ impl Store {
     #[must_use]
     pub fn instance(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.identity.instance)
+    }
+
+    /// What whoever restored this store has left for it, until it is forgotten.
+    #[must_use]
+    pub fn word<R: Record>(&self) -> Option<R> {
+        let disk = self.0.core.disk.as_ref()?;
+        open_word(&fs::read(disk.place.word()).ok()?)
+    }
+
+    /// Forgets the word.
+    ///
+    /// # Errors
+    /// That it cannot be removed.
+    pub fn forget_word(&self) -> Result<(), StoreError> {
+        let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
+        Ok(fs::remove_file(disk.place.word())?)
     }
 
     /// Makes a backup of everything that was committed so far, while the store serves: a copy of a
@@ -275,6 +292,9 @@ pub struct Restore<'a> {
     pub instance: [u8; 16],
     /// Whether the backup may be another store's.
     pub adopt: bool,
+    /// A [`word`](super::word) for the store that comes of it: what was written into the one that is
+    /// given up is not in this one. [`Store::word`] reads it.
+    pub word: &'a [u8],
 }
 
 impl Restore<'_> {
@@ -335,6 +355,7 @@ impl Restore<'_> {
             number,
         };
         make_engine(&side.next_engine()?, &side, truth)?.prove(&AtomicU64::new(0))?;
+        replace(&side.word(), self.word, true)?;
         place.offer_side()?;
         Ok(Restored {
             head,
@@ -412,6 +433,7 @@ mod tests {
             schema: &schema(),
             instance: [0; 16],
             adopt: false,
+            word: b"",
         };
         restore.prepare().unwrap()
     }

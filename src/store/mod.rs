@@ -69,7 +69,7 @@ pub use place::is_begun;
 pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
-pub use record::{Record, VALUE_MAX, read as read_record};
+pub use record::{Record, VALUE_MAX, read as read_record, word};
 pub use salvage::{Salvaged, salvage};
 pub use snapshot::SnapshotHead;
 pub use space::{NEEDS, Need};

@@ -217,6 +217,11 @@ impl Place {
         Ok(moved)
     }
 
+    /// What whoever restored this store has left for it.
+    pub(super) fn word(&self) -> PathBuf {
+        self.store().join("word")
+    }
+
     /// Says that what was prepared beside this store is whole and may take its place.
     pub(super) fn offer_side(&self) -> Result<(), StoreError> {
         Ok(replace(&self.side().whole(), b"", self.sync)?)

@@ -74,6 +74,22 @@ pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Option<R>
     }
 }
 
+/// The name that [`word`]s are sealed under, in the place of a table's.
+const WORD: &str = "word";
+
+/// The form of a record that lies in a file of its own and not in a table.
+///
+/// # Errors
+/// [`StoreError::TooLarge`].
+pub fn word<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
+    seal(WORD, b"", record)
+}
+
+/// Reads it back; nothing if it is damaged.
+pub(super) fn open_word<R: Record>(bytes: &[u8]) -> Option<R> {
+    open(WORD, b"", bytes)
+}
+
 /// The version and the body of a stored value, without its checksum.
 pub(super) fn bare(value: &[u8]) -> Option<&[u8]> {
     value.get(HEAD - 1..)

@@ -55,6 +55,7 @@ pub(super) fn restore(
         schema: &schema(),
         instance,
         adopt,
+        word: b"",
     }
     .prepare()
 }

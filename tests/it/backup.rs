@@ -161,6 +161,12 @@ fn a_backup_made_under_load_is_one_moment_wherever_it_is_brought_back() {
     assert_eq!(told["tables"], contents["tables"]);
 
     let other = Appliance::start(there.path());
+    let name = file.file_name().unwrap().to_str().unwrap();
+    last_change_is(
+        &other,
+        "admin_restore_backup",
+        &format!("backups/{name}/restore"),
+    );
     for user in &early {
         let [one, two] = [&appliance, &other].map(|at| client.read(at.address, user));
         assert_eq!((one.status, two.status), (200, 200));
@@ -177,6 +183,18 @@ fn a_backup_made_under_load_is_one_moment_wherever_it_is_brought_back() {
     let health = other.told(&["store", "verify", "--json"]).remove(0);
     assert_eq!(health["sound"], true);
     assert!(health["truth"]["number"].as_u64().unwrap() > 0);
+}
+
+/// The store that a restore made has the record of it, though it was another one when it was asked for.
+fn last_change_is(appliance: &Appliance, action: &str, target: &str) {
+    let changes = appliance.told(&["audit", "list", "--json"]).remove(0);
+    let last = &changes[0];
+    assert_eq!(
+        (&last["action"], &last["target"], &last["status"]),
+        (&json!(action), &json!(target), &json!(200)),
+        "{changes}"
+    );
+    assert_ne!(changes[1]["action"], action, "once");
 }
 
 #[test]
@@ -223,12 +241,18 @@ fn a_restore_while_serving_is_a_short_break() {
     assert!(!data.path().join("restored").exists());
     let health = appliance.told(&["store", "verify", "--json"]).remove(0);
     assert_eq!(health["sound"], true, "{health}");
+    last_change_is(
+        &appliance,
+        "admin_restore_backup",
+        &format!("backups/{name}/restore"),
+    );
     // And once more with a file that has to be sent.
     let copy = data.path().join("elsewhere");
     fs::copy(&file, &copy).unwrap();
     appliance.told(&["backup", "restore", copy.to_str().unwrap(), "--json"]);
     appliance.begun_again();
     assert_eq!(client.read(appliance.address, &before).status, 200);
+    last_change_is(&appliance, "admin_restore_sent_backup", "backups/restore");
     assert!(data.path().join("aside/store.2/log").is_dir());
     assert!(!data.path().join("upload.snapshot").exists());
     // The backups before and after are this store's own.

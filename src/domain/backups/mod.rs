@@ -29,9 +29,10 @@ use parking_lot::Mutex;
 
 pub use error::BackupError;
 pub use shelf::{
-    Backup, Contents, Examine, KEY_NOTE, Keys, Settings, Shelf, VERSION_NOTE, examine,
+    Backup, Contents, Examine, KEY_NOTE, Keys, Restoring, Settings, Shelf, VERSION_NOTE, examine,
 };
 
+use crate::domain::audit::Change;
 use crate::store::{Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
@@ -161,15 +162,26 @@ impl Backups {
         (self.0.examine)(&self.0.shelf.find(name)?)
     }
 
-    /// Unpacks a backup beside the store, for the next start of the process to put into place.
+    /// Unpacks a backup beside the store, for the next start of the process to put into place. The
+    /// store that comes of it has the record of this change.
     ///
     /// # Errors
     /// What is wrong with it; that it is another machine's and `adopt` is not set.
-    pub fn restore(&self, path: &Path, adopt: bool) -> Result<Contents, BackupError> {
+    pub fn restore(
+        &self,
+        path: &Path,
+        adopt: bool,
+        change: Change,
+    ) -> Result<Contents, BackupError> {
         let inner = &self.0;
         let _one_at_a_time = inner.busy.lock();
         let instance = inner.store.instance().ok_or(StoreError::Closed)?;
-        inner.shelf.restore(path, instance, adopt, false)
+        let restore = Restoring {
+            instance,
+            adopt,
+            change,
+        };
+        inner.shelf.restore(path, restore, false)
     }
 
     /// The same with a backup that is sent.
@@ -180,6 +192,7 @@ impl Backups {
         &self,
         body: &mut dyn io::Read,
         adopt: bool,
+        change: Change,
     ) -> Result<Contents, BackupError> {
         let upload = self.0.shelf.upload();
         let received = fs::File::options()
@@ -191,7 +204,7 @@ impl Backups {
             .and_then(|mut file| io::copy(body, &mut file))
             .map_err(StoreError::from)
             .map_err(BackupError::from);
-        let restored = received.and_then(|_| self.restore(&upload, adopt));
+        let restored = received.and_then(|_| self.restore(&upload, adopt, change));
         let _ = fs::remove_file(&upload);
         restored
     }

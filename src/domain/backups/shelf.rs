@@ -12,6 +12,7 @@ use chrono_tz::Tz;
 
 use super::BackupError;
 use crate::domain;
+use crate::domain::audit::Change;
 use crate::store::{
     self, Restore, SnapshotHead, StoreError, check_snapshot, list_backups, prune_backups,
 };
@@ -37,6 +38,16 @@ pub struct Settings {
     pub zone: Tz,
     /// What tells this machine's key at rest from others; none if there is no key yet.
     pub key: Option<String>,
+}
+
+/// How a backup is brought back.
+pub struct Restoring {
+    /// The name of the store, if there is none yet.
+    pub instance: [u8; 16],
+    /// Whether the backup may be another machine's.
+    pub adopt: bool,
+    /// The record of it, for the store that comes of it.
+    pub change: Change,
 }
 
 /// A backup in the directory.
@@ -192,22 +203,21 @@ impl Shelf {
     ///
     /// # Errors
     /// What is wrong with it; that it is another machine's and `adopt` is not set.
-    pub fn restore_at_rest(
-        &self,
-        path: &Path,
-        new_instance: [u8; 16],
-        adopt: bool,
-    ) -> Result<Contents, BackupError> {
-        self.restore(path, new_instance, adopt, true)
+    pub fn restore_at_rest(&self, path: &Path, how: Restoring) -> Result<Contents, BackupError> {
+        self.restore(path, how, true)
     }
 
     pub(super) fn restore(
         &self,
         path: &Path,
-        instance: [u8; 16],
-        adopt: bool,
+        how: Restoring,
         into_place: bool,
     ) -> Result<Contents, BackupError> {
+        let Restoring {
+            instance,
+            adopt,
+            change,
+        } = how;
         let restore = Restore {
             directory: &self.settings.data,
             backup: path,
@@ -215,6 +225,7 @@ impl Shelf {
             schema: &domain::schema(),
             instance,
             adopt,
+            word: &change.word()?,
         };
         let restored = if into_place {
             restore.run()?

@@ -14,6 +14,7 @@ use crate::ports::Clock as _;
 use crate::ports::clock::ManualClock;
 use crate::ports::entropy::SeededEntropy;
 use crate::store::Options;
+use crate::types::Role;
 
 /// 2026-01-05T12:00:00Z.
 const NOON: UnixSeconds = UnixSeconds(1_767_614_400);
@@ -32,6 +33,18 @@ struct Place {
 struct Machine {
     backups: Backups,
     partners: Partners,
+}
+
+fn change() -> Change {
+    Change {
+        at: NOON,
+        operator: None,
+        name: "Eva".to_owned(),
+        role: Role::Admin,
+        action: "admin_restore_backup".to_owned(),
+        target: "backups/x/restore".to_owned(),
+        request: "1".to_owned(),
+    }
 }
 
 impl Place {
@@ -256,7 +269,10 @@ fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
     machine.add("Acme");
     let made = machine.backups.create(place.now()).unwrap();
     machine.add("Later");
-    let restored = machine.backups.restore(&made.path, false).unwrap();
+    let restored = machine
+        .backups
+        .restore(&made.path, false, change())
+        .unwrap();
     assert_eq!(Some(restored.records), made.records);
     // Until the next start all goes on as it was.
     machine.add("Last");
@@ -274,7 +290,12 @@ fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
     assert_eq!(machine.names()[0], after.name);
     drop(machine);
     let shelf = Shelf::of(place.settings("a"));
-    shelf.restore_at_rest(&after.path, [9; 16], false).unwrap();
+    let how = Restoring {
+        instance: [9; 16],
+        adopt: false,
+        change: change(),
+    };
+    shelf.restore_at_rest(&after.path, how).unwrap();
     assert_eq!(place.machine(place.settings("a"), 1).partners(), 2);
 }
 
@@ -286,7 +307,7 @@ fn a_foreign_or_damaged_backup_changes_nothing() {
     let made = machine.backups.create(place.now()).unwrap();
     let other = place.machine(place.settings("b"), 2);
     assert_eq!(
-        other.backups.restore(&made.path, false),
+        other.backups.restore(&made.path, false, change()),
         Err(BackupError::Foreign)
     );
     let mut bytes = fs::read(&made.path).unwrap();
@@ -295,13 +316,13 @@ fn a_foreign_or_damaged_backup_changes_nothing() {
     let damaged: PathBuf = place.folder.path().join("damaged.snapshot");
     fs::write(&damaged, &bytes).unwrap();
     for adopt in [false, true] {
-        let refused = other.backups.restore(&damaged, adopt);
+        let refused = other.backups.restore(&damaged, adopt, change());
         assert!(
             matches!(refused, Err(BackupError::Damaged { .. })),
             "{refused:?}"
         );
         let mut sent = &bytes[..middle];
-        let refused = other.backups.restore_sent(&mut sent, adopt);
+        let refused = other.backups.restore_sent(&mut sent, adopt, change());
         assert!(
             matches!(refused, Err(BackupError::Damaged { .. })),
             "{refused:?}"
@@ -322,7 +343,10 @@ fn a_foreign_or_damaged_backup_changes_nothing() {
     assert_eq!(place.machine(place.settings("b"), 2).partners(), 0);
     let other = place.machine(place.settings("b"), 2);
     let mut sent = &fs::read(&made.path).unwrap()[..];
-    other.backups.restore_sent(&mut sent, true).unwrap();
+    other
+        .backups
+        .restore_sent(&mut sent, true, change())
+        .unwrap();
     drop(other);
     assert_eq!(place.machine(place.settings("b"), 2).partners(), 1);
 }

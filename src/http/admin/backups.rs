@@ -1,6 +1,7 @@
 //! Handlers of backups.
 
 use crate::app::{App, Restart};
+use crate::domain::audit::Change;
 use crate::domain::backups::{BackupError, Contents};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
@@ -56,14 +57,16 @@ pub async fn verify(
 /// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
 pub async fn restore(
     app: &App,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: RestoreBackupRequest,
 ) -> Result<Reply, ApiError> {
     let restart = restart(app)?;
+    let change = change(cx)?;
     let backups = app.backups.clone();
     let restored = bulk(app, move || -> Result<Contents, BackupError> {
-        backups.restore(&backups.shelf().find(&request.name)?, request.adopt)
+        let file = backups.shelf().find(&request.name)?;
+        backups.restore(&file, request.adopt, change)
     })
     .await?;
     begin_again(app, restart, restored)
@@ -75,14 +78,17 @@ pub async fn restore(
 /// `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
 pub async fn restore_sent(
     app: &App,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: RestoreSentBackupRequest,
 ) -> Result<Reply, ApiError> {
     let restart = restart(app)?;
+    let change = change(cx)?;
     let (feed, mut body) = pipe();
     let backups = app.backups.clone();
-    let restoring = bulk(app, move || backups.restore_sent(&mut body, request.adopt));
+    let restoring = bulk(app, move || {
+        backups.restore_sent(&mut body, request.adopt, change)
+    });
     let (fed, restored) = tokio::join!(feed.pass(request.file), restoring);
     // What is wrong with the upload is the cause of whatever the restore thinks of it.
     fed?;
@@ -96,6 +102,12 @@ fn restart(app: &App) -> Result<&Restart, ApiError> {
             "this process cannot begin again with another store; restore with it stopped",
         )
     })
+}
+
+/// The record of the restore, which the store that comes of it is to have too.
+fn change(cx: &Context) -> Result<Change, ApiError> {
+    let change = cx.change.as_deref().cloned();
+    change.ok_or_else(|| ApiError::internal("a restore is not recorded"))
 }
 
 fn begin_again(app: &App, restart: &Restart, restored: Contents) -> Result<Reply, ApiError> {
