@@ -142,7 +142,7 @@ impl Server {
         self.tell_ready("");
         tracing::info!(
             public = self.public,
-            secure = self.secure.join(", "),
+            secure = (!self.secure.is_empty()).then(|| self.secure.join(", ")),
             ops = self.ops.map(|ops| ops.to_string()),
             "ready"
         );

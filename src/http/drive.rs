@@ -151,7 +151,8 @@ where
     )
     .await;
     if ended {
-        leave(connection.into_parts().io.into_inner()).await;
+        // On the heap: no connection need be larger all its life for its end.
+        Box::pin(leave(connection.into_parts().io.into_inner())).await;
     }
 }
 

@@ -93,7 +93,7 @@ fn a_client_that_does_not_read_is_given_up() {
 fn an_answer_arrives_though_what_follows_is_refused_unread() {
     let lab = Lab::start();
     let mut wire = Wire::to(lab.ops);
-    rustix::net::sockopt::set_socket_recv_buffer_size(&wire.stream, 4096).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&wire.stream, 32 * 1024).unwrap();
     wire.send("GET /openapi.json HTTP/1.1\r\nHost: t\r\n\r\nno request\r\n\r\n");
     let mut writer = wire.stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || writer.write_all(&vec![b'x'; 512 * 1024]));
