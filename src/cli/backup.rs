@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::admin::{Admin, path, upload, with_query};
 use super::exit::{ADOPT, Exit, Failure, Outcome};
-use super::{Global, output};
+use super::{Global, output, owner};
 use crate::app::backup_settings;
 use crate::config::Loaded;
 use crate::domain::audit::Change;
@@ -25,6 +25,9 @@ use crate::types::Role;
 
 /// How long a server may take to come back with a restored store; one that has much reads long.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// What a person is asked before the store is given up for a backup.
+const RESTORE: &str = "Everything since that backup is undone: who signed up is gone, and users, operators and \
+     tokens that were removed are back. Restore it?";
 /// How often one looks meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -60,6 +63,9 @@ pub enum Command {
         /// Take over another machine's backup
         #[arg(long)]
         adopt: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
         /// Print the counts as JSON
         #[arg(long)]
         json: bool,
@@ -90,7 +96,17 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         }
         Command::List { json } => output::list(&list(&global.load()?).await?, &COLUMNS, json),
         Command::Verify { file, json } => verify(&file, json, global).await,
-        Command::Restore { file, adopt, json } => restore(&file, adopt, json, global).await,
+        Command::Restore {
+            file,
+            adopt,
+            yes,
+            json,
+        } => {
+            if !yes && !output::confirmed(RESTORE) {
+                return Err(Failure::failed("nothing was restored"));
+            }
+            restore(&file, adopt, json, global).await
+        }
     }
 }
 
@@ -205,7 +221,10 @@ fn change_at_rest(file: &Path, clock: &dyn Clock) -> Change {
     Change {
         at: clock.now(),
         operator: None,
-        name: Administrator::here().to_string(),
+        name: Administrator {
+            uid: owner::caller(),
+        }
+        .to_string(),
         role: Role::Admin,
         action: "admin_restore_backup".to_owned(),
         target: format!("backups/{name}/restore"),

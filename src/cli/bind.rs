@@ -100,8 +100,13 @@ fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
     let failure = Failure::failed(format!("`{key}`: {address}: {error}"));
     if error.kind() == io::ErrorKind::AddrInUse {
         let variable = key.to_uppercase().replace('.', "_");
+        let flag = match key {
+            "listen" => "--listen, ",
+            "ops.listen" => "--ops-listen, ",
+            _ => "",
+        };
         failure.hint(format!(
-            "another process listens there; choose another address with `{key}` or PLAYGATE_{variable}"
+            "another process listens there; choose another address with {flag}`{key}` or PLAYGATE_{variable}"
         ))
     } else {
         failure

@@ -8,9 +8,9 @@ use clap::Subcommand;
 use serde_json::Value;
 
 use super::admin::upload::{self, Sent};
-use super::admin::{path, with_query};
+use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, output};
+use super::{Global, media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
 
 /// The catalogue: livestreams, assets, offers, keys and rights.
@@ -47,8 +47,14 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             dry_run,
             json,
         } => {
-            let report = import(global, &file, merge, dry_run).await?;
-            show(&report, json)
+            let mut admin = global.admin_or_new().await?;
+            let report = import(&mut admin, &file, merge, dry_run).await?;
+            show(&report, json)?;
+            let directory = global.load()?.config.origin.media_dir;
+            if !dry_run && let Some(missing) = media::missing(&mut admin, &directory).await? {
+                output::note(&format!("warning: {missing}"));
+            }
+            Ok(())
         }
         Command::Export { json } => {
             let format = if json { "json" } else { "toml" };
@@ -76,7 +82,7 @@ pub fn show(report: &Value, json: bool) -> Outcome {
 }
 
 async fn import(
-    global: &Global,
+    admin: &mut Admin,
     file: &Path,
     merge: bool,
     dry_run: bool,
@@ -88,7 +94,6 @@ async fn import(
         &[("merge", flag(merge)), ("dryRun", flag(dry_run))],
     );
     let sent = Sent::default();
-    let mut admin = global.admin_or_new().await?;
     let answer = admin
         .upload(
             &target,

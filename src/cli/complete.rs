@@ -73,9 +73,15 @@ fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
         page,
         ".SH FILES\n.I /etc/playgate/playgate.toml\n.br\n.I /var/lib/playgate"
     )?;
+    let own = clap_mangen::Man::new(command.clone()).get_filename();
+    let program = if own == "playgate.1" {
+        ""
+    } else {
+        ".BR playgate (1),\n"
+    };
     writeln!(
         page,
-        ".SH \"SEE ALSO\"\n.BR playgate (1),\n.I /usr/share/doc/playgate/docs"
+        ".SH \"SEE ALSO\"\n{program}.I /usr/share/doc/playgate/docs"
     )?;
     Ok(page)
 }

@@ -21,6 +21,7 @@ pub enum Command {
     /// Show one message
     Show {
         /// The id, from `mail list`
+        #[arg(allow_hyphen_values = true)]
         id: String,
         /// Print the HTML part alone
         #[arg(long, conflicts_with = "json")]
@@ -98,6 +99,10 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             }
             match report.get("status").and_then(Value::as_str) {
                 Some("failed") => Err(Failure::failed("the mail server has not taken the message")),
+                Some("sink") => {
+                    output::note("no mail leaves this machine: `smtp.host` is not set");
+                    Ok(())
+                }
                 _ => Ok(()),
             }
         }
@@ -111,7 +116,11 @@ fn dialogue(report: &Value) -> Outcome {
         output::line(line)?;
     }
     let status = output::text(report, "status");
-    output::line(&format!("{} is {status}", output::text(report, "id")))
+    let id = output::text(report, "id");
+    match &*status {
+        "sink" => output::line(&format!("kept: `playgate mail show {id}` shows it")),
+        status => output::line(&format!("{id} is {status}")),
+    }
 }
 
 /// The message as a person reads it: headers, then the text; or what a program asked for.

@@ -18,6 +18,7 @@ mod guide_report;
 mod held;
 mod mail;
 mod manager;
+mod media;
 mod operator;
 mod output;
 mod owner;
@@ -42,7 +43,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app;
-use crate::config::{Inputs, Loaded, Problems, load, read};
+use crate::config::{Inputs, Loaded, Origin, Problems, load, read};
 use admin::Admin;
 use exit::{Exit, Failure, Outcome};
 
@@ -99,7 +100,10 @@ impl Global {
     /// The operators' interface, wherever it is. A data directory that has no store is somewhere else than
     /// meant: nothing is made in it.
     async fn admin(&self) -> Result<Admin, Failure> {
-        let loaded = self.load()?;
+        let loaded = match self.load() {
+            Ok(loaded) => loaded,
+            Err(mistaken) => return self.in_spite_of_mistakes().await?.ok_or(mistaken),
+        };
         let place = &loaded.config.server.data_dir;
         if !app::has_store(&loaded.config) {
             let said = format!("there is no store in {}", place.display());
@@ -110,9 +114,33 @@ impl Global {
         Admin::connect(loaded).await
     }
 
+    /// A server that goes on with the configuration of before while the present one has mistakes: what
+    /// operators do need not wait for that. Only where the data directory is named is it known to be
+    /// the one that is meant.
+    async fn in_spite_of_mistakes(&self) -> Result<Option<Admin>, Failure> {
+        let (Some(loaded), _) = read(&self.inputs()?) else {
+            return Ok(None);
+        };
+        let mut named = loaded.effective.iter().filter(|key| key.key == "data_dir");
+        if named.all(|key| key.origin == Origin::Default) {
+            return Ok(None);
+        }
+        let admin = Admin::running(&loaded).await?;
+        if admin.is_some() {
+            output::note(
+                "warning: the configuration has mistakes (`playgate config check` lists them); the \
+                 server goes on with the one before",
+            );
+        }
+        Ok(admin)
+    }
+
     /// The same for what one begins with, where the store may be new.
     async fn admin_or_new(&self) -> Result<Admin, Failure> {
-        let loaded = self.load()?;
+        let loaded = match self.load() {
+            Ok(loaded) => loaded,
+            Err(mistaken) => return self.in_spite_of_mistakes().await?.ok_or(mistaken),
+        };
         if !app::has_store(&loaded.config) {
             let place = loaded.config.server.data_dir.display();
             output::note(&format!("{place} has no store: a new one is made"));

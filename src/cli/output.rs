@@ -110,11 +110,22 @@ pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
     let Some(members) = value.as_object() else {
         return line(&cell("", Some(value)));
     };
-    let width = members.keys().map(|name| name.len()).max().unwrap_or(0);
+    // The members of a member stand there as its own.
+    let mut lines = Vec::new();
     for (name, value) in members {
-        line(&format!("{name:width$}  {}", cell(name, Some(value))))?;
+        match value.as_object() {
+            None => lines.push((name.clone(), cell(name, Some(value)))),
+            Some(inner) => lines.extend(
+                inner
+                    .iter()
+                    .map(|(under, value)| (format!("{name}.{under}"), cell(under, Some(value)))),
+            ),
+        }
     }
-    Ok(())
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    lines
+        .iter()
+        .try_for_each(|(name, value)| line(&format!("{name:width$}  {value}")))
 }
 
 /// A member of an object, as one cell.
@@ -124,15 +135,17 @@ pub fn text(value: &Value, member: &str) -> String {
 }
 
 /// Members that are instants, which a person reads as a date.
-const INSTANTS: [&str; 9] = [
+const INSTANTS: [&str; 11] = [
     "at",
     "createdAt",
     "createdTimestamp",
     "expires",
+    "expiry",
     "lastAttempt",
     "lastSuccess",
     "minute",
     "next",
+    "purchasedAt",
     "timestamp",
 ];
 

@@ -1,4 +1,4 @@
-//! Whose the files are that a command makes.
+//! Who gives a command, and whose the files are that it makes.
 
 use std::fs;
 use std::io;
@@ -7,6 +7,14 @@ use std::path::Path;
 
 use rustix::process::{Gid, Uid, getuid};
 use rustix::thread::{capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid};
+
+/// The user who gave the command; behind `sudo`, the one who called that.
+#[must_use]
+pub fn caller() -> u32 {
+    let own = getuid();
+    let before = || std::env::var_os("SUDO_UID")?.to_str()?.parse().ok();
+    own.is_root().then(before).flatten().unwrap_or(own.as_raw())
+}
 
 /// Lets root make files as the owner of the data directory, so that a command that opens the store by
 /// itself leaves nothing there that the service could not open afterwards. What root may read and write

@@ -65,6 +65,17 @@ pub enum Command {
     Remove {
         #[command(flatten)]
         user: Named,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the offers that a user was given, beside those that belong to everybody
+    Offers {
+        #[command(flatten)]
+        user: Named,
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
     },
     /// Give a user an offer
     Grant {
@@ -212,6 +223,14 @@ pub struct Change {
     json: bool,
 }
 
+const OFFERS: [output::Column; 5] = [
+    ("OFFER", "offerId"),
+    ("TYPE", "type"),
+    ("STATE", "state"),
+    ("SINCE", "purchasedAt"),
+    ("EXPIRES", "expiry"),
+];
+
 /// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
@@ -231,10 +250,10 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         Command::Show { user, json } => output::record(&admin.get(&user.path(&[])).await?, json),
         Command::Disable { user } => set_disabled(&mut admin, &user, true).await,
         Command::Enable { user } => set_disabled(&mut admin, &user, false).await,
-        Command::Remove { user } => {
-            admin.call(Method::DELETE, &user.path(&[]), None).await?;
-            output::note(&format!("removed {}", user.user));
-            Ok(())
+        Command::Remove { user, yes } => remove(&mut admin, &user, yes).await,
+        Command::Offers { user, json } => {
+            let offers = admin.get(&user.path(&["grants"])).await?;
+            output::list(&offers, &OFFERS, json)
         }
         Command::Grant {
             user,
@@ -285,6 +304,16 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             show_why(&admin.get(&why).await?, json)
         }
     }
+}
+
+async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> Outcome {
+    let what = format!("{} with all that is held about them", user.user);
+    if !yes && !output::confirmed(&format!("Remove {what}?")) {
+        return Err(Failure::failed("nothing was removed"));
+    }
+    admin.call(Method::DELETE, &user.path(&[]), None).await?;
+    output::note(&format!("removed {}", user.user));
+    Ok(())
 }
 
 /// All users, which come in pages.

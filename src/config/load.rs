@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use super::check;
 use super::declare::Reader;
+use super::http::Environment;
 use super::sections::Config;
 use super::sources::{Found, UNSAFE_NO_SYNC, variable_of};
-use super::{DEFAULT_FILE, Effective, Origin, Problems};
+use super::{DEFAULT_FILE, Effective, LogLevel, Origin, Problems};
 
 /// What a configuration is loaded from.
 #[derive(Default)]
@@ -153,19 +154,33 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     (Some(loaded), problems)
 }
 
-/// The demo has Clear Key and a clock that can be moved, unless somebody says otherwise.
+/// The demo has Clear Key and a clock that can be moved, and is no production; it logs what needs
+/// attention, since what it prints is to be read. All of it unless somebody says otherwise.
 fn of_demo(config: &mut Config, effective: &mut [Effective]) {
     for key in effective {
         if key.origin != Origin::Default {
             continue;
         }
-        let switch = match key.key.as_str() {
-            "playback.clearkey" => &mut config.playback.clearkey,
-            "lab.clock" => &mut config.lab.clock,
+        let value = match key.key.as_str() {
+            "playback.clearkey" => {
+                config.playback.clearkey = true;
+                "true"
+            }
+            "lab.clock" => {
+                config.lab.clock = true;
+                "true"
+            }
+            "environment" => {
+                config.server.environment = Environment::Staging;
+                Environment::Staging.as_str()
+            }
+            "log.level" => {
+                config.log.level = LogLevel::Warn;
+                "warn"
+            }
             _ => continue,
         };
-        *switch = true;
-        key.value = Some("true".to_owned());
+        key.value = Some(value.to_owned());
     }
 }
 

@@ -10,6 +10,7 @@ use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::admin::users::UserRef;
 use super::endpoint::{Endpoint, Input};
 use super::path::decode;
+use super::query::Query;
 use super::routes::Route;
 use crate::app::App;
 use crate::domain::audit::Change;
@@ -30,14 +31,15 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// That of a request which changes something.
+    /// That of a request which changes something, and does not only try.
     pub(super) fn of(
         auth: OperatorAuth,
         route: &Route,
         input: &Input<'_>,
         query: Option<&str>,
     ) -> Option<Self> {
-        if !route.is_change() {
+        let dry = Query::new(query.unwrap_or_default()).flag("dryRun");
+        if !route.is_change() || matches!(dry, Ok(true)) {
             return None;
         }
         // Both begin with the empty segment, `admin` and the version.
@@ -102,6 +104,7 @@ pub(super) async fn recorded(
         request_id = change.request,
         operator = change.name,
         action = change.action,
+        target = change.target,
         "change"
     );
     let number = app.audit.begin(change).await;

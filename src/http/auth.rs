@@ -111,6 +111,10 @@ pub struct Administrator {
     pub uid: u32,
 }
 
+/// The number that the kernel has for users whom this process may not know, as the unit's own
+/// namespace of users has it.
+const UNKNOWN: u32 = 65_534;
+
 impl Administrator {
     /// The user of this process.
     #[must_use]
@@ -119,7 +123,27 @@ impl Administrator {
             uid: getuid().as_raw(),
         }
     }
+
+    /// The user whom the command names, where the kernel does not tell: root and the service's own
+    /// user act for others, and many are unknown here. Whoever would lie has every right already.
+    fn or_named(self, authorization: Slot<'_>) -> Self {
+        let named = || {
+            let Slot::One(value) = authorization else {
+                return None;
+            };
+            value.to_str().ok()?.strip_prefix(NAMED)?.parse().ok()
+        };
+        if [0, UNKNOWN, getuid().as_raw()].contains(&self.uid) {
+            named().map_or(self, |uid| Self { uid })
+        } else {
+            self
+        }
+    }
 }
+
+/// What a command sends as `Authorization` over the administration socket, before the number of the
+/// user who gave it.
+pub const NAMED: &str = "Local ";
 
 impl fmt::Display for Administrator {
     /// What the record of changes calls them.
@@ -322,7 +346,7 @@ fn operator(
 ) -> Result<OperatorAuth, ApiError> {
     if let Some(administrator) = credentials.local {
         return Ok(OperatorAuth {
-            asker: Asker::Administrator(administrator),
+            asker: Asker::Administrator(administrator.or_named(credentials.heads.authorization)),
             role: Role::Admin,
         });
     }

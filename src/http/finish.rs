@@ -176,13 +176,21 @@ fn successor(app: &App, flow: &Flow) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 
-/// Failures of ours are logged once, here, with what caused them.
+/// Failures of ours are logged once, here, with what caused them; what a client did wrong is for who
+/// looks closer.
 fn log_error(flow: &Flow, error: &ApiError) {
     let status = error.code().status();
     let ours = status.is_server_error()
         && status.as_u16() != NO_LIVE_RIGHTS_STATUS
         && status != StatusCode::NOT_IMPLEMENTED;
     if !ours {
+        tracing::debug!(
+            request_id = %flow.id,
+            route = flow.route.map_or("none", |(_, route)| route.label),
+            code = error.code().as_str(),
+            why = error.message(),
+            "a request was refused"
+        );
         return;
     }
     let mut causes = String::new();
@@ -198,6 +206,7 @@ fn log_error(flow: &Flow, error: &ApiError) {
         request_id = %flow.id,
         route = flow.route.map_or("none", |(_, route)| route.label),
         code = error.code().as_str(),
+        why = error.message(),
         cause = causes,
         "a request failed"
     );

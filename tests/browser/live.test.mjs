@@ -9,7 +9,7 @@ const CLIP_SECONDS = 10;
 const BEHIND_AT_MOST = 40; // seconds: the delay of live players, and a busy machine
 const HOUR = 3_600;
 const NO_RIGHTS = 'This program cannot be shown here. Please tune in again for the next one.';
-const PIN_WANTED = 'Please enter your PIN code to watch this program.';
+const PIN_WANTED = 'Please enter your PIN code.';
 
 const assertLive = (position, now) =>
   assert.ok(now - BEHIND_AT_MOST < position && position <= now + 1, `the player is at ${position}, the server at ${now}`);

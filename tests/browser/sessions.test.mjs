@@ -6,7 +6,7 @@ import { DASHJS, HLSJS, SHAKA } from './lib/ways.mjs';
 const DAY = 24 * 60 * 60;
 const ENDED = 'Playback has ended. Please start the program again.';
 const FULL = 'Too many streams are running. Please stop one on another device.';
-const PIN_WANTED = 'Please enter your PIN code to watch this program.';
+const PIN_WANTED = 'Please enter your PIN code.';
 const PIN_WRONG = 'The PIN code is wrong.';
 
 onAppliance('a playlist that is older than its token', {}, (test) => {

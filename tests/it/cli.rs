@@ -973,16 +973,24 @@ fn a_demo_started_again_keeps_its_users_pin_entry_locked() {
 }
 
 /// The lines that the demo prints, pasted into a shell from top to bottom: every call answers with
-/// the status that stands behind it.
+/// the status that is expected of it.
 #[test]
 fn the_demos_lines_walk_the_whole_interface() {
     let place = tempfile::tempdir().unwrap();
     let mut demo = demo(&[], place.path());
     let mut script = demo.first.clone();
-    while !script.ends_with("# Ctrl-C ends the demo.\n") {
+    while !script
+        .lines()
+        .last()
+        .is_some_and(|line| line.starts_with("rm -f"))
+    {
         assert_ne!(demo.out.read_line(&mut script).unwrap(), 0, "{script}");
     }
-    assert!(script.contains("/console/ with the token pgo_"), "{script}");
+    // A shell that takes comments for commands, as zsh does, is not given any.
+    assert!(
+        !script.contains(" # ") && !script.contains("\n#"),
+        "{script}"
+    );
     let mut shell = Command::new("bash")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -999,7 +1007,7 @@ fn the_demos_lines_walk_the_whole_interface() {
     let said = String::from_utf8(output.stdout).unwrap();
     let expected: Vec<&str> = script
         .lines()
-        .filter_map(|line| line.rsplit_once("    # ").map(|(_, status)| status))
+        .filter_map(|line| line.split_once("(expected ")?.1.get(..3))
         .collect();
     let got: Vec<&str> = said
         .split(" -> ")

@@ -214,7 +214,7 @@ fn an_operator_is_told_what_runs_and_who_they_are() {
             told,
             json!({
                 "version": env!("CARGO_PKG_VERSION"),
-                "environment": "production",
+                "environment": "staging",
                 "publicUrl": "https://tv.example",
                 "role": role.as_str(),
                 "name": format!("the {}", role.as_str()),

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use super::appliance::{Appliance, playgate, sign_up};
+use super::appliance::{Appliance, binary, err, playgate, sign_up};
 
 fn doctor(data: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = playgate(data);
@@ -104,6 +104,55 @@ fn what_is_in_order_is_told_and_what_is_not_with_its_cure() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(on(&found, "configuration")[0].0, "problem");
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// What operators do need not wait until the configuration is mended, while a server runs with the one
+/// before; and files that are missing are told before a viewer misses them.
+#[test]
+fn a_mistake_in_the_configuration_stops_nobody_while_a_server_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let config = folder.path().join("playgate.toml");
+    fs::write(&config, format!("data_dir = \"{}\"\n", data.display())).unwrap();
+    let file = config.to_str().unwrap();
+    let mut appliance = Appliance::start_with(&data, &["--config", file]);
+    let run = |arguments: &[&str]| {
+        let mut command = binary();
+        let output = command.args(["--config", file]).args(arguments).output();
+        let output = output.unwrap();
+        (output.status.code().unwrap(), err(&output))
+    };
+    let catalog = folder.path().join("catalog.toml");
+    let film = "[[asset]]\nid = \"film\"\nplaylist = { dash = \"origin:film/a.mpd\" }\n";
+    fs::write(&catalog, film).unwrap();
+    let (code, said) = run(&["catalog", "import", catalog.to_str().unwrap()]);
+    assert!(
+        code == 0 && said.contains("origin:film/a.mpd of film"),
+        "{said}"
+    );
+
+    let broken = format!("data_dir = \"{}\"\nlistn = 1\n", data.display());
+    fs::write(&config, broken).unwrap();
+    let (code, said) = run(&["partner", "add", "one"]);
+    assert!(code == 0 && said.contains("has mistakes"), "{said}");
+    let mut command = binary();
+    let output = command
+        .args(["--config", file, "doctor", "--json"])
+        .output();
+    let found: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    assert_eq!(on(&found, "configuration")[0].0, "problem", "{found}");
+    assert_eq!(on(&found, "service"), [("ok", "")], "{found}");
+    appliance.kill();
+    let (code, said) = run(&["partner", "list"]);
+    assert!(code == 2 && said.contains("listn"), "{said}");
+
+    fs::write(&config, format!("data_dir = \"{}\"\n", data.display())).unwrap();
+    let output = binary()
+        .args(["--config", file, "doctor", "--json"])
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(on(&found, "media")[0].0, "warning", "{found}");
 }
 
 #[test]

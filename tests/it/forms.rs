@@ -177,7 +177,10 @@ fn of_content(seen: &mut Seen, server: &Appliance) {
     seen.tells("rule list", &[]);
     seen.tells("rule remove", &["1"]);
     seen.tells("epg why", &["p0"]);
-    let catalog = seen.file("catalog.toml", "[[asset]]\nid = \"film\"\n");
+    let catalog = seen.file(
+        "catalog.toml",
+        "[[asset]]\nid = \"film\"\n[[offer]]\nid = \"pass\"\ntype = \"pass\"\npack = \"all\"\n",
+    );
     seen.tells("catalog import", &[&catalog, "--merge"]);
     seen.tells("catalog export", &[]);
     let guide = seen.file("guide.json", "{\"news\": []}");
@@ -198,6 +201,8 @@ fn of_users(seen: &mut Seen, server: &Appliance) {
     seen.tells("user change", &[ANN, "--tags", "vip"]);
     seen.tells("user list", &[]);
     seen.tells("user show", &[ANN]);
+    server.does(&["user", "grant", ANN, "pass"]);
+    seen.tells("user offers", &[ANN]);
     seen.tells("user why", &[ANN, "news"]);
     let partner = seen.tells("partner token add", &["test"]);
     let viewer = Viewer {

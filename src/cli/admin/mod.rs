@@ -12,7 +12,7 @@ pub mod upload;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HOST};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -23,7 +23,8 @@ use tokio::time::{Instant, interval_at};
 pub use refusal::Refusal;
 
 use super::exit::Failure;
-use super::output;
+use super::{output, owner};
+use crate::http::auth::NAMED;
 use upload::{RequestBody, Sent};
 
 /// A connection to the operators' interface.
@@ -158,6 +159,7 @@ impl Admin {
             .uri(path)
             .header(HOST, "localhost")
             .header(CONTENT_TYPE, HeaderValue::from_static(content_type))
+            .header(AUTHORIZATION, format!("{NAMED}{}", owner::caller()))
             .body(body)
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.sender.ready().await.map_err(|error| lost(&error))?;

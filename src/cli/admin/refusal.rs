@@ -88,6 +88,10 @@ impl From<Refusal> for Failure {
             message.push_str("\n  ");
             message.push_str(&problem);
         }
-        Self::new(refusal.exit(), message)
+        let failure = Self::new(refusal.exit(), message);
+        match refusal.details.get("field").and_then(Value::as_str) {
+            Some("partner") => failure.hint("`--partner NAME` names it"),
+            _ => failure,
+        }
     }
 }

@@ -99,17 +99,14 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
 /// Prints the variables and the calls that use them.
 fn print_walk(server: &Server, filled: &Filled) -> Outcome {
     let base = &server.app.http.public_url;
-    // zsh takes what follows on a line for arguments otherwise.
-    output::line("[ -z \"${ZSH_VERSION:-}\" ] || setopt interactivecomments")?;
-    output::line(&format!(
-        "# The demo serves {base}, described at {base}/docs. These lines walk the whole interface: paste them into a shell."
-    ))?;
-    output::line("# Behind each call stands the status that it answers with.")?;
-    output::line(&format!(
-        "# The operators' console, to be opened in a browser: {}/console/ with the token {}",
+    // What is read stands apart from what is pasted, which has no comments: zsh would run them.
+    output::note(&format!(
+        "The demo serves {base}, described at {base}/docs; Ctrl-C ends it.\n\
+         The operators' console, to be opened in a browser: {}/console/ with the token {}\n\
+         Paste these lines into another shell: they walk the whole interface.\n",
         ops_url(server)?,
         filled.operator_token
-    ))?;
+    ));
     let variables = [
         ("BASE", base.clone()),
         ("OPS", ops_url(server)?),
@@ -130,6 +127,5 @@ fn print_walk(server: &Server, filled: &Filled) -> Outcome {
     for (name, value) in variables {
         output::line(&format!("{name}='{value}'"))?;
     }
-    output::line(content::WALK.trim_end())?;
-    output::line("\n# Ctrl-C ends the demo.")
+    output::line(content::WALK.trim_end())
 }

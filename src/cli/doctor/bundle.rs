@@ -61,7 +61,13 @@ pub(super) async fn write(
         "--output=short-iso",
     ];
     parts.extend(output_of("journalctl", &log).map(|log| ("log.txt", log)));
-    pack(file, &parts).map_err(|error| Failure::file(file, &error))
+    pack(file, &parts).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::failed(format!("{} exists already", file.display()))
+                .hint("name another file, or remove it: nothing is written over")
+        }
+        _ => Failure::file(file, &error),
+    })
 }
 
 fn pack(file: &Path, parts: &[(&str, String)]) -> io::Result<()> {

@@ -79,15 +79,20 @@ impl Finding {
 /// Runs the command.
 pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
     let mut findings = vec![configuration(&examined(&global.inputs()?))];
-    let mut admin = None;
+    let mut admin;
     let loaded = global.load().ok();
     if let Some(loaded) = &loaded {
         findings.extend(machine::findings(&loaded.config));
         findings.extend(service::of_configuration(loaded).await);
         admin = service::connect(global, &mut findings).await;
+    } else {
+        admin = global.in_spite_of_mistakes().await?;
     }
     if let Some(admin) = &mut admin {
         service::of_store(admin, &mut findings).await?;
+    }
+    if let (Some(admin), Some(loaded)) = (&mut admin, &loaded) {
+        findings.extend(service::media(admin, &loaded.config).await?);
     }
     if let Some(file) = &doctor.bundle {
         bundle::write(file, &findings, loaded.as_ref(), admin.as_mut()).await?;

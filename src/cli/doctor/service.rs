@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use super::Finding;
 use crate::app;
 use crate::cli::admin::{Admin, path};
-use crate::cli::exit::Outcome;
-use crate::cli::{Global, output};
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::{Global, media, output};
 use crate::config::{Address, Config, Loaded};
 use crate::ports::web::Site;
 use crate::ports::{Clock as _, SystemClock};
@@ -200,6 +200,16 @@ pub(super) async fn of_store(service: &mut Admin, findings: &mut Vec<Finding>) -
     let sources = service.get(&path(&["epg", "sources"])).await?;
     findings.extend(sources.as_array().into_iter().flatten().filter_map(guide));
     Ok(())
+}
+
+/// Whether the files are there that the catalogue names.
+pub(super) async fn media(
+    service: &mut Admin,
+    config: &Config,
+) -> Result<Option<Finding>, Failure> {
+    const MEND: &str = "put them there, or name others in the catalogue; players get 404 meanwhile";
+    let missing = media::missing(service, &config.origin.media_dir).await?;
+    Ok(missing.map(|said| Finding::warning("media", said, MEND)))
 }
 
 /// What is the matter with a source of guides.

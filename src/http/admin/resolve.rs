@@ -10,6 +10,9 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::run::cold;
 use crate::types::{OperatorId, PartnerId};
 
+/// How many names a refusal offers.
+const SHOWN: usize = 10;
+
 /// The partner that is named.
 ///
 /// # Errors
@@ -36,10 +39,13 @@ pub fn partner_or_only(app: &App, named: Option<&PartnerRef>) -> Result<PartnerI
             ErrorCode::PartnerNotFound,
             "there is no partner yet",
         )),
-        _ => Err(ApiError::field(
-            "partner",
-            "is needed: there is more than one",
-        )),
+        several => {
+            let names: Vec<&str> = several.iter().map(|one| &*one.name).collect();
+            let (shown, more) = names.split_at(names.len().min(SHOWN));
+            let more = if more.is_empty() { "" } else { ", …" };
+            let which = format!("has to name one of {}{more}", shown.join(", "));
+            Err(ApiError::field("partner", which))
+        }
     }
 }
 

@@ -130,6 +130,8 @@ fn prepared(media: HeaderValue, body: &Arc<Packable>) -> Reply {
 mod tests {
     use serde_json::Value;
 
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::http::error::ErrorCode;
 
@@ -231,6 +233,11 @@ mod tests {
                 "<script", "src=", "style=", "url(", "@import", "onload", "<link",
             ] {
                 assert!(!page.contains(word), "{word}");
+            }
+            let mut ids = BTreeSet::new();
+            for id in page.split("id=\"").skip(1) {
+                let id = id.split('"').next().unwrap();
+                assert!(ids.insert(id), "{id} twice");
             }
             let linked = page.split("href=\"").skip(1);
             for link in linked.map(|rest| rest.split('"').next().unwrap()) {

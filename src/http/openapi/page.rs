@@ -78,7 +78,7 @@ pub fn page(document: &Document) -> String {
     let (mut contents, mut body) = (String::new(), String::new());
     for tag in list(json, "tags") {
         let name = text(tag, "name");
-        let anchor = name.to_lowercase().replace(' ', "-");
+        let anchor = format!("of-{}", name.to_lowercase().replace(' ', "-"));
         contents.push_str(&format!(
             "<li><a href=\"#{anchor}\">{}</a><ul>",
             escaped(name)

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserializer as _, Serialize};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -110,6 +111,9 @@ impl<'de> Visitor<'de> for Elements {
     }
 }
 
+/// How gzip begins.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
 fn elements(body: &[u8]) -> Result<Vec<&RawValue>, ApiError> {
     if body.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err(ApiError::field(
@@ -121,9 +125,19 @@ fn elements(body: &[u8]) -> Result<Vec<&RawValue>, ApiError> {
     let read = from
         .deserialize_seq(Elements)
         .and_then(|elements| from.end().map(|()| elements));
-    // The parser's words name positions and kinds of tokens, never content.
-    let (texts, more) =
-        read.map_err(|error| ApiError::field("body", format!("must be a JSON array: {error}")))?;
+    let (texts, more) = read.map_err(|error| {
+        let what = match error.classify() {
+            _ if body.is_empty() => "is empty".to_owned(),
+            _ if body.starts_with(GZIP) => "is gzip without `Content-Encoding: gzip`".to_owned(),
+            Category::Data => "must be a JSON array of events".to_owned(),
+            Category::Eof => "ends before its JSON does".to_owned(),
+            Category::Io | Category::Syntax => {
+                let (line, column) = (error.line(), error.column());
+                format!("is no JSON from line {line}, column {column} on")
+            }
+        };
+        ApiError::field("body", what)
+    })?;
     if more > 0 {
         let message = format!("a batch has at most {EVENTS_MAX} events");
         return Err(ApiError::new(ErrorCode::PayloadTooLarge, message));
