@@ -155,14 +155,19 @@ async function logins(id, self) {
     await call('POST', at`users/${id}/logout`);
     await self.done('They are logged out everywhere.');
   };
+  const link = async () => {
+    await call('POST', at`users/${id}/reset-mail`);
+    await self.done('A link to choose a password is on its way.');
+  };
   return [
     table(['Session', 'Since', 'Until'], rows, 'Not logged in anywhere.'),
-    rows.length > 0 &&
-      el(
-        'p.actions',
+    el(
+      'p.actions',
+      action('Mail a link to choose a password', link),
+      rows.length > 0 &&
         action('Log out everywhere', out, {
           ask: 'Log this user out everywhere? Each device has to log in again.',
         }),
-      ),
+    ),
   ];
 }

@@ -115,6 +115,11 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         pin_file: Option<PathBuf>,
     },
+    /// Mail a user a link to choose a password
+    Reset {
+        #[command(flatten)]
+        user: Named,
+    },
     /// Tell step by step why a user may or may not play an asset now
     Why {
         #[command(flatten)]
@@ -288,6 +293,12 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             output::note(&format!("{} is logged out everywhere", user.user));
             Ok(())
         }
+        Command::Reset { user } => {
+            let target = user.path(&["reset-mail"]);
+            admin.call(Method::POST, &target, None).await?;
+            output::note(&format!("{} gets a link by mail", user.user));
+            Ok(())
+        }
         Command::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
         Command::Why {
             user,
@@ -349,7 +360,14 @@ async fn add(admin: &mut Admin, new: Add) -> Outcome {
     let made = admin
         .call(Method::POST, &path(&["users"]), Some(&Value::Object(body)))
         .await?;
-    output::record(&made, new.json)
+    output::record(&made, new.json)?;
+    if new.password_file.is_none() {
+        let id = output::text(&made, "userId");
+        output::note(&format!(
+            "no password yet: `playgate user reset {id}` mails a link to choose one"
+        ));
+    }
+    Ok(())
 }
 
 async fn change(admin: &mut Admin, change: Change) -> Outcome {

@@ -167,6 +167,7 @@ fn operator(
         E::Grant(request) => later!(app, cx, grants::grant, auth, request),
         E::RevokeGrant(request) => later!(app, cx, grants::revoke_grant, auth, request),
         E::SetPin(request) => later!(app, cx, people::set_pin, auth, request),
+        E::MailReset(request) => later!(app, cx, people::mail_reset, auth, request),
         E::UserSessions(request) => later!(app, cx, people::sessions, auth, request),
         E::LogoutUser(request) => later!(app, cx, people::logout, auth, request),
         E::ClearUserDevices(request) => later!(app, cx, people::clear_devices, auth, request),

@@ -163,6 +163,7 @@ pub enum OperatorRoute {
     Grant,
     RevokeGrant,
     SetPin,
+    MailReset,
     UserSessions,
     LogoutUser,
     ClearUserDevices,
@@ -386,6 +387,7 @@ impl Route {
             | O::Grant
             | O::RevokeGrant
             | O::SetPin
+            | O::MailReset
             | O::UserSessions
             | O::LogoutUser
             | O::ClearUserDevices

@@ -186,6 +186,7 @@ pub static OPS: &[Route] = &[
     ops(Put, "/admin/v1/users/{user}/grants/{offer}", "admin_grant", O::Grant, SMALL, Store),
     ops(Delete, "/admin/v1/users/{user}/grants/{offer}", "admin_revoke_grant", O::RevokeGrant, Ignored, Store),
     ops(Put, "/admin/v1/users/{user}/pin", "admin_set_pin", O::SetPin, SMALL, Hashing),
+    ops(Post, "/admin/v1/users/{user}/reset-mail", "admin_mail_reset", O::MailReset, Ignored, Store),
     ops(Get, "/admin/v1/users/{user}/sessions", "admin_user_sessions", O::UserSessions, Ignored, Store),
     ops(Post, "/admin/v1/users/{user}/logout", "admin_logout_user", O::LogoutUser, Ignored, Store),
     ops(Delete, "/admin/v1/users/{user}/devices", "admin_clear_devices", O::ClearUserDevices, Ignored, Store),

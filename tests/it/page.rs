@@ -29,6 +29,11 @@ fn html(answer: &Answer) -> String {
 /// The token of a new reset mail.
 fn token(house: &House) -> String {
     house.partner("POST", SEND, &json!({"email": "ann@example.com"}));
+    mailed(house)
+}
+
+/// The token of the newest mail.
+fn mailed(house: &House) -> String {
     let mails = house.operator("GET", "mail", &Value::Null).json();
     let id = mails[0]["id"].as_str().unwrap();
     let mail = house
@@ -75,6 +80,35 @@ fn a_viewer_chooses_a_new_password() {
     // Who opens the mail once more is told before they have thought of another password.
     let opened = get(&house, &format!("/reset?token={token}"), &[]);
     assert_eq!((opened.status, html(&opened)), (400, html(&again)));
+}
+
+#[test]
+fn an_operator_has_the_link_mailed_however_often() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let target = format!("users/{}/reset-mail", ann.id);
+    let mail = || house.operator("POST", &target, &Value::Null);
+    let mut before = token(&house);
+    for _ in 0..5 {
+        assert_eq!(mail().status, 200);
+        let newer = mailed(&house);
+        let form = |token: &str| format!("token={token}&password=short&again=short");
+        let page = html(&post(&house, &form(&before)));
+        assert!(page.contains("no longer valid"), "the older one is void");
+        before = newer;
+    }
+    let done = post(
+        &house,
+        &format!("token={before}&password={NEW}&again={NEW}"),
+    );
+    assert_eq!(done.status, 200);
+    let off = json!({"disabled": true});
+    let user = format!("users/{}", ann.id);
+    assert_eq!(house.operator("PUT", &user, &off).status, 200);
+    let refused = mail();
+    assert_eq!((refused.status, refused.field()), (400, "user".to_owned()));
+    let nobody = house.operator("POST", "users/bob@example.com/reset-mail", &Value::Null);
+    assert_eq!(nobody.code(), "USER_NOT_FOUND");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::logins::end_all;
 use super::pin::FreshPin;
 use super::tables::{UserRecord, Users};
 use super::{Accounts, AccountsError, HashMemory, OperatorChange, User, reset, user_record};
-use crate::types::{Malformed, PartnerId, UnixSeconds, UserId};
+use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
 /// How many tags a user may have.
 const TAGS_MAX: usize = 32;
@@ -85,6 +85,29 @@ impl Accounts {
             }
         })?;
         self.user(&id).ok_or(AccountsError::UserNotFound)
+    }
+
+    /// Mails a user a reset token, as if they had asked for it; blocking. The limit on such mails is for
+    /// strangers and does not hold here.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`]; [`AccountsError::FieldMalformed`] for one who is shut out.
+    pub fn send_reset_by_operator(
+        &self,
+        id: &UserId,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
+        let token = Token::new(TokenKind::Reset, self.0.entropy.array());
+        let id = *id;
+        self.change(move |inner, txn| {
+            if user_record(txn, &id)?.disabled {
+                return Err(AccountsError::FieldMalformed {
+                    field: "user",
+                    why: Malformed("is disabled, and no password lets them in"),
+                });
+            }
+            inner.put_reset(txn, id, &token, None, now)
+        })
     }
 }
 

@@ -97,7 +97,7 @@ impl Accounts {
 
 impl Inner {
     /// Stores a token in the place of older ones, and queues the mail that brings it.
-    fn put_reset(
+    pub(super) fn put_reset(
         &self,
         txn: &mut Txn<'_>,
         id: UserId,

@@ -160,6 +160,22 @@ pub async fn set_pin(
     Ok(Reply::empty_object())
 }
 
+/// POST reset mail: sends the user a link to choose a password.
+///
+/// # Errors
+/// `USER_NOT_FOUND`, `INVALID_REQUEST` for a user who is disabled.
+pub async fn mail_reset(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::user(app, &request.user).await?.id;
+    let (accounts, now) = (app.accounts.clone(), cx.now);
+    cold(app, move || accounts.send_reset_by_operator(&id, now)).await?;
+    Ok(Reply::empty_object())
+}
+
 /// GET the login sessions.
 ///
 /// # Errors

@@ -407,7 +407,7 @@ const PLAYERS: [(&str, &str, &str); 5] = [
 ];
 
 /// The routes whose `partner` is that of a user.
-const USERS_OF_PARTNER: [&str; 14] = [
+const USERS_OF_PARTNER: [&str; 15] = [
     "admin_users",
     "admin_add_user",
     "admin_show_user",
@@ -417,6 +417,7 @@ const USERS_OF_PARTNER: [&str; 14] = [
     "admin_grant",
     "admin_revoke_grant",
     "admin_set_pin",
+    "admin_mail_reset",
     "admin_user_sessions",
     "admin_logout_user",
     "admin_clear_devices",
