@@ -112,7 +112,7 @@ pub(super) fn of_playback(metrics: &Registry, playback: &Playback, clock: &Arc<d
 /// Makes the figures of telemetry known.
 fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     let environment = config.server.environment.as_str();
-    let version = env!("CARGO_PKG_VERSION");
+    let version = crate::types::VERSION;
     let labels = &[("environment", environment), ("version", version)];
     metrics.gauge_of("playgate_info", "What runs here.", labels, || 1);
 

@@ -43,7 +43,7 @@ pub fn open_store(config: &Config, ports: &Ports, opening: Opening) -> Result<St
         clock: Arc::new(move || clock.now().0),
         instance: ports.entropy.array(),
         notes: Arc::new(move || {
-            let version = env!("CARGO_PKG_VERSION").to_owned();
+            let version = crate::types::VERSION.to_owned();
             let key = keys::fingerprint(&data, keys::CONTENT);
             let mut notes = BTreeMap::from([(VERSION_NOTE.to_owned(), version)]);
             // Made on the first start, after the store; the next snapshot has it.

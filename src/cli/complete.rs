@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, ValueEnum};
 
 use super::exit::{Failure, Outcome};
 use super::{Arguments, EXIT_CODES, output};
+use crate::types::VERSION;
 
 /// Shells that can be served.
 #[derive(Clone, Copy, ValueEnum)]
@@ -64,7 +65,7 @@ fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
         // The same for all, instead of each command's own name. An empty date would be left out, and what
         // follows taken for it.
         .date(" ")
-        .source(concat!("Playgate ", env!("CARGO_PKG_VERSION")))
+        .source(format!("Playgate {VERSION}"))
         .manual("Playgate")
         .render(&mut page)?;
     let (_, codes) = EXIT_CODES.split_once(": ").unwrap_or_default();
@@ -148,10 +149,7 @@ mod tests {
         let mut text = Vec::new();
         manual(&documented(), &mut text);
         let text = String::from_utf8(text).unwrap();
-        assert_golden(
-            "man.roff",
-            &text.replace(env!("CARGO_PKG_VERSION"), "VERSION"),
-        );
+        assert_golden("man.roff", &text.replace(VERSION, "VERSION"));
     }
 
     #[test]

@@ -115,7 +115,8 @@ async fn import(import: Import, global: &Global) -> Outcome {
     let answer = admin
         .upload(&target, "application/octet-stream", body, &sent)
         .await?;
-    reported(answer, import.dry_run, import.json)
+    let tried = import.dry_run.then_some(import.accept);
+    reported(answer, tried, import.json)
 }
 
 async fn sources(which: Sources, global: &Global) -> Outcome {
@@ -148,22 +149,25 @@ async fn refresh(which: Refresh, global: &Global) -> Outcome {
     );
     let mut admin = global.admin().await?;
     let answer = admin.work(&target).await?;
-    reported(answer, which.dry_run, which.json)
+    let tried = which.dry_run.then_some(which.accept);
+    reported(answer, tried, which.json)
 }
 
-/// Shows the report of an import. A guide that is held comes with the same report.
-fn reported(answer: Result<Value, Refusal>, dry_run: bool, json: bool) -> Outcome {
+/// Shows the report of an import, or of one that was only tried, with whether it would be accepted. A
+/// guide that is held comes with the same report.
+fn reported(answer: Result<Value, Refusal>, tried: Option<bool>, json: bool) -> Outcome {
     match answer {
-        Ok(report) => guide_report::show(&report, !dry_run, json),
+        Ok(report) => {
+            guide_report::show(&report, tried.is_none(), json)?;
+            if tried == Some(false) && guide_report::is_in_doubt(&report) {
+                output::note("an import would be held for approval, unless it has `--accept`");
+            }
+            Ok(())
+        }
         Err(refusal) => {
             if refusal.code == "IMPORT_HELD" {
                 guide_report::show(&refusal.details, false, json)?;
-                let hint = match guide_report::is_of_no_use(&refusal.details) {
-                    true => {
-                        "what was skipped says why; `--accept` takes it as a guide with nothing in it"
-                    }
-                    false => "look at the guide; `--accept` takes it as it is",
-                };
+                let hint = guide_report::hint(&refusal.details);
                 return Err(Failure::from(refusal).hint(hint));
             }
             Err(refusal.into())

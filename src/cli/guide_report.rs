@@ -51,7 +51,13 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
         ("doubts", "in doubt"),
     ] {
         let ids = report.get(member).and_then(Value::as_array);
-        if member == "newChannels" && report.get("created") == report.get(member) {
+        let told = match member {
+            "newChannels" => report.get("created") != report.get(member),
+            // Of a guide that is held nothing is made.
+            "created" => done || !is_in_doubt(report),
+            _ => true,
+        };
+        if !told {
             continue;
         }
         if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
@@ -65,13 +71,27 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
     Ok(())
 }
 
-/// Whether nothing of a guide could be taken.
+/// Whether something about a guide is implausible.
 #[must_use]
-pub fn is_of_no_use(report: &Value) -> bool {
+pub fn is_in_doubt(report: &Value) -> bool {
+    let doubts = report.get("doubts").and_then(Value::as_array);
+    doubts.is_some_and(|doubts| !doubts.is_empty())
+}
+
+/// What can be done about a guide that is held.
+#[must_use]
+pub fn hint(report: &Value) -> &'static str {
+    let programmes = report.get("programmes").and_then(Value::as_u64);
     let skipped = report.get("skipped").and_then(Value::as_object);
     let skipped = skipped.into_iter().flat_map(|kinds| kinds.values());
     let skipped: u64 = skipped.filter_map(Value::as_u64).sum();
-    report.get("programmes").and_then(Value::as_u64) == Some(skipped)
+    if report.pointer("/skipped/tooOld").and_then(Value::as_u64) == programmes {
+        "all of it is over: `schedule.retention_days` says how long a past programme is kept"
+    } else if programmes == Some(skipped) {
+        "what was skipped says why; `--accept` takes it as a guide with nothing in it"
+    } else {
+        "look at the guide; `--accept` takes it as it is"
+    }
 }
 
 /// What programmes of a kind were skipped for, or the kind.

@@ -44,6 +44,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::app;
 use crate::config::{Inputs, Loaded, Origin, Problems, load, read};
+use crate::types::VERSION;
 use admin::Admin;
 use exit::{Exit, Failure, Outcome};
 
@@ -52,7 +53,7 @@ use exit::{Exit, Failure, Outcome};
 /// Try it: `playgate demo`. Run it: `playgate serve`. The other commands work with the server
 /// running and without it.
 #[derive(Parser)]
-#[command(name = "playgate", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "playgate", version = VERSION, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(flatten)]
     global: Global,

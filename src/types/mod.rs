@@ -34,3 +34,9 @@ pub use token::{Token, TokenHash, TokenInfo, TokenKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
+
+/// What runs: the version, and with it the commit where a package was made of one between two releases.
+pub const VERSION: &str = match option_env!("PLAYGATE_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};

@@ -213,7 +213,7 @@ fn an_operator_is_told_what_runs_and_who_they_are() {
         assert_eq!(
             told,
             json!({
-                "version": env!("CARGO_PKG_VERSION"),
+                "version": playgate::types::VERSION,
                 "environment": "staging",
                 "publicUrl": "https://tv.example",
                 "role": role.as_str(),

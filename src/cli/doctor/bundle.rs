@@ -99,7 +99,7 @@ fn configuration(loaded: &Loaded) -> String {
 }
 
 fn machine() -> String {
-    let mut text = format!("playgate {}\n", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("playgate {}\n", crate::types::VERSION);
     for file in [
         "/etc/os-release",
         "/proc/version",

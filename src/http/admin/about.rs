@@ -26,7 +26,7 @@ struct AboutBody<'a> {
 /// `INTERNAL`.
 pub fn about(app: &App, _cx: &Context, auth: OperatorAuth) -> Result<Reply, ApiError> {
     Reply::json(&AboutBody {
-        version: env!("CARGO_PKG_VERSION"),
+        version: crate::types::VERSION,
         environment: app.http.environment.as_str(),
         public_url: &app.http.public_url,
         role: auth.role().as_str(),
