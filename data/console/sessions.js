@@ -15,7 +15,7 @@ export async function playing(self, user) {
     await self.done(`The session with “${assetId}” has ended.`);
   };
   const rows = shown.map((one) => [
-    ...(user ? [] : [link(one.userId, 'users', one.userId)]),
+    ...(user ? [] : [link(one.email ?? one.userId, 'users', one.userId)]),
     [el('code', one.assetId), one.broadcastId && [el('br'), quiet(one.broadcastId)]],
     [one.deviceModel, el('br'), quiet(`${one.devicePlatform} ${one.deviceType}`)],
     `${one.drm} ${one.protocol}`,

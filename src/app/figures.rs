@@ -348,6 +348,6 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
-        assert!(text.contains("playgate_info{environment=\"production\""));
+        assert!(text.contains("playgate_info{environment=\"staging\""));
     }
 }

@@ -8,6 +8,8 @@ use serde_json::Value;
 use super::exit::Outcome;
 use super::output;
 
+/// Channels that are named where there are many.
+const NAMES: usize = 12;
 /// Lines that are named of what was skipped.
 const LINES: usize = 5;
 
@@ -62,7 +64,18 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
         }
         if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
             let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
-            output::note(&format!("{meaning}: {}", ids.join(", ")));
+            // Those that are to be mapped are wanted by name; of the others it is enough to see which they are.
+            let shown = if member == "unmapped" {
+                ids.len()
+            } else {
+                NAMES.min(ids.len())
+            };
+            let (shown, more) = ids.split_at(shown);
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            output::note(&format!("{meaning}: {}{more}", shown.join(", ")));
         }
     }
     for line in changes(report) {

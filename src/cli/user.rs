@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, NaiveDate};
 use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -83,8 +84,9 @@ pub enum Command {
         user: Named,
         /// The offer's id
         offer: String,
-        /// When it ends, in Unix seconds; else as the offer says
-        #[arg(long)]
+        /// When it ends: a date such as 2027-01-31, which begins in UTC, one with a time such as
+        /// 2027-01-31T18:00:00Z, or Unix seconds; else as the offer says
+        #[arg(long, value_name = "TIME", value_parser = instant)]
         expiry: Option<i64>,
     },
     /// Take an offer from a user
@@ -235,6 +237,19 @@ const OFFERS: [output::Column; 5] = [
     ("SINCE", "purchasedAt"),
     ("EXPIRES", "expiry"),
 ];
+
+/// An instant as a person types it, in Unix seconds.
+fn instant(text: &str) -> Result<i64, &'static str> {
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
+        .ok()
+        .and_then(|day| day.and_hms_opt(0, 0, 0));
+    if let Some(begin) = day {
+        return Ok(begin.and_utc().timestamp());
+    }
+    let time = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
+    time.or_else(|_| text.parse())
+        .map_err(|_| "neither a date, nor one with a time, nor Unix seconds")
+}
 
 /// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
@@ -448,4 +463,19 @@ fn show_why(why: &Value, json: bool) -> Outcome {
         (Some(Value::Bool(true)), _) => "granted",
         _ => "denied",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_typed_in_three_ways() {
+        for text in ["2027-01-31", "2027-01-31T01:00:00+01:00", "1801353600"] {
+            assert_eq!(instant(text), Ok(1_801_353_600), "{text}");
+        }
+        for text in ["", "tomorrow", "2027-02-30", "2027-01-31 18:00", "1e9"] {
+            assert!(instant(text).is_err(), "{text}");
+        }
+    }
 }

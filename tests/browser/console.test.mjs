@@ -171,6 +171,16 @@ describe('the console', () => {
     assert.deepEqual(await appliance.operate('GET', `/admin/v1/users/${user.userId}/sessions`), []);
   });
 
+  as('mails a user a link to choose a password', async (operator) => {
+    const user = await someone('Cy');
+    await operator.open(`users/${user.userId}`);
+    const logins = operator.panel('Logged in');
+    await logins.getByRole('button', { name: 'Mail a link to choose a password' }).click();
+    await operator.isTold('A link to choose a password is on its way.', logins);
+    const [mail] = await appliance.operate('GET', '/admin/v1/mail');
+    assert.deepEqual([mail.kind, mail.to], ['reset', user.email]);
+  });
+
   as('says otherwise of one broadcast, and takes it back', async (operator, page) => {
     const now = await serverTime(appliance);
     const id = `news-${now}-0`;

@@ -24,7 +24,10 @@ pub async fn sessions(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Re
         .await?;
     let bodies: Vec<_> = views
         .into_iter()
-        .map(PlaybackSessionBody::anybodys)
+        .map(|view| {
+            let user = app.accounts.user(&view.user);
+            PlaybackSessionBody::anybodys(view, user.map(|user| user.email.as_str().to_owned()))
+        })
         .collect();
     Reply::json(&bodies)
 }

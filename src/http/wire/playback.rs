@@ -173,6 +173,8 @@ pub struct PlaybackSessionBody {
     /// For operators, who see those of everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
     asset_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     broadcast_id: Option<String>,
@@ -197,6 +199,7 @@ impl PlaybackSessionBody {
         Self {
             session_id: view.id.to_string(),
             user_id: None,
+            email: None,
             asset_id: view.asset.as_str().to_owned(),
             broadcast_id: view.program.map(|id| id.as_str().to_owned()),
             device_id: view.device.id.as_str().to_owned(),
@@ -213,12 +216,13 @@ impl PlaybackSessionBody {
         }
     }
 
-    /// A session for an operator.
+    /// A session for an operator, with the address of its user as far as it is known.
     #[must_use]
-    pub fn anybodys(view: SessionView) -> Self {
+    pub fn anybodys(view: SessionView, email: Option<String>) -> Self {
         let user = view.user.to_string();
         Self {
             user_id: Some(user),
+            email,
             ..Self::own(view)
         }
     }
