@@ -9,6 +9,7 @@ mod bind;
 mod catalog;
 mod complete;
 mod config;
+mod decision;
 mod demo;
 mod doctor;
 mod epg;

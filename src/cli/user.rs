@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, output, secret, user_import};
+use super::{Global, decision, output, secret, user_import};
 
 /// Users of the partners.
 #[derive(Subcommand)]
@@ -327,7 +327,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 ("country", country.as_deref()),
             ];
             let why = with_query(user.path(&["why", &asset]), &parameters);
-            show_why(&admin.get(&why).await?, json)
+            decision::show(&admin.get(&why).await?, json)
         }
     }
 }
@@ -441,28 +441,6 @@ async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> Outcome {
         None => "a new PIN is on its way by mail",
     });
     Ok(())
-}
-
-/// The steps of a decision, one a line, and the decision.
-fn show_why(why: &Value, json: bool) -> Outcome {
-    if json {
-        return output::json(why);
-    }
-    let steps = why.get("steps").and_then(Value::as_array);
-    for step in steps.into_iter().flatten() {
-        let passed = step.get("passed") == Some(&Value::Bool(true));
-        let mark = if passed { "yes" } else { "no " };
-        let subject = step.get("subject").map_or(String::new(), |_| {
-            format!(" {}", output::text(step, "subject"))
-        });
-        let (check, finding) = (output::text(step, "check"), output::text(step, "finding"));
-        output::line(&format!("{mark}  {check}{subject}: {finding}"))?;
-    }
-    output::line(match (why.get("granted"), why.get("pinNeeded")) {
-        (Some(Value::Bool(true)), Some(Value::Bool(true))) => "granted, with the PIN",
-        (Some(Value::Bool(true)), _) => "granted",
-        _ => "denied",
-    })
 }
 
 #[cfg(test)]

@@ -202,11 +202,13 @@ fn log_error(flow: &Flow, error: &ApiError) {
         causes.push_str(&one.to_string());
         cause = one.source();
     }
+    if causes.is_empty() {
+        causes.push_str(error.message());
+    }
     tracing::error!(
         request_id = %flow.id,
         route = flow.route.map_or("none", |(_, route)| route.label),
         code = error.code().as_str(),
-        why = error.message(),
         cause = causes,
         "a request failed"
     );

@@ -1,0 +1,28 @@
+//! Why a user may play an asset or not, as a person reads it.
+
+use serde_json::Value;
+
+use super::exit::Outcome;
+use super::output;
+
+/// The steps of a decision, one a line, and the decision.
+pub fn show(why: &Value, json: bool) -> Outcome {
+    if json {
+        return output::json(why);
+    }
+    let steps = why.get("steps").and_then(Value::as_array);
+    for step in steps.into_iter().flatten() {
+        let passed = step.get("passed") == Some(&Value::Bool(true));
+        let mark = if passed { "yes" } else { "no " };
+        let subject = step.get("subject").map_or(String::new(), |_| {
+            format!(" {}", output::text(step, "subject"))
+        });
+        let (check, finding) = (output::text(step, "check"), output::text(step, "finding"));
+        output::line(&format!("{mark}  {check}{subject}: {finding}"))?;
+    }
+    output::line(match (why.get("granted"), why.get("pinNeeded")) {
+        (Some(Value::Bool(true)), Some(Value::Bool(true))) => "granted, with the PIN",
+        (Some(Value::Bool(true)), _) => "granted",
+        _ => "denied",
+    })
+}
