@@ -78,3 +78,4 @@ curl -sS -w ' -> %{http_code} (expected 401)\n' "$BASE/api/user/v1/users/$VIEWER
 curl -sS -w ' -> %{http_code} (expected 200)\n' -X POST "$BASE/api/login/v2/auth/email" -H "$P" -d "{\"identity\":\"$VIEWER\",\"accessKey\":\"another pass phrase\"}"
 curl -sS -w ' -> %{http_code} (expected 200)\n' -X POST "$BASE/api/login/v2/auth/logout" -H "$P" -H "$U"
 rm -f "$DEVICE" "$DEVICE.old" "$PLAY"
+echo; echo "== That was all."

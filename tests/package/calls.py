@@ -1,10 +1,13 @@
 """What the server asks of the kernel in its main job is what the unit's filter lets through. Arguments: the binary and the
 unit. It needs strace, curl, and systemd's `systemd-analyze`."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -39,12 +42,19 @@ def made():
         trace, lines = Path(folder, "trace"), []
         # With a data directory, so that backups and a new beginning are there too.
         command = ["strace", "-f", "-qq", "-o", trace, BINARY, "demo", "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data"]
-        demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        demo = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        )
         # It prints variables and the lines that use them, and then serves.
+        too_long = threading.Timer(60, os.killpg, (demo.pid, signal.SIGKILL))
+        too_long.start()
         for line in demo.stdout:
             lines.append(line)
-            if "Ctrl-C" in line:
+            if "That was all" in line:
                 break
+        else:
+            sys.exit("the demo does not end its lines as it did")
+        too_long.cancel()
         for path in ("backups", "store/verify", "store/compact", "store/rebuild"):
             lines.append(f'curl -sS --fail -X POST -H "$O" "$OPS/admin/v1/{path}"\n')
         walk = subprocess.run(["bash", "-e"], input="".join(lines), capture_output=True, text=True)
