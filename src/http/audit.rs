@@ -38,8 +38,8 @@ impl Asked {
         input: &Input<'_>,
         query: Option<&str>,
     ) -> Option<Self> {
-        let dry = Query::new(query.unwrap_or_default()).flag("dryRun");
-        if !route.is_change() || matches!(dry, Ok(true)) {
+        let tried = || Query::new(query.unwrap_or_default()).flag("dryRun");
+        if !route.is_change() || (route.can_be_tried() && matches!(tried(), Ok(true))) {
             return None;
         }
         // Both begin with the empty segment, `admin` and the version.

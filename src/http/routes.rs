@@ -352,6 +352,14 @@ impl Route {
         self.method != Verb::Get && !looks.contains(&self.target)
     }
 
+    /// Whether `dryRun` has the route tell what it would change; elsewhere the word means nothing.
+    #[must_use]
+    pub fn can_be_tried(&self) -> bool {
+        use OperatorRoute as O;
+        let tries = [O::ImportCatalog, O::ImportGuide, O::RefreshSource].map(Target::Operator);
+        tries.contains(&self.target)
+    }
+
     /// The lowest role that an operator needs: content for catalogue and guide, agent for users.
     /// `None` for routes of others.
     #[must_use]

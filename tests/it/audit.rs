@@ -49,8 +49,12 @@ fn a_change_is_recorded_with_who_what_and_what_came_of_it() {
         let logout = as_operator(&house, &agent, "POST", &format!("users/{user}/logout"));
         assert_eq!(logout.status, status);
     }
-    let dry = "catalog/import?dryRun=true";
-    house.operator("POST", dry, &json!({}));
+    for tried in ["catalog/import", "epg/import", "epg/sources/none/refresh"] {
+        house.operator("POST", &format!("{tried}?dryRun=true"), &json!({}));
+    }
+    // Where nothing can be tried the word hides nothing.
+    let hidden = format!("users/{}/logout?dryRun=true", ann.id);
+    assert_eq!(house.operator("POST", &hidden, &Value::Null).status, 200);
     let told: Vec<_> = changes(&house).split_off(before);
     let al = made.json()["operatorId"].as_str().unwrap().to_owned();
     let change = |action: &str, target: &str, status: u16| {
@@ -64,11 +68,12 @@ fn a_change_is_recorded_with_who_what_and_what_came_of_it() {
             200,
         ),
         change("admin_logout_user", "users/-/logout", 404),
+        change("admin_logout_user", &hidden, 200),
     ];
     assert_eq!(told, expected);
 
-    let listed = house.operator("GET", "audit?limit=2", &Value::Null).json();
-    let (newest, oldest) = (&listed[0], &listed[1]);
+    let listed = house.operator("GET", "audit?limit=3", &Value::Null).json();
+    let (newest, oldest) = (&listed[0], &listed[2]);
     assert_eq!(
         (&oldest["name"], &oldest["role"]),
         (&json!("Al"), &json!("agent"))
