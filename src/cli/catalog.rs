@@ -50,8 +50,12 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             let mut admin = global.admin_or_new().await?;
             let report = import(&mut admin, &file, merge, dry_run).await?;
             show(&report, json)?;
-            let directory = global.load()?.config.origin.media_dir;
-            if !dry_run && let Some(missing) = media::missing(&mut admin, &directory).await? {
+            // It is taken, whatever becomes of this look.
+            if !dry_run
+                && let Ok(loaded) = global.load()
+                && let directory = loaded.config.origin.media_dir
+                && let Ok(Some(missing)) = media::missing(&mut admin, &directory).await
+            {
                 output::note(&format!("warning: {missing}"));
             }
             Ok(())

@@ -135,6 +135,8 @@ fn a_mistake_in_the_configuration_stops_nobody_while_a_server_runs() {
     fs::write(&config, broken).unwrap();
     let (code, said) = run(&["partner", "add", "one"]);
     assert!(code == 0 && said.contains("has mistakes"), "{said}");
+    let (code, said) = run(&["catalog", "import", catalog.to_str().unwrap()]);
+    assert!(code == 0 && said.contains("has mistakes"), "{said}");
     let mut command = binary();
     let output = command
         .args(["--config", file, "doctor", "--json"])
