@@ -65,17 +65,12 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
         if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
             let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
             // Those that are to be mapped are wanted by name; of the others it is enough to see which they are.
-            let shown = if member == "unmapped" {
+            let most = if member == "unmapped" {
                 ids.len()
             } else {
-                NAMES.min(ids.len())
+                NAMES
             };
-            let (shown, more) = ids.split_at(shown);
-            let more = match more.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            output::note(&format!("{meaning}: {}{more}", shown.join(", ")));
+            output::note(&format!("{meaning}: {}", output::first(&ids, most)));
         }
     }
     for line in changes(report) {

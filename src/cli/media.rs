@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::admin::{Admin, path, with_query};
 use super::exit::Failure;
+use super::output;
 
 /// Files that are named; more are counted.
 const SHOWN: usize = 5;
@@ -18,14 +19,9 @@ const SHOWN: usize = 5;
 pub async fn missing(admin: &mut Admin, directory: &Path) -> Result<Option<String>, Failure> {
     let target = with_query(path(&["catalog"]), &[("format", Some("json"))]);
     let missing = of_catalogue(&admin.get(&target).await?, directory);
-    let (shown, more) = missing.split_at(missing.len().min(SHOWN));
-    let more = match more.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Ok((!shown.is_empty()).then(|| {
-        let (shown, directory) = (shown.join(", "), directory.display());
-        format!("the catalogue names files that are not in {directory}: {shown}{more}")
+    Ok((!missing.is_empty()).then(|| {
+        let (first, directory) = (output::first(&missing, SHOWN), directory.display());
+        format!("the catalogue names files that are not in {directory}: {first}")
     }))
 }
 

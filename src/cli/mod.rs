@@ -102,18 +102,40 @@ impl Global {
     /// The operators' interface, wherever it is. A data directory that has no store is somewhere else than
     /// meant: nothing is made in it.
     async fn admin(&self) -> Result<Admin, Failure> {
-        let loaded = match self.load() {
-            Ok(loaded) => loaded,
-            Err(mistaken) => return self.in_spite_of_mistakes().await?.ok_or(mistaken),
-        };
-        let place = &loaded.config.server.data_dir;
-        if !app::has_store(&loaded.config) {
-            let said = format!("there is no store in {}", place.display());
-            return Err(Failure::new(Exit::NotFound, said).hint(
+        self.admin_over(|loaded| {
+            if app::has_store(&loaded.config) {
+                return Ok(());
+            }
+            let said = format!("there is no store in {}", loaded.config.server.data_dir.display());
+            Err(Failure::new(Exit::NotFound, said).hint(
                 "name the server's data with --data-dir, or its configuration with --config; `partner add` begins a new store",
-            ));
+            ))
+        })
+        .await
+    }
+
+    /// The same for what one begins with, where the store may be new.
+    async fn admin_or_new(&self) -> Result<Admin, Failure> {
+        self.admin_over(|loaded| {
+            if !app::has_store(&loaded.config) {
+                let place = loaded.config.server.data_dir.display();
+                output::note(&format!("{place} has no store: a new one is made"));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// The operators' interface over a configuration that fits, or that of a server that runs in spite of
+    /// its mistakes.
+    async fn admin_over(&self, fits: impl FnOnce(&Loaded) -> Outcome) -> Result<Admin, Failure> {
+        match self.load() {
+            Ok(loaded) => {
+                fits(&loaded)?;
+                Admin::connect(loaded).await
+            }
+            Err(mistaken) => self.in_spite_of_mistakes().await?.ok_or(mistaken),
         }
-        Admin::connect(loaded).await
     }
 
     /// A server that goes on with the configuration of before while the present one has mistakes: what
@@ -135,19 +157,6 @@ impl Global {
             );
         }
         Ok(admin)
-    }
-
-    /// The same for what one begins with, where the store may be new.
-    async fn admin_or_new(&self) -> Result<Admin, Failure> {
-        let loaded = match self.load() {
-            Ok(loaded) => loaded,
-            Err(mistaken) => return self.in_spite_of_mistakes().await?.ok_or(mistaken),
-        };
-        if !app::has_store(&loaded.config) {
-            let place = loaded.config.server.data_dir.display();
-            output::note(&format!("{place} has no store: a new one is made"));
-        }
-        Admin::connect(loaded).await
     }
 }
 

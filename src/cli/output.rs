@@ -102,6 +102,17 @@ pub fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failu
     Ok(())
 }
 
+/// The first ones of a list, and how many more there are.
+#[must_use]
+pub fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
+    let shown: Vec<&str> = items.iter().take(most).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match items.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// Prints the members of an object, one a line, or as JSON.
 pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
     if as_json {
@@ -193,6 +204,12 @@ mod tests {
         assert_eq!(cell("", Some(&json!("a\u{202e}b"))), "a b");
         assert_eq!(cell("", Some(&json!(["a", 1]))), "a, 1");
         assert_eq!(cell("", None), "-");
+    }
+
+    #[test]
+    fn a_list_is_cut_after_the_first_ones() {
+        assert_eq!(first(&["a", "b"], 2), "a, b");
+        assert_eq!(first(&["a", "b", "c"], 1), "a and 2 more");
     }
 
     #[test]
