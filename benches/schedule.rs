@@ -61,6 +61,10 @@ fn main() {
         .chunks(IDS)
         .map(|ids| format!("/broadcasts?broadcasts={}", ids.join(",")))
         .collect();
+    bench.other_texts(&live, &hundred, "S6, 100 livestreams");
+    bench.other_texts(&day, &hundred, "S5, a day of 100 livestreams");
+    bench.same_bytes("XMLTV", &["/xmltv"], false, 1.15);
+    bench.same_bytes("XMLTV", &["/xmltv"], true, 1.15);
     bench.same_bytes("S3", &by_id, false, 1.5);
     bench.same_bytes(&format!("S4, {IDS} broadcasts"), &by_ids, false, 1.5);
 }
@@ -187,6 +191,39 @@ impl Bench {
             goal: None,
         }));
         compare(&contestants);
+    }
+
+    /// The same request with unknown parameters and with its ids in other orders, against itself.
+    fn other_texts(&self, path: &str, ids: &str, name: &str) {
+        let junk: Vec<_> = (0..4_096)
+            .map(|n| self.read(&format!("{path}&x={n}"), true))
+            .collect();
+        let mut ids: Vec<_> = ids.split(',').collect();
+        let before = ids.join(",");
+        let permuted: Vec<_> = (0..4_096)
+            .map(|n| {
+                let last = ids.len() - 1;
+                ids.swap(n % last, last);
+                ids.rotate_left(7);
+                self.read(&path.replace(&before, &ids.join(",")), true)
+            })
+            .collect();
+        let plain = self.read(path, true);
+        send(&self.playgate, &plain);
+        let contestant = |name: &str, over, requests, goal| Contestant {
+            name: name.to_owned(),
+            server: &self.playgate,
+            over,
+            requests,
+            status: 200,
+            goal,
+        };
+        println!("\n{name}, gzip, by the text of the request");
+        compare(&[
+            contestant("as every client sends it", None, [plain].into(), None),
+            contestant("an unknown parameter", None, junk.into(), Some(1.2)),
+            contestant("ids in another order", None, permuted.into(), Some(1.2)),
+        ]);
     }
 
     fn same_bytes<P: AsRef<str>>(&self, name: &str, paths: &[P], gzip: bool, goal: f64) {

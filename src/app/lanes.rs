@@ -24,6 +24,8 @@ const HASHES_NICE: i32 = 10;
 const COLD_THREADS: usize = 4;
 /// Cold reads that may wait.
 const COLD_WAITING: usize = 1_024;
+/// Responses that may wait to be compressed: about a second's worth of the largest.
+const COMPRESSIONS_WAITING: usize = 64;
 /// Imports and verifications that may wait: they run one after the other.
 const BULK_WAITING: usize = 4;
 
@@ -47,6 +49,14 @@ pub fn hashing(metrics: &Registry) -> Result<Lane<HashMemory>, AppError> {
 pub fn cold(metrics: &Registry) -> Result<Lane<()>, AppError> {
     let lane = Lane::new("cold", COLD_THREADS, COLD_WAITING, || ());
     known(lane, "cold", metrics)
+}
+
+/// Where large responses are compressed. Partners take turns, and a response that finds no room is
+/// sent uncompressed.
+pub fn compression(metrics: &Registry) -> Result<Lane<()>, AppError> {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let lane = Lane::new("compression", cores, COMPRESSIONS_WAITING, || ());
+    known(lane, "compression", metrics)
 }
 
 /// Where imports and verifications run, one at a time.

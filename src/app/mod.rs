@@ -114,6 +114,8 @@ pub struct App {
 
     /// Work that hashes passwords and PINs.
     pub hashing: Lane<HashMemory>,
+    /// Compression of large responses, and exports of the schedule.
+    pub compression: Lane<()>,
     /// Cold reads, and short work that waits for a commit.
     pub cold: Lane<()>,
     /// Imports and verifications, one at a time.
@@ -278,6 +280,7 @@ impl App {
             http,
             gate: Arc::new(Doors::new(&config, &partners, &operators, &accounts)),
             hashing: lanes::hashing(&metrics)?,
+            compression: lanes::compression(&metrics)?,
             cold: lanes::cold(&metrics)?,
             bulk: lanes::bulk(&metrics)?,
             metrics,

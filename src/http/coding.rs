@@ -1,90 +1,20 @@
 //! Content codings and entity tags.
 
-use std::io::{self, Write};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::io::Write;
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::HeaderValue;
-use http_body::{Body, Frame};
-use tokio::task::JoinHandle;
 
 use super::headers::Heads;
 use super::quality::quality;
-use super::stream::{BodyError, ReplyStream};
 
 /// Packs fast rather than small.
 pub(super) fn pack(bytes: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok().map(Bytes::from)
-}
-
-type Packer = GzEncoder<Vec<u8>>;
-
-/// A stream, packed piece by piece on the pool of blocking threads.
-pub(super) struct PackedBody {
-    plain: ReplyStream,
-    /// Away while it packs; gone when the end has been packed.
-    packer: Option<Packer>,
-    packing: Option<JoinHandle<io::Result<(Option<Packer>, Bytes)>>>,
-}
-
-impl PackedBody {
-    pub(super) fn new(plain: ReplyStream) -> Self {
-        Self {
-            plain,
-            packer: Some(GzEncoder::new(Vec::new(), Compression::fast())),
-            packing: None,
-        }
-    }
-}
-
-/// Packs one more piece, or the end; gives what has come out by then.
-fn pack_piece(mut packer: Packer, piece: Option<&Bytes>) -> io::Result<(Option<Packer>, Bytes)> {
-    let Some(piece) = piece else {
-        return Ok((None, packer.finish()?.into()));
-    };
-    packer.write_all(piece)?;
-    let out = std::mem::take(packer.get_mut());
-    Ok((Some(packer), out.into()))
-}
-
-impl Body for PackedBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        loop {
-            if let Some(packing) = &mut this.packing {
-                let packed = ready!(Pin::new(packing).poll(cx));
-                this.packing = None;
-                let (packer, out) = packed??;
-                this.packer = packer;
-                if !out.is_empty() {
-                    return Poll::Ready(Some(Ok(Frame::data(out))));
-                }
-            }
-            if this.packer.is_none() {
-                return Poll::Ready(None);
-            }
-            let piece = match ready!(this.plain.as_mut().poll_frame(cx)) {
-                // Trailers would be the only other kind; we send none.
-                Some(frame) => Some(frame?.into_data().unwrap_or_default()),
-                None => None,
-            };
-            if let Some(packer) = this.packer.take() {
-                let pack = move || pack_piece(packer, piece.as_ref());
-                this.packing = Some(tokio::task::spawn_blocking(pack));
-            }
-        }
-    }
 }
 
 /// Whether an `Accept-Encoding` takes gzip.

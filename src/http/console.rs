@@ -9,8 +9,8 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 
-use super::answers::Packable;
 use super::reply::{Kept, Prepared, Reply, media};
+use super::response_cache::CompressibleBody;
 
 /// Scripts and styles are those of the listener, nothing stands in the page itself, and what a page
 /// could send elsewhere stays here.
@@ -79,7 +79,7 @@ fn ready((name, media, text): (&'static str, HeaderValue, &'static str)) -> Name
         tag: Kept::tag_of(text.as_bytes()),
         max_age: MAX_AGE,
     };
-    let body = Arc::new(Packable::from(text));
+    let body = Arc::new(CompressibleBody::from(text));
     let until = None;
     (
         name,

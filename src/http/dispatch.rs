@@ -75,7 +75,7 @@ fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndp
         E::DayOne(request) => Outcome::Now(schedule::day_one(app, &cx, auth, request)),
         E::Broadcast(request) => Outcome::Now(schedule::broadcast(app, &cx, auth, request)),
         E::Broadcasts(request) => Outcome::Now(schedule::broadcasts(app, &cx, auth, request)),
-        E::Xmltv => Outcome::Now(export::xmltv(app, &cx, auth)),
+        E::Xmltv => later!(app, cx, export::xmltv, auth),
         E::M3u(request) => Outcome::Now(export::m3u(app, &cx, auth, &request)),
         E::Watch(request) => Outcome::Now(export::watch(app, &cx, auth, request)),
         E::Livestreams => later!(app, cx, catalog::livestreams, auth),

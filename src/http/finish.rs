@@ -22,7 +22,7 @@ use super::routes::Route;
 use super::soap;
 use super::stream::ReplyBody;
 use crate::app::App;
-use crate::types::UserId;
+use crate::types::{PartnerId, UserId};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
@@ -41,6 +41,8 @@ pub(super) struct Flow {
     pub(super) id: RequestId,
     pub(super) route: Option<(usize, &'static Route)>,
     pub(super) user: Option<UserId>,
+    /// Whose turn costly work for the request takes.
+    pub(super) partner: Option<PartnerId>,
     /// The address that replaces a deprecated one.
     pub(super) successor: Option<String>,
     /// A HEAD: the answer has no body.
@@ -62,6 +64,7 @@ impl Flow {
             id: app.front.ids.of(heads),
             route: None,
             user: None,
+            partner: None,
             successor: None,
             head: parts.method == Method::HEAD,
             flat: parts.uri.path().starts_with(LOGIN),
@@ -81,7 +84,7 @@ pub(super) fn finish(
     let wish = Wish {
         heads,
         head: flow.head,
-        lane: Some(&app.cold),
+        compression: Some((&app.compression, flow.partner)),
     };
     let mut response = match answer.and_then(|reply| render(reply, wish)) {
         Ok(response) => response,

@@ -2,7 +2,6 @@
 
 use http::{HeaderName, HeaderValue};
 
-use super::answers::Answers;
 use super::console::Console;
 use super::context::RequestIds;
 use super::headers::HeaderNames;
@@ -10,6 +9,8 @@ use super::messages::{BadMessages, Messages};
 use super::metrics::HttpMetrics;
 use super::openapi::Descriptions;
 use super::pages::Pages;
+use super::response_cache::ResponseCache;
+use super::xmltv_cache::XmltvCache;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
@@ -54,8 +55,10 @@ pub struct Front {
     /// Drawn at the start: tags that count what this process has done begin here, so that they
     /// do not meet those of an earlier one.
     pub era: u64,
-    /// Answers of the schedule for those who ask the same.
-    pub answers: Answers,
+    /// Schedule responses, for requests with the same meaning.
+    pub responses: ResponseCache,
+    /// The XMLTV export of the newest schedule.
+    pub xmltv: XmltvCache,
     /// What is counted.
     pub metrics: HttpMetrics,
     /// Origins that may read our answers; `None` for any.
@@ -108,7 +111,8 @@ impl Front {
             descriptions: Descriptions::default(),
             console: Console::built_in(),
             ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
-            answers: Answers::default(),
+            responses: ResponseCache::default(),
+            xmltv: XmltvCache::default(),
             era: u64::from_be_bytes(entropy.array()),
             metrics: HttpMetrics::new(registry),
             origins,

@@ -6,7 +6,6 @@
 //! product stands here, and nothing here knows the store.
 
 pub mod admin;
-pub mod answers;
 pub mod api;
 mod audit;
 pub mod auth;
@@ -45,6 +44,7 @@ pub mod query;
 pub mod range;
 pub mod render;
 pub mod reply;
+pub mod response_cache;
 pub mod routes;
 pub mod run;
 pub mod service;
@@ -56,3 +56,4 @@ pub mod table;
 mod tls;
 pub mod wire;
 mod wires;
+pub mod xmltv_cache;

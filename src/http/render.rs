@@ -10,13 +10,13 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
-use super::answers::Packable;
-use super::coding::{PackedBody, accepts_gzip, is_known, tag};
+use super::coding::{accepts_gzip, is_known, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::headers::{HeaderNames, Heads};
-use super::lanes::Lane;
+use super::lanes::{Lane, Owner};
 use super::range::{Part, part};
 use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
+use super::response_cache::CompressibleBody;
 use super::soap;
 use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
 use crate::types::LimitReached;
@@ -53,8 +53,9 @@ pub struct Wish<'a> {
     pub heads: &'a Heads<'a>,
     /// Whether it is a HEAD.
     pub head: bool,
-    /// Where large bodies are compressed, if anywhere.
-    pub lane: Option<&'a Lane<()>>,
+    /// The pool that compresses large bodies, and whose turn that takes; without one they are sent
+    /// uncompressed.
+    pub compression: Option<(&'a Lane<()>, Owner)>,
 }
 
 /// Makes the response of a reply.
@@ -82,18 +83,20 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
             body.unwrap_or(ReplyBody::Empty)
         }
         Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
-        Content::Kept(kept, media, body) => {
-            let pack = takes_gzip(wish);
-            if is_held(kept, pack, wish, &mut headers) {
+        Content::Export(kept, media, export) => {
+            let gzip = takes_gzip(wish);
+            if is_held(kept, gzip, wish, &mut headers) {
                 status = StatusCode::NOT_MODIFIED;
                 ReplyBody::Empty
             } else {
                 headers.insert(CONTENT_TYPE, media);
-                if pack {
+                if gzip {
                     headers.insert(CONTENT_ENCODING, GZIP);
-                    streamed(Box::pin(PackedBody::new(body)), wish)
+                    whole(export.gzip().clone(), wish, &mut headers)
+                } else if let Some(identity) = export.identity() {
+                    whole(identity.clone(), wish, &mut headers)
                 } else {
-                    streamed(body, wish)
+                    streamed(Box::pin(Pieces::new(export.inflated())), wish)
                 }
             }
         }
@@ -176,19 +179,24 @@ fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) ->
 }
 
 /// The compressed body; `None` where there is no room to make it.
-fn packed(body: &Arc<Packable>, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
+fn packed(
+    body: &Arc<CompressibleBody>,
+    wish: Wish<'_>,
+    headers: &mut HeaderMap,
+) -> Option<ReplyBody> {
     if let Some(packed) = body.ready() {
         return Some(whole(packed.clone(), wish, headers));
     }
     if body.identity().len() <= GZIP_AT_ONCE {
-        return Some(whole(body.packed()?.clone(), wish, headers));
+        return Some(whole(body.gzip()?.clone(), wish, headers));
     }
     if wish.head {
         // The length is not known before the body has been made, and a HEAD is not worth that.
         return Some(ReplyBody::Empty);
     }
     let body = Arc::clone(body);
-    let packing = wish.lane?.run(move |()| body.packed().cloned()).ok()?;
+    let (pool, owner) = wish.compression?;
+    let packing = pool.run_for(owner, move |()| body.gzip().cloned()).ok()?;
     Some(ReplyBody::Stream(Box::pin(LaneBody::new(packing)), None))
 }
 
@@ -366,7 +374,7 @@ mod tests {
             Wish {
                 heads: &heads,
                 head,
-                lane: None,
+                compression: None,
             },
         )
         .unwrap()
@@ -407,7 +415,7 @@ mod tests {
         let wish = Wish {
             heads: &Heads::read(&map, &names),
             head: false,
-            lane: None,
+            compression: None,
         };
         let answer = render(Reply::prepared(large), wish).unwrap();
         assert_eq!(answer.headers()[ETAG], "\"0000000000000abc\"");
@@ -443,7 +451,7 @@ mod tests {
                 Wish {
                     heads: &heads,
                     head,
-                    lane: None,
+                    compression: None,
                 },
             );
             answer.map_err(|error| (error.code(), error.headers().to_vec()))

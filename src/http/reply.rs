@@ -9,9 +9,10 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
-use super::answers::{Answer, Packable};
 use super::error::ApiError;
+use super::response_cache::{CachedResponse, CompressibleBody};
 use super::stream::ReplyStream;
+use super::xmltv_cache::GzipExport;
 use crate::types::UnixSeconds;
 
 /// Media types that we send.
@@ -62,7 +63,7 @@ pub struct Prepared {
     /// Its media type.
     pub media: HeaderValue,
     /// The bytes.
-    pub body: Arc<Packable>,
+    pub body: Arc<CompressibleBody>,
     /// How it may be kept.
     pub kept: Kept,
     /// When it will be another one; `None` if nobody can tell.
@@ -127,7 +128,7 @@ pub(super) enum Content {
     Bytes(HeaderValue, Bytes),
     Prepared(Prepared),
     File(FileReply),
-    Kept(Kept, HeaderValue, ReplyStream),
+    Export(Kept, HeaderValue, GzipExport),
     /// The length is `None` where it is not known.
     Stream(HeaderValue, Option<u64>, ReplyStream),
 }
@@ -202,12 +203,12 @@ impl Reply {
         Self::new(StatusCode::OK, Content::Prepared(prepared))
     }
 
-    /// What is to be kept of it for those who ask the same.
-    pub(super) fn answer(&self) -> Option<Answer> {
+    /// The part of a prepared reply that the response cache keeps.
+    pub(super) fn cacheable(&self) -> Option<CachedResponse> {
         let Content::Prepared(prepared) = &self.content else {
             return None;
         };
-        Some(Answer {
+        Some(CachedResponse {
             body: Arc::clone(&prepared.body),
             tag: prepared.kept.tag,
             until: prepared.until,
@@ -226,11 +227,10 @@ impl Reply {
         Self::new(StatusCode::OK, Content::Stream(media, length, body))
     }
 
-    /// 200 with a body that is made as it is sent and that clients may keep; 304, and nothing is
-    /// made, where they have it.
+    /// 200 with an export that clients may keep; 304 where they have it.
     #[must_use]
-    pub fn kept_stream(kept: Kept, media: HeaderValue, body: ReplyStream) -> Self {
-        Self::new(StatusCode::OK, Content::Kept(kept, media, body))
+    pub fn export(kept: Kept, media: HeaderValue, export: GzipExport) -> Self {
+        Self::new(StatusCode::OK, Content::Export(kept, media, export))
     }
 
     /// The same with another status.

@@ -272,9 +272,9 @@ pub struct Route {
     pub rate: RateClass,
     /// The pattern of the route that replaces it.
     pub deprecated: Option<&'static str>,
-    /// From which length of path and query on its answers are kept by the text of their requests:
-    /// shorter ones are made faster than they are looked up. `None`: never.
-    pub kept: Option<usize>,
+    /// The length of path and query from which on its responses are cached: the response to a
+    /// shorter request is made faster than looked up. `None`: never.
+    pub cached_from: Option<usize>,
     /// Whether the partner token may come in the query as `accessToken`: for players that take
     /// an address and nothing else.
     pub query_token: bool,
@@ -299,7 +299,7 @@ impl Route {
             lane,
             rate: RateClass::General,
             deprecated: None,
-            kept: None,
+            cached_from: None,
             query_token: false,
             label,
         }
@@ -315,8 +315,8 @@ impl Route {
         self
     }
 
-    pub(super) const fn kept_from(mut self, length: usize) -> Self {
-        self.kept = Some(length);
+    pub(super) const fn cached_from(mut self, length: usize) -> Self {
+        self.cached_from = Some(length);
         self
     }
 

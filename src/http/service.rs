@@ -21,8 +21,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::answers::Moment;
-use super::api::schedule::again;
+use super::api::schedule::cached_reply;
 use super::audit::{Asked, recorded};
 use super::auth::{Administrator, Credentials, Proof, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
@@ -40,6 +39,7 @@ use super::net;
 use super::path::check_path;
 use super::pulse::Pulse;
 use super::query::Query;
+use super::response_cache::Moment;
 use super::routes::{BodyRule, RateClass, Route};
 use super::stream::{Busy, ReplyBody};
 use crate::app::App;
@@ -223,6 +223,7 @@ impl Service {
         };
         let proof = prove(&*app.gate, route, &credentials, now)?;
         flow.user = proof.user();
+        flow.partner = proof.partner();
         let peer = net::client(self.peer, &parts.headers, &app.http.trusted_proxies);
         app.gate
             .admit(route.rate, proof.partner(), peer, now)
@@ -285,14 +286,14 @@ fn act(
     entry: Entry,
     payload: Payload,
 ) -> Result<Outcome, ApiError> {
-    let kept = entry
+    let cacheable = entry
         .route
-        .kept
-        .and_then(|length| keepsake(app, &entry.cx, parts, heads, length));
-    if let Some((request, at)) = kept
-        && let Some(answer) = app.front.answers.find(request, at)
+        .cached_from
+        .and_then(|length| cacheable(app, &entry.cx, parts, heads, length));
+    if let Some((request, at)) = cacheable
+        && let Some(response) = app.front.responses.find_by_text(request, at)
     {
-        return Ok(Outcome::Now(Ok(again(app, &entry.cx, answer))));
+        return Ok(Outcome::Now(Ok(cached_reply(app, &entry.cx, response))));
     }
     let input = Input {
         path: parts.uri.path(),
@@ -313,19 +314,25 @@ fn act(
         let recorded = recorded(Arc::clone(app), entry.cx, asked, endpoint);
         return Ok(Outcome::Later(Box::pin(recorded)));
     }
+    let Some(((request, at), meaning)) = cacheable.zip(endpoint.cache_key()) else {
+        return Ok(dispatch(app, entry.cx, endpoint));
+    };
+    let responses = &app.front.responses;
+    if let Some(response) = responses.find_by_meaning(&meaning, request, at) {
+        return Ok(Outcome::Now(Ok(cached_reply(app, &entry.cx, response))));
+    }
     let outcome = dispatch(app, entry.cx, endpoint);
-    if let Some((request, at)) = kept
-        && let Outcome::Now(Ok(reply)) = &outcome
-        && let Some(answer) = reply.answer()
+    if let Outcome::Now(Ok(reply)) = &outcome
+        && let Some(response) = reply.cacheable()
     {
-        app.front.answers.keep(request, &answer, at);
+        responses.insert(&meaning, request, response, at);
     }
     Ok(outcome)
 }
 
-/// The text that an answer is kept by, and the moment that it is of, if it is worth keeping: where it
-/// is packed, or where the request is as long as its route asks.
-fn keepsake<'p>(
+/// The text of a request whose response is worth caching, and the moment that the response is of: one
+/// that will be compressed, or one to a request of at least `length` bytes.
+fn cacheable<'p>(
     app: &App,
     cx: &Context,
     parts: &'p Parts,
@@ -333,12 +340,12 @@ fn keepsake<'p>(
     length: usize,
 ) -> Option<(&'p str, Moment)> {
     let request = parts.uri.path_and_query()?.as_str();
-    let packed = heads.accept_encoding.ascii().is_some_and(accepts_gzip);
+    let compressed = heads.accept_encoding.ascii().is_some_and(accepts_gzip);
     let at = Moment {
         now: cx.now,
         generation: app.schedule.generation(),
     };
-    (packed || request.len() >= length).then_some((request, at))
+    (compressed || request.len() >= length).then_some((request, at))
 }
 
 /// The part of a request that waits: for its body, for its handler.

@@ -56,8 +56,7 @@ const fn ops(
     Route::new(method, pattern, label, Target::Operator(target), body, lane)
 }
 
-/// The answer to a request of this length names so many livestreams that it is looked up faster than
-/// made.
+/// A request of this length names so many livestreams that its response is looked up faster than made.
 const MANY_IDS: usize = 256;
 const SMALL: BodyRule = Whole(BODY_SMALL);
 const CHALLENGE: BodyRule = Whole(BODY_LICENSE);
@@ -70,9 +69,9 @@ const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 #[rustfmt::skip] // one route a line: it is read as a table
 pub static PUBLIC: &[Route] = &[
     // Schedule (interface, part 4.1): S6 to S1.
-    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory).kept_from(MANY_IDS),
-    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory).kept_from(MANY_IDS),
-    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory).kept_from(0),
+    partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory).cached_from(MANY_IDS),
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory).cached_from(MANY_IDS),
+    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory).cached_from(0),
     partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", P::Broadcast, Ignored, Memory),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", P::DayOne, Ignored, Memory)
         .replaced_by("/api/schedule/v1/broadcasts/day/{date}"),

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -207,11 +207,8 @@ pub async fn get(
     let mut address = address.to_owned();
     let mut before: Option<IpAddr> = None;
     for _ in 0..=REDIRECTS {
-        let answer = timeout(patience.answer, ask(&address, known)).await;
+        let answer = timeout(patience.answer, ask(&address, known, before)).await;
         let answer = answer.map_err(|_| FetchError::TimedOut)??;
-        if before.is_some_and(|before| is_open(before) && !is_open(answer.peer)) {
-            return Err(FetchError::Redirect("to an address inside of this net"));
-        }
         before = Some(answer.peer);
         let headers = &answer.head.headers;
         let status = answer.head.status;
@@ -239,8 +236,20 @@ pub async fn get(
     Err(FetchError::Redirect("too often"))
 }
 
-async fn ask(address: &str, known: &Validators) -> Result<Answer, FetchError> {
+/// Requests an address; `before` is the server that redirected here.
+async fn ask(
+    address: &str,
+    known: &Validators,
+    before: Option<IpAddr>,
+) -> Result<Answer, FetchError> {
+    let broken = |error: io::Error| FetchError::Connection(error.into());
     let site = Site::of(address)?;
+    // Judged before the connection: even an attempt to connect tells a stranger's server what there
+    // is inside, and can change the state of what listens there.
+    let addresses = reachable_after(before, site.resolve().await.map_err(broken)?);
+    if addresses.is_empty() {
+        return Err(FetchError::Redirect("to an address inside of this net"));
+    }
     let mut request = site
         .request(Method::GET)
         .header(USER_AGENT, concat!("playgate/", env!("CARGO_PKG_VERSION")))
@@ -255,7 +264,9 @@ async fn ask(address: &str, known: &Validators) -> Result<Answer, FetchError> {
     }
     let request = request.body(Empty::<Bytes>::new());
     let request = request.map_err(|error| FetchError::Connection(error.into()))?;
-    site.send(request).await.map_err(FetchError::Connection)
+    site.send_to(&addresses, request)
+        .await
+        .map_err(FetchError::Connection)
 }
 
 /// An answer that can be read: gzip is told by its first bytes, whoever put it there.
@@ -314,23 +325,54 @@ fn resolve(address: &str, location: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{folder}/{location}"))
 }
 
+/// The resolved addresses that a request may go to: after a redirect by a server of the open net
+/// those of the open net only.
+fn reachable_after(before: Option<IpAddr>, mut resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    if before.is_some_and(is_open) {
+        resolved.retain(|address| is_open(address.ip()));
+    }
+    resolved
+}
+
 /// Whether an address is one of the open net.
 fn is_open(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            // What providers share between their customers.
-            let shared = a == 100 && (64..128).contains(&b);
-            let inside = v4.is_private() || v4.is_link_local() || shared;
-            !inside && !v4.is_loopback() && !v4.is_unspecified()
-        }
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_open(IpAddr::V4(v4)),
+        IpAddr::V4(v4) => is_open_v4(v4),
+        IpAddr::V6(v6) => match embedded_v4(v6) {
+            Some(v4) => is_open_v4(v4),
             None => {
                 let inside = v6.is_unique_local() || v6.is_unicast_link_local();
-                !inside && !v6.is_loopback() && !v6.is_unspecified()
+                !inside && !v6.is_loopback() && !v6.is_unspecified() && !v6.is_multicast()
             }
         },
+    }
+}
+
+fn is_open_v4(v4: Ipv4Addr) -> bool {
+    let [a, b, c, _] = v4.octets();
+    // Shared by a provider's customers, protocol assignments, benchmarks, reserved: RFC 6890.
+    let special = (a == 100 && (64..128).contains(&b))
+        || (a, b, c) == (192, 0, 0)
+        || (a == 198 && (18..20).contains(&b))
+        || a == 0
+        || a >= 240;
+    let inside = v4.is_private() || v4.is_link_local() || v4.is_loopback();
+    !special && !inside && !v4.is_multicast()
+}
+
+/// The IPv4 address that an IPv6 address leads to: mapped, compatible, by NAT64 or by 6to4.
+fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let from = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match v6.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Some(from(high, low))
+        }
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(from(high, low)),
+        [0x2002, high, low, ..] => Some(from(high, low)),
+        _ => None,
     }
 }
 

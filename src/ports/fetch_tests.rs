@@ -146,9 +146,36 @@ fn the_open_net_is_told_from_the_inside() {
         ("fe80::1", false),
         ("fd00::1", false),
         ("::ffff:192.168.0.1", false),
+        ("0.1.2.3", false),
+        ("198.18.0.1", false),
+        ("224.0.0.1", false),
+        ("255.255.255.255", false),
+        ("64:ff9b::10.0.0.1", false),
+        ("64:ff9b::9.9.9.9", true),
+        ("2002:a00:1::", false),
+        ("::127.0.0.1", false),
+        ("ff02::1", false),
     ] {
         assert_eq!(is_open(address.parse().unwrap()), open, "{address}");
     }
+}
+
+#[test]
+fn a_redirect_to_the_inside_is_refused_before_a_connection_is_made() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let known = Validators::default();
+    let stranger = "9.9.9.9".parse().ok();
+    let refused = runtime.block_on(ask(&address, &known, stranger));
+    assert!(matches!(refused, Err(FetchError::Redirect(_))));
+    let accepted = listener.accept();
+    assert_eq!(accepted.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    // Of a name with addresses of both kinds those of the open net remain.
+    let both = ["9.9.9.9:80", "10.0.0.1:80"].map(|address| address.parse().unwrap());
+    assert_eq!(reachable_after(stranger, both.into()), both[..1]);
+    assert_eq!(reachable_after(None, both.into()), both);
 }
 
 #[test]

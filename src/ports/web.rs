@@ -2,7 +2,7 @@
 //! says so. It follows nothing and keeps nothing.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -82,6 +82,15 @@ impl Site {
             .header(HOST, self.host.clone())
     }
 
+    /// The addresses of the host.
+    ///
+    /// # Errors
+    /// The name cannot be resolved.
+    pub async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let (host, port) = &self.address;
+        Ok(lookup_host((host.as_str(), *port)).await?.collect())
+    }
+
     /// Sends a request. Dropping the future, as a time-out does, ends the connection.
     ///
     /// # Errors
@@ -91,8 +100,24 @@ impl Site {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Broken>,
     {
-        let (host, port) = &self.address;
-        let stream = TcpStream::connect((host.as_str(), *port)).await?;
+        self.send_to(&self.resolve().await?, request).await
+    }
+
+    /// Sends a request to the first of these addresses that accepts a connection: for callers that
+    /// judge the resolved addresses before anything is connected to.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_to<B>(
+        &self,
+        addresses: &[SocketAddr],
+        request: Request<B>,
+    ) -> Result<Answer, Broken>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Broken>,
+    {
+        let stream = TcpStream::connect(addresses).await?;
         let peer = stream.peer_addr()?.ip();
         stream.set_nodelay(true)?;
         let (mut sender, connection) = match &self.tls {

@@ -416,6 +416,61 @@ fn answers_are_conditional_packed_and_headed() {
 }
 
 #[test]
+fn order_repeats_and_unknown_parameters_make_no_other_answer() {
+    let lab = stocked();
+    let gzip = [("Accept-Encoding", "gzip")];
+    let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=";
+    let ids = "/api/schedule/v1/broadcasts?broadcasts=";
+    let plain = [
+        live("livestreams=film,news"),
+        format!("{day}film,news"),
+        format!("{ids}a,b,c,d,e,f"),
+    ];
+    let same = [
+        [
+            live("livestreams=news,film&x=1"),
+            live("x=2&livestreams=news,film,news"),
+            live("offset=0&livestreams=%6Eews%2Cfilm"),
+        ],
+        [
+            format!("{day}news,film&x=1"),
+            format!("{day}news,film&x=2"),
+            format!("{day}film,film,news"),
+        ],
+        [
+            format!("{ids}f,e,d,c,b,a"),
+            format!("{ids}a,b,c,d,e,f&x=1"),
+            format!("{ids}c,b,a,f,e,d,f"),
+        ],
+    ];
+    for (plain, same) in plain.iter().zip(&same) {
+        let expected = ask_with(&lab, "GET", plain, &gzip);
+        assert_eq!(expected.status, 200);
+        for other in same {
+            let answer = ask_with(&lab, "GET", other, &gzip);
+            assert_eq!(answer.body, expected.body, "{other}");
+            assert_eq!(answer.header("etag"), expected.header("etag"), "{other}");
+        }
+    }
+    // What means something else is something else.
+    let earlier = ask_with(
+        &lab,
+        "GET",
+        &live("livestreams=film,news&offset=-3600"),
+        &gzip,
+    );
+    let present = ask_with(&lab, "GET", &plain[0], &gzip);
+    assert_ne!(earlier.body, present.body);
+    for wrong in ["livestreams=film,,news", "livestreams=film,news&offset=1"] {
+        assert_eq!(
+            ask_with(&lab, "GET", &live(wrong), &gzip).status,
+            400,
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
 fn old_days_go_by_themselves() {
     let lab = stocked();
     let old = "/api/schedule/v1/broadcasts/a";

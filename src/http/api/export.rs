@@ -15,8 +15,8 @@ use crate::http::context::Context;
 use crate::http::endpoint::schedule::{M3uRequest, MANIFESTS, WatchRequest, encoded};
 use crate::http::error::ApiError;
 use crate::http::reply::{Kept, Prepared, Reply, media};
-use crate::http::stream::Pieces;
 use crate::http::wire::{m3u, xmltv};
+use crate::http::xmltv_cache::GzipExport;
 use crate::types::time::HOUR;
 use crate::types::{MediaPath, Protocol};
 
@@ -24,30 +24,41 @@ use crate::types::{MediaPath, Protocol};
 /// address that was passed on is worth little, and an evening is not cut.
 const WATCHED_MOST: i64 = 12 * HOUR;
 
-/// The schedule as XMLTV. It is made livestream by livestream as the client takes it, so that
-/// neither a large schedule nor a slow client costs memory.
+/// The schedule as XMLTV, made once for each change of the schedule.
 ///
 /// Decision: a livestream without broadcasts is left out: to the format's own checker a channel
 /// without programmes is a mistake. Channels have the ids of livestreams, which are kept as given,
 /// so that an export goes back in without a map.
 ///
 /// # Errors
-/// None; a store that fails breaks the body off.
-pub fn xmltv(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
-    // Counted before anything is read: a change meanwhile makes the tag too old, never too new.
+/// `OVERLOADED` if the pool has no room; `INTERNAL` if the store cannot be read.
+pub async fn xmltv(app: &App, _cx: &Context, auth: PartnerAuth) -> Result<Reply, ApiError> {
+    // Read before the schedule: a change in between makes the tag too old, never too new.
     let generation = app.schedule.generation();
-    let (catalog, schedule) = (app.catalog.snapshot(), app.schedule.snapshot());
-    let listed = catalog.livestreams().filter(|livestream| {
-        let channel = schedule.channel(livestream.id.as_str());
-        channel.is_some_and(|channel| !channel.is_empty())
-    });
-    let livestreams = listed.cloned().collect();
-    let body = Pieces::new(xmltv::pieces(app.schedule.clone(), livestreams));
+    let make = async || {
+        let livestreams = exported_livestreams(app);
+        let pieces = xmltv::pieces(Arc::clone(&app.schedule), livestreams);
+        let made = app.compression.run_for(Some(auth.partner()), move |()| {
+            GzipExport::from_pieces(pieces).map_err(ApiError::internal)
+        })?;
+        made.await?
+    };
+    let export = app.front.xmltv.get_or_make(generation, make).await?;
     let kept = Kept {
         tag: app.front.era.wrapping_add(generation),
         max_age: app.config.schedule.max_age,
     };
-    Ok(Reply::kept_stream(kept, media::XML, Box::pin(body)))
+    Ok(Reply::export(kept, media::XML, export))
+}
+
+/// The livestreams that have broadcasts.
+fn exported_livestreams(app: &App) -> Vec<Arc<Livestream>> {
+    let (catalog, schedule) = (app.catalog.snapshot(), app.schedule.snapshot());
+    let exported = catalog.livestreams().filter(|livestream| {
+        let channel = schedule.channel(livestream.id.as_str());
+        channel.is_some_and(|channel| !channel.is_empty())
+    });
+    exported.cloned().collect()
 }
 
 /// The livestreams that anybody may watch, as M3U.

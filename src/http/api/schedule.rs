@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::schedule::{Answer, Missing};
-use crate::http::answers::{self, Packable};
 use crate::http::auth::PartnerAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::schedule::{
@@ -12,6 +11,7 @@ use crate::http::endpoint::schedule::{
 };
 use crate::http::error::ApiError;
 use crate::http::reply::{Kept, Prepared, Reply, media};
+use crate::http::response_cache::{CachedResponse, CompressibleBody};
 use crate::types::UnixSeconds;
 
 /// S6.
@@ -115,17 +115,17 @@ fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<R
     ))
 }
 
-/// The reply of an answer that was kept.
+/// The reply that sends a cached response again.
 #[must_use]
-pub fn again(app: &App, cx: &Context, answer: answers::Answer) -> Reply {
-    let answers::Answer { body, tag, until } = answer;
+pub fn cached_reply(app: &App, cx: &Context, response: CachedResponse) -> Reply {
+    let CachedResponse { body, tag, until } = response;
     prepared(app, cx, body, tag, until)
 }
 
 fn prepared(
     app: &App,
     cx: &Context,
-    body: Arc<Packable>,
+    body: Arc<CompressibleBody>,
     tag: u64,
     until: Option<UnixSeconds>,
 ) -> Reply {

@@ -160,6 +160,16 @@ impl Endpoint {
         }
     }
 
+    /// What the request means, where its response may be cached: equal for all requests with the
+    /// same response.
+    #[must_use]
+    pub fn cache_key(&self) -> Option<String> {
+        match self {
+            Self::Partner(_, endpoint) => endpoint.cache_key(),
+            Self::Open(_) | Self::User(..) | Self::Operator(..) => None,
+        }
+    }
+
     /// The address that replaces a deprecated one, exactly, below the base address.
     #[must_use]
     pub fn successor(&self) -> Option<String> {

@@ -177,6 +177,21 @@ impl PartnerEndpoint {
         })
     }
 
+    /// What a request for several livestreams or broadcasts means. No id contains a comma, so
+    /// different lists have different keys.
+    #[must_use]
+    pub fn cache_key(&self) -> Option<String> {
+        match self {
+            Self::Live(request) => {
+                let offset = request.offset.seconds();
+                Some(format!("live {offset} {}", request.livestreams))
+            }
+            Self::Day(request) => Some(format!("day {} {}", request.day, request.livestreams)),
+            Self::Broadcasts(request) => Some(format!("broadcasts {}", request.broadcasts)),
+            _ => None,
+        }
+    }
+
     /// The S6 or S5 address of a request for S1 or S2.
     #[must_use]
     pub fn successor(&self) -> Option<String> {

@@ -19,13 +19,13 @@ use std::sync::{Arc, OnceLock};
 use http::HeaderValue;
 use http::header::CONTENT_SECURITY_POLICY;
 
-use super::answers::Packable;
 use super::error::ApiError;
 use super::headers::HeaderNames;
 use super::matcher::Table;
 use super::messages::Messages;
 use super::pages::policy;
 use super::reply::{Kept, Prepared, Reply, media};
+use super::response_cache::CompressibleBody;
 use crate::config::http::{Environment, HttpSettings};
 pub use document::{Document, document};
 
@@ -60,8 +60,8 @@ const MAX_AGE: u32 = 60;
 
 /// Both forms of a description, ready to be sent.
 struct Ready {
-    json: Arc<Packable>,
-    page: Arc<Packable>,
+    json: Arc<CompressibleBody>,
+    page: Arc<CompressibleBody>,
     /// What the page may do: show itself, with its own style.
     policy: HeaderValue,
 }
@@ -114,7 +114,7 @@ fn make(table: Table, about: &About<'_>) -> Result<Ready, String> {
     })
 }
 
-fn prepared(media: HeaderValue, body: &Arc<Packable>) -> Reply {
+fn prepared(media: HeaderValue, body: &Arc<CompressibleBody>) -> Reply {
     Reply::prepared(Prepared {
         media,
         body: Arc::clone(body),

@@ -8,10 +8,13 @@ use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::lines::Lines;
-use super::{DEPTH_MAX, GuideError};
+use super::{DEPTH_MAX, EVENTS_MAX, GuideError};
 
 /// The longest text of one element that is collected; fields are cut shorter later.
 const TEXT_MAX: usize = 64 * 1024;
+
+const TOO_MANY: GuideError =
+    GuideError::TooLarge("it has over 64,000,000 elements, texts and references");
 
 /// Reads elements one after the other.
 pub struct Cursor<R> {
@@ -21,6 +24,8 @@ pub struct Cursor<R> {
     line: u64,
     /// How many elements are open.
     depth: usize,
+    /// How many more events may be read.
+    left: u64,
 }
 
 impl<R: Read> Cursor<R> {
@@ -33,6 +38,7 @@ impl<R: Read> Cursor<R> {
             buffer: Vec::with_capacity(4 * 1024),
             line: 1,
             depth: 0,
+            left: EVENTS_MAX,
         }
     }
 
@@ -43,6 +49,7 @@ impl<R: Read> Cursor<R> {
 
     /// The next event. The end of the file is one only where no element is open.
     pub fn next(&mut self) -> Result<Event<'_>, GuideError> {
+        self.left = self.left.checked_sub(1).ok_or(TOO_MANY)?;
         self.buffer.clear();
         self.reader.get_mut().begin_piece();
         self.line = self.reader.get_ref().line();
@@ -164,15 +171,26 @@ fn resolve(reference: &BytesRef<'_>, text: &mut String) {
     }
 }
 
-/// Without control characters, which no client can show, and without the space around.
+/// Removes control characters, which no client can show, and the white space around. A control
+/// character that separates words becomes a line break or a space, so that the words stay apart.
 fn clean(text: &str) -> String {
     let unwanted = |c: char| c.is_control() && c != '\n' && c != '\t';
     let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
-    if text.contains(unwanted) {
-        text.replace(unwanted, "")
-    } else {
-        text.to_owned()
+    if !text.contains(unwanted) {
+        return text.to_owned();
     }
+    let mut cleaned = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\r' if characters.peek() == Some(&'\n') => {}
+            '\r' => cleaned.push('\n'),
+            '\u{b}' | '\u{c}' | '\u{85}' => cleaned.push(' '),
+            c if unwanted(c) => {}
+            c => cleaned.push(c),
+        }
+    }
+    cleaned
 }
 
 /// The value of an attribute, with references resolved; one that cannot be resolved makes the
@@ -185,4 +203,28 @@ pub fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
         .find(|attribute| attribute.key.as_ref() == name)?;
     let value = unescape(&found.value).ok()?;
     Some(clean(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_and_references_count_towards_the_limit() {
+        for (many, fits) in [
+            ("<a/>".repeat(400), true),
+            ("<a/>".repeat(600), false),
+            ("&amp;".repeat(900), true),
+            ("&amp;".repeat(1_100), false),
+            ("<!-- -->".repeat(1_100), false),
+        ] {
+            let document = format!("<tv>{many}</tv>");
+            let mut cursor = Cursor::new(document.as_bytes());
+            cursor.left = 1_000;
+            cursor.next().unwrap();
+            let read = cursor.skip();
+            let expected = if fits { Ok(()) } else { Err(TOO_MANY) };
+            assert_eq!(read, expected, "{}", &many[..5]);
+        }
+    }
 }

@@ -21,6 +21,10 @@ use crate::types::UnixSeconds;
 pub const UNPACKED_MAX: u64 = 1024 * 1024 * 1024;
 /// How large one piece of markup or text may be: what a parser must hold at once.
 pub const PIECE_MAX: usize = 1024 * 1024;
+/// How many pieces of markup, text and references a guide may have: what five seconds of one processor
+/// read. [`PROGRAMMES_MAX`] programmes of a usual guide have fewer; a packed file of a megabyte can
+/// unpack to many times more.
+pub const EVENTS_MAX: u64 = 64_000_000;
 /// How deep elements may be nested; XMLTV needs six.
 pub const DEPTH_MAX: usize = 64;
 /// How many channels a guide may have; the largest public ones have some 10,000.

@@ -231,11 +231,23 @@ fn endless_elements_and_depths_are_refused() {
 
 #[test]
 fn control_characters_and_space_around_are_dropped() {
-    let facts = programme(
-        "<title> \n A&#1;B\u{85}\tC </title><desc>  </desc>",
-        options(),
-    )
-    .facts;
+    let facts = programme("<title> \n A&#1;B\tC </title><desc>  </desc>", options()).facts;
     assert_eq!(&*facts.title, "AB\tC");
     assert_eq!(facts.description, None);
+}
+
+#[test]
+fn characters_that_separate_words_keep_them_apart() {
+    for (written, read) in [
+        ("one\rtwo", "one\ntwo"),
+        ("one\r\ntwo", "one\ntwo"),
+        ("one&#13;two", "one\ntwo"),
+        ("one&#13;&#10;two", "one\ntwo"),
+        ("one\u{85}two", "one two"),
+        ("<![CDATA[one\rtwo]]>", "one\ntwo"),
+        ("one&#12;two&#13;", "one two"),
+    ] {
+        let facts = programme(&format!("<title>{written}</title>"), options()).facts;
+        assert_eq!(&*facts.title, read, "{written:?}");
+    }
 }
