@@ -99,7 +99,7 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
 }
 
 /// Makes known how many play.
-pub(super) fn of_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Clock>) {
+fn of_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Clock>) {
     let (playback, clock) = (playback.clone(), Arc::clone(clock));
     metrics.gauge_of(
         "playgate_playback_sessions",
@@ -152,12 +152,21 @@ fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     );
 }
 
-/// Makes known how forwarding gets on, where there is a sink.
-pub(super) fn of_forwarding(
+/// Registers the gauges of services that have their own counts.
+pub(super) fn of_services(
     metrics: &Registry,
     forwarder: Option<&Arc<Forwarder>>,
+    playback: &Playback,
+    feeds: &Feeds,
     clock: &Arc<dyn Clock>,
 ) {
+    of_forwarding(metrics, forwarder, clock);
+    of_playback(metrics, playback, clock);
+    of_feeds(metrics, feeds);
+}
+
+/// Makes known how forwarding gets on, where there is a sink.
+fn of_forwarding(metrics: &Registry, forwarder: Option<&Arc<Forwarder>>, clock: &Arc<dyn Clock>) {
     let Some(forwarder) = forwarder else {
         return;
     };
@@ -257,7 +266,7 @@ pub(super) fn hashes(metrics: &Registry) -> Arc<HashCounts> {
 
 /// Makes the figures of the sources of guides known, so that one that fell silent is noticed before
 /// viewers see where its last guide ends.
-pub(super) fn of_feeds(metrics: &Registry, feeds: &Feeds) {
+fn of_feeds(metrics: &Registry, feeds: &Feeds) {
     let figures: [(&str, &str, fn(&FeedState) -> i64); 4] = [
         (
             "playgate_guide_last_success_timestamp_seconds",

@@ -268,9 +268,7 @@ impl App {
         let upkeep = Upkeep::new(store.clone());
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
-        figures::of_forwarding(&metrics, forwarder.as_ref(), &clock);
-        figures::of_playback(&metrics, &playback, &clock);
-        figures::of_feeds(&metrics, &feeds);
+        figures::of_services(&metrics, forwarder.as_ref(), &playback, &feeds, &clock);
         Ok(Self {
             front: ground.front(&http, &metrics)?,
             clock,
