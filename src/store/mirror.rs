@@ -10,7 +10,7 @@ use dashmap::DashMap;
 
 use super::key::Key as _;
 use super::record;
-use super::table::Table;
+use super::table::{Table, TreeName};
 
 /// One changed record of a table; `None` if it was deleted.
 pub struct Changed<T: Table> {
@@ -27,11 +27,20 @@ pub trait Mirror<T: Table>: Send + Sync + 'static {
     fn apply(&self, changes: Vec<Changed<T>>);
 }
 
-/// A mirror without its types, as the writer holds it.
-pub(super) type Publish = Box<dyn Fn(&mut dyn Iterator<Item = (&[u8], Option<&[u8]>)>) + Send>;
+/// One change as it is stored: the key, and the value unless it was deleted.
+pub(super) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
-pub(super) fn publish<T: Table>(mirror: Arc<dyn Mirror<T>>) -> Publish {
-    Box::new(move |changes| {
+/// A mirror without its types, as the writer holds it.
+pub(super) trait Listener: Send + Sync + 'static {
+    /// As [`Mirror::apply`].
+    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
+}
+
+/// Decodes changes for a mirror.
+pub(super) struct Decoding<T: Table>(pub(super) Arc<dyn Mirror<T>>);
+
+impl<T: Table> Listener for Decoding<T> {
+    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) {
         let decoded = changes
             .filter_map(|(key, value)| {
                 let record = value.map(|value| record::open::<T::Record>(T::NAME, key, value));
@@ -42,19 +51,24 @@ pub(super) fn publish<T: Table>(mirror: Arc<dyn Mirror<T>>) -> Publish {
                         record: Some(record),
                     }),
                     _ => {
-                        // Only at start: what is being committed has just been encoded.
-                        tracing::error!(
-                            table = T::NAME,
-                            key = %data_encoding::HEXLOWER.encode(key),
-                            "damaged record left out; `playgate store verify` lists all"
-                        );
+                        report_damage(T::NAME, key);
                         None
                     }
                 }
             })
             .collect();
-        mirror.apply(decoded);
-    })
+        self.0.apply(decoded);
+    }
+}
+
+/// Logs a record that cannot be read. That happens at start only: what is being committed has just
+/// been encoded.
+pub(super) fn report_damage(table: TreeName, key: &[u8]) {
+    tracing::error!(
+        table,
+        key = %data_encoding::HEXLOWER.encode(key),
+        "damaged record left out; `playgate store verify` lists all"
+    );
 }
 
 /// The usual mirror: a sharded hash map of a whole table.

@@ -22,6 +22,7 @@ mod keeper;
 mod key;
 mod log;
 mod mirror;
+mod packed;
 mod place;
 mod plan;
 mod portable;
@@ -50,6 +51,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
@@ -65,6 +67,7 @@ pub use care::export_snapshot;
 pub use error::StoreError;
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
+pub use packed::PackedTable;
 pub use place::is_begun;
 pub use portable::{Exported, Imported};
 #[cfg(test)]
@@ -82,6 +85,7 @@ use self::core::{Core, OnDisk};
 use engine::MemoryEngine;
 use keeper::Keeper;
 use log::{CommitLog, FullLog, NoLog, Segments};
+use mirror::{Decoding, Listener};
 use place::{Identity, Place};
 use plan::Plan;
 use recovery::{Recovered, Recovery};
@@ -356,16 +360,34 @@ impl Store {
     /// # Errors
     /// That the engine failed. Damaged records are logged and left out.
     pub fn attach<T: Table>(&self, mirror: Arc<dyn Mirror<T>>) -> Result<(), StoreError> {
+        self.listen(T::NAME, Arc::new(Decoding(mirror)))
+    }
+
+    /// As [`Store::attach`], for a table whose records are kept encoded.
+    ///
+    /// # Errors
+    /// As [`Store::attach`].
+    pub fn attach_packed<T: Table, V>(
+        &self,
+        table: Arc<PackedTable<T, V>>,
+    ) -> Result<(), StoreError>
+    where
+        T::Key: Hash,
+        V: Send + Sync + 'static,
+    {
+        self.listen(T::NAME, table)
+    }
+
+    fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
         /// Records that are decoded at a time.
         const BATCH: usize = 4_096;
-        self.between(|writer| {
+        self.between(move |writer| {
             writer.core.tail.drain()?;
-            let publish = mirror::publish(mirror);
             let engine = writer.core.engine();
-            let mut scan = engine.scan(T::NAME, &[], None);
+            let mut scan = engine.scan(tree, &[], None);
             loop {
                 let batch = scan.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?;
-                publish(
+                listener.apply(
                     &mut batch
                         .iter()
                         .map(|(key, value)| (key.as_slice(), Some(value.as_slice()))),
@@ -375,7 +397,7 @@ impl Store {
                 }
             }
             drop(scan);
-            writer.mirrors.entry(T::NAME).or_default().push(publish);
+            writer.mirrors.entry(tree).or_default().push(listener);
             Ok(())
         })
     }

@@ -65,7 +65,11 @@ pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<
 
 /// The record of a stored value, or nothing if it is damaged.
 pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Option<R> {
-    let body = sound_body(tree, key, value)?;
+    read_body(sound_body(tree, key, value)?)
+}
+
+/// The record of a version and body whose checksum was right.
+pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
     let (version, bytes) = body.split_first()?;
     if *version == R::VERSION {
         read(bytes)
@@ -102,7 +106,8 @@ pub(super) fn sealed(tree: &str, key: &[u8], body: &[u8]) -> Vec<u8> {
     value
 }
 
-fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
+/// The version and the body of a stored value, or nothing if it is damaged.
+pub(super) fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
     let (sum, body) = value.split_first_chunk::<{ HEAD - 1 }>()?;
     (*sum == checksum(tree, key, body)).then_some(body)
 }

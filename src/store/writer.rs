@@ -13,7 +13,7 @@ use super::core::Core;
 use super::engine::{Engine, MemoryEngine};
 use super::keeper;
 use super::log::{CommitLog, FileLog, FullLog};
-use super::mirror::Publish;
+use super::mirror::Listener;
 use super::plan::Plan;
 use super::table::TreeName;
 use super::truth::replay;
@@ -100,7 +100,7 @@ pub(super) fn between<R: Send + 'static>(
 pub(super) struct Writer {
     pub(super) core: Arc<Core>,
     pub(super) log: Box<dyn CommitLog>,
-    pub(super) mirrors: HashMap<TreeName, Vec<Publish>>,
+    pub(super) mirrors: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
     /// The number of the last commit.
     pub(super) number: u64,
     /// Since when something is logged but not synced.
@@ -315,7 +315,7 @@ impl Writer {
     fn publish(&self, group: &Plan) {
         for (tree, changes) in group.trees() {
             for mirror in self.mirrors.get(tree).into_iter().flatten() {
-                mirror(
+                mirror.apply(
                     &mut changes
                         .iter()
                         .map(|(key, change)| (key.as_slice(), change.as_deref())),

@@ -44,7 +44,7 @@ use crate::store::{Durability, MemoryTable, Need, Schema, Store, StoreError, Txn
 use crate::types::{Email, PartnerId, Password, PersonName, UserId};
 use crate::types::{LimitReached, Malformed, UnixSeconds};
 use stand_in::StandIns;
-use tables::{CredentialRecord, Credentials, Logins, Throttles, UserMirror, UserRecord, Users};
+use tables::{CredentialRecord, Credentials, Logins, Throttles, UserRecord, UserTable, Users};
 use tables::{ResetTokens, UsersByEmail};
 use throttle::{Kind, Refused, Reservation, Subject};
 
@@ -86,7 +86,7 @@ struct Inner {
     partners: Partners,
     erasers: Vec<Eraser>,
     stand_ins: StandIns,
-    users: Arc<UserMirror>,
+    users: Arc<UserTable>,
     logins: Arc<MemoryTable<Logins>>,
     throttles: Arc<MemoryTable<Throttles>>,
 }
@@ -108,10 +108,10 @@ impl Accounts {
             erasers,
             key,
         } = beside;
-        let users = Arc::new(UserMirror::default());
+        let users = Arc::new(tables::user_table());
         let logins = Arc::new(MemoryTable::default());
         let throttles = Arc::new(MemoryTable::default());
-        store.attach::<Users>(Arc::clone(&users) as _)?;
+        store.attach_packed(Arc::clone(&users))?;
         store.attach::<Logins>(Arc::clone(&logins) as _)?;
         store.attach::<Throttles>(Arc::clone(&throttles) as _)?;
         Ok(Self(Arc::new(Inner {

@@ -1,6 +1,6 @@
 //! What operators do with users.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::logins::end_all;
@@ -23,25 +23,35 @@ impl Accounts {
         after: Option<UserId>,
         limit: usize,
     ) -> Vec<Arc<User>> {
-        let mut users = Vec::new();
-        self.0.users.for_each(|user| {
-            let of_partner = partner.is_none_or(|partner| user.partner == partner);
-            if of_partner && after.is_none_or(|after| user.id > after) {
-                users.push(Arc::clone(user));
+        // The page that is found so far. A user is decoded only where it would come onto it.
+        let mut page = BTreeMap::new();
+        self.0.users.for_each(|id, user| {
+            let follows = after.is_none_or(|after| *id > after);
+            let is_full = page.len() >= limit;
+            let fits = !is_full || page.last_key_value().is_some_and(|(last, _)| id < last);
+            if !(follows && fits) {
+                return;
+            }
+            let found = user().filter(|user| partner.is_none_or(|p| user.partner == p));
+            if let Some(user) = found {
+                page.insert(*id, Arc::new(user));
+                if page.len() > limit {
+                    page.pop_last();
+                }
             }
         });
-        users.sort_unstable_by_key(|user| user.id);
-        users.truncate(limit);
-        users
+        page.into_values().collect()
     }
 
-    /// How many users each partner has, from memory.
+    /// How many users each partner has, from memory; it reads all of them.
     #[must_use]
     pub fn counts(&self) -> HashMap<PartnerId, usize> {
         let mut counts = HashMap::new();
-        self.0
-            .users
-            .for_each(|user| *counts.entry(user.partner).or_default() += 1);
+        self.0.users.for_each(|_, user| {
+            if let Some(user) = user() {
+                *counts.entry(user.partner).or_default() += 1;
+            }
+        });
         counts
     }
 

@@ -1,13 +1,11 @@
 //! The tables of users, credentials, logins, reset tokens and counters.
 
-use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 use super::counter::Counter;
 use super::model::{ParentalControl, User};
 use super::throttle::ThrottleKey;
-use crate::store::{Changed, Entries, Index, Mirror, Record, Table, TreeName};
+use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName};
 use crate::types::{
     BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, TokenHash, UnixSeconds,
     UserId,
@@ -99,35 +97,12 @@ impl Index for UsersByEmail {
     type Key = (PartnerId, Email);
 }
 
-/// All users in memory.
-#[derive(Default)]
-pub(super) struct UserMirror(DashMap<UserId, Arc<User>>);
+/// All users in memory: those who are not active only as their encoded records.
+pub(super) type UserTable = PackedTable<Users, User>;
 
-impl UserMirror {
-    pub(super) fn get(&self, id: &UserId) -> Option<Arc<User>> {
-        self.0.get(id).map(|user| Arc::clone(&user))
-    }
-
-    pub(super) fn for_each(&self, mut each: impl FnMut(&Arc<User>)) {
-        for user in &self.0 {
-            each(user.value());
-        }
-    }
-}
-
-impl Mirror<Users> for UserMirror {
-    fn apply(&self, changes: Vec<Changed<Users>>) {
-        for Changed { key, record } in changes {
-            match record {
-                Some(record) => {
-                    self.0.insert(key, Arc::new(record.into_user(key)));
-                }
-                None => {
-                    self.0.remove(&key);
-                }
-            }
-        }
-    }
+/// An empty table of users.
+pub(super) fn user_table() -> UserTable {
+    PackedTable::new(|id, record: UserRecord| record.into_user(id))
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

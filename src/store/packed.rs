@@ -1,0 +1,328 @@
+//! A memory table for tables with a record for every user: it holds the encoded records, packed, and
+//! decodes one when it is read.
+//!
+//! A decoded record in a map of its own takes three to four times its encoding. Here it takes its
+//! key, its encoding and about 15 bytes, and filling the table decodes nothing. The records that were
+//! read last are kept decoded as well, in a number of slots that does not grow.
+
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use parking_lot::RwLock;
+
+use super::key::Key as _;
+use super::mirror::{Listener, RawChange, report_damage};
+use super::record;
+use super::table::Table;
+
+/// With a million records a shard takes some hundred kilobytes: the writer thread compacts one in
+/// well under a millisecond.
+const SHARDS: usize = 256;
+/// The lengths of key and body before each entry.
+const ENTRY_HEAD: usize = 4;
+/// A shard is compacted once this many bytes, and a quarter of it, belong to no record any more.
+const GARBAGE_MIN: usize = 4_096;
+
+/// How many records are kept decoded: the users who are active at a time, and at some 350 bytes each
+/// 23 MB at the most.
+const SLOTS: usize = 65_536;
+
+/// All records of a table, encoded. They are read as a `V`.
+pub struct PackedTable<T: Table, V> {
+    shards: Box<[RwLock<Shard>]>,
+    slots: Box<[RwLock<Slot<T, V>>]>,
+    hasher: RandomState,
+    decoded: fn(T::Key, T::Record) -> V,
+}
+
+/// The record that was read last among those whose keys share the slot.
+type Slot<T, V> = Option<(<T as Table>::Key, Arc<V>)>;
+
+#[derive(Default)]
+struct Shard {
+    /// Where in `bytes` the entry of each key begins.
+    places: HashTable<u32>,
+    bytes: Vec<u8>,
+    garbage: usize,
+}
+
+impl<T: Table, V> PackedTable<T, V>
+where
+    T::Key: Hash,
+{
+    /// An empty table; `decoded` makes what is read of a key and its record.
+    #[must_use]
+    pub fn new(decoded: fn(T::Key, T::Record) -> V) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            slots: (0..SLOTS).map(|_| RwLock::new(None)).collect(),
+            hasher: RandomState::new(),
+            decoded,
+        }
+    }
+
+    /// The record under a key.
+    #[must_use]
+    pub fn get(&self, key: &T::Key) -> Option<Arc<V>> {
+        let slot = self.slot(key)?;
+        if let Some((found, value)) = &*slot.read()
+            && found == key
+        {
+            return Some(Arc::clone(value));
+        }
+        // Locked until the record is in the slot: a change that comes now clears the slot after that,
+        // since it changes the encoded record first.
+        let mut slot = slot.write();
+        let value = Arc::new(self.decode(key)?);
+        *slot = Some((key.clone(), Arc::clone(&value)));
+        Some(value)
+    }
+
+    fn decode(&self, key: &T::Key) -> Option<V> {
+        let bytes = key.to_bytes();
+        let (hash, shard) = self.locate(&bytes)?;
+        let shard = shard.read();
+        let record = record::read_body(shard.find(hash, &bytes)?)?;
+        Some((self.decoded)(key.clone(), record))
+    }
+
+    fn slot(&self, key: &T::Key) -> Option<&RwLock<Slot<T, V>>> {
+        let hash = self.hasher.hash_one(key);
+        self.slots.get(usize::try_from(hash).ok()? % SLOTS)
+    }
+
+    /// The number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.read().places.len())
+            .sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `each` with every key, in no order, and with what decodes its record; not a snapshot.
+    /// One shard is locked at a time: `each` must not use the table.
+    pub fn for_each(&self, mut each: impl FnMut(&T::Key, &dyn Fn() -> Option<V>)) {
+        for shard in &self.shards {
+            let shard = shard.read();
+            for place in &shard.places {
+                let Some((key, body)) = entry(&shard.bytes, *place) else {
+                    continue;
+                };
+                if let Some(key) = T::Key::from_bytes(key) {
+                    each(&key, &|| {
+                        let record = record::read_body(body)?;
+                        Some((self.decoded)(key.clone(), record))
+                    });
+                }
+            }
+        }
+    }
+
+    fn locate(&self, key: &[u8]) -> Option<(u64, &RwLock<Shard>)> {
+        let hash = self.hasher.hash_one(key);
+        // The map inside uses the highest and the lowest bits.
+        let at = usize::try_from(hash >> 24).unwrap_or_default() % SHARDS;
+        Some((hash, self.shards.get(at)?))
+    }
+
+    fn change(&self, key: &[u8], body: Option<&[u8]>) {
+        let Some((hash, shard)) = self.locate(key) else {
+            return;
+        };
+        let mut shard = shard.write();
+        shard.remove(hash, key);
+        if let Some(body) = body {
+            shard.insert(hash, key, body, &self.hasher);
+        }
+        shard.compact_if_wasteful(&self.hasher);
+    }
+
+    fn forget_decoded(&self, key: &[u8]) {
+        let Some(key) = T::Key::from_bytes(key) else {
+            return;
+        };
+        let Some(slot) = self.slot(&key) else { return };
+        let is_there = slot.read().as_ref().is_some_and(|(found, _)| *found == key);
+        if is_there {
+            *slot.write() = None;
+        }
+    }
+}
+
+impl<T: Table, V: Send + Sync + 'static> Listener for PackedTable<T, V>
+where
+    T::Key: Hash,
+{
+    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) {
+        for (key, value) in changes {
+            let body = value.map(|value| record::sound_body(T::NAME, key, value));
+            match body {
+                None => self.change(key, None),
+                Some(Some(body)) => self.change(key, Some(body)),
+                Some(None) => report_damage(T::NAME, key),
+            }
+            self.forget_decoded(key);
+        }
+    }
+}
+
+impl Shard {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+        let place = self
+            .places
+            .find(hash, |place| is_at(&self.bytes, *place, key))?;
+        entry(&self.bytes, *place).map(|(_, body)| body)
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8]) {
+        let Self { places, bytes, .. } = self;
+        let Ok(found) = places.find_entry(hash, |place| is_at(bytes, *place, key)) else {
+            return;
+        };
+        let (place, _) = found.remove();
+        self.garbage += entry(bytes, place).map_or(0, |(key, body)| size(key, body));
+    }
+
+    /// Adds an entry whose key is not there.
+    fn insert(&mut self, hash: u64, key: &[u8], body: &[u8], hasher: &RandomState) {
+        // Keys and bodies are shorter than 16 KiB, so that these lengths and places always fit.
+        let lengths = (u16::try_from(key.len()), u16::try_from(body.len()));
+        let place = u32::try_from(self.bytes.len());
+        let ((Ok(key_length), Ok(body_length)), Ok(place)) = (lengths, place) else {
+            return;
+        };
+        let needed = size(key, body);
+        if self.bytes.capacity() - self.bytes.len() < needed {
+            // Doubling would leave a quarter of all memory unused on average.
+            self.bytes.reserve_exact(needed + self.bytes.len() / 8);
+        }
+        self.bytes.extend_from_slice(&key_length.to_le_bytes());
+        self.bytes.extend_from_slice(&body_length.to_le_bytes());
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(body);
+        let Self { places, bytes, .. } = self;
+        places.insert_unique(hash, place, |place| hash_at(bytes, *place, hasher));
+    }
+
+    fn compact_if_wasteful(&mut self, hasher: &RandomState) {
+        if self.garbage < GARBAGE_MIN.max(self.bytes.len() / 4) {
+            return;
+        }
+        let old = std::mem::take(self);
+        self.bytes.reserve_exact(old.bytes.len() - old.garbage);
+        self.places.reserve(old.places.len(), |_| 0);
+        for place in &old.places {
+            if let Some((key, body)) = entry(&old.bytes, *place) {
+                self.insert(hasher.hash_one(key), key, body, hasher);
+            }
+        }
+    }
+}
+
+/// The bytes that an entry takes up.
+const fn size(key: &[u8], body: &[u8]) -> usize {
+    ENTRY_HEAD + key.len() + body.len()
+}
+
+/// The key and the body that begin at a place.
+fn entry(bytes: &[u8], place: u32) -> Option<(&[u8], &[u8])> {
+    let bytes = bytes.get(usize::try_from(place).ok()?..)?;
+    let (key_length, bytes) = bytes.split_first_chunk::<2>()?;
+    let (body_length, bytes) = bytes.split_first_chunk::<2>()?;
+    let (key, bytes) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*key_length)))?;
+    let body = bytes.get(..usize::from(u16::from_le_bytes(*body_length)))?;
+    Some((key, body))
+}
+
+fn is_at(bytes: &[u8], place: u32, key: &[u8]) -> bool {
+    entry(bytes, place).is_some_and(|(found, _)| found == key)
+}
+
+fn hash_at(bytes: &[u8], place: u32, hasher: &RandomState) -> u64 {
+    entry(bytes, place).map_or(0, |(key, _)| hasher.hash_one(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::tests::{People, Person, person};
+
+    fn empty() -> PackedTable<People, Person> {
+        PackedTable::new(|_, person| person)
+    }
+
+    fn changed(table: &PackedTable<People, Person>, key: u32, person: Option<&Person>) {
+        let key = key.to_bytes();
+        let value = person.map(|person| record::seal(People::NAME, &key, person).unwrap());
+        table.apply(&mut std::iter::once((key.as_slice(), value.as_deref())));
+    }
+
+    fn contents(table: &PackedTable<People, Person>) -> BTreeMap<u32, Person> {
+        let mut found = BTreeMap::new();
+        table.for_each(|key, record| {
+            found.insert(*key, record().unwrap());
+        });
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn packed_table_equals_a_map(
+            changes in prop::collection::vec((0..40_u32, prop::option::of(0..200_usize)), 0..2_000),
+        ) {
+            let table = empty();
+            let mut model = BTreeMap::new();
+            for (key, town) in changes {
+                // Read before and after each change: a decoded record must not outlive it.
+                prop_assert_eq!(table.get(&key).map(|found| (*found).clone()), model.get(&key).cloned());
+                let person = town.map(|length| person(&"x".repeat(length), 30));
+                changed(&table, key, person.as_ref());
+                match person {
+                    Some(person) => model.insert(key, person),
+                    None => model.remove(&key),
+                };
+            }
+            prop_assert_eq!(table.len(), model.len());
+            for key in 0..40 {
+                prop_assert_eq!(table.get(&key).map(|found| (*found).clone()), model.get(&key).cloned());
+            }
+            prop_assert_eq!(contents(&table), model);
+        }
+    }
+
+    #[test]
+    fn overwritten_records_do_not_take_memory_for_ever() {
+        let table = empty();
+        for round in 0..10_000 {
+            changed(&table, 7, Some(&person(&"x".repeat(round % 300), 30)));
+        }
+        let bytes: usize = table.shards.iter().map(|s| s.read().bytes.len()).sum();
+        assert!(bytes < 3 * GARBAGE_MIN, "{bytes}");
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn damaged_record_is_left_out() {
+        let table = empty();
+        let key = 1_u32.to_bytes();
+        let mut value = record::seal(People::NAME, &key, &person("Lund", 30)).unwrap();
+        value[6] ^= 1;
+        table.apply(&mut std::iter::once((
+            key.as_slice(),
+            Some(value.as_slice()),
+        )));
+        assert!(table.is_empty());
+    }
+}
