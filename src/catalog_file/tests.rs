@@ -155,7 +155,7 @@ fn what_was_imported_is_there_after_a_start() {
     let second = reopened(store.clone());
     assert_eq!(to_toml(&second.snapshot()), to_toml(&first.snapshot()));
     assert!(import(&second, EXAMPLE, Mode::Replace).is_empty());
-    for report in store.verify().unwrap() {
+    for report in store.verify().unwrap().tables {
         assert!(report.is_sound());
     }
 }

@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure};
 use super::reload::Reload;
 use super::restart::begin_again;
 use super::signals::{Asked, Signals};
-use super::{bind, examiner, manager};
+use super::{bind, descriptors, examiner, manager};
 use crate::app::{self, Opening, Ports, open_store};
 use crate::config::{Config, Loaded};
 use crate::http::maintenance::{self, Notice};
@@ -39,7 +39,8 @@ pub struct Beginning {
 
 impl Beginning {
     /// What is known before anything is opened.
-    pub fn new(loaded: Loaded) -> Self {
+    pub fn new(mut loaded: Loaded) -> Self {
+        descriptors::provide(&mut loaded.config.limits.connections);
         let (failed, failures) = mpsc::channel(1);
         Self {
             ports: Ports::of_machine(&loaded.config),

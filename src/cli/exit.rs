@@ -121,6 +121,9 @@ impl From<StoreError> for Failure {
             StoreError::Hung => failure,
             StoreError::Damaged { .. } => failure.hint("`playgate store verify` lists what is damaged"),
             StoreError::Full
+            | StoreError::NoRoom { .. }
+            | StoreError::NoDescriptor(_)
+            | StoreError::NotSynced(_)
             | StoreError::Overloaded
             | StoreError::TooLarge { .. }
             | StoreError::Failed(_)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::{interval, sleep, timeout};
 
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// How long the process may take to begin again; the watchdog is not fed meanwhile.
 const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
@@ -63,8 +63,8 @@ pub fn tell_opening() {
     ]);
 }
 
-/// Feeds the watchdog while the runtime and the writer thread answer, whatever they answer: only a
-/// hang starves it.
+/// Feeds the watchdog while the runtime and the writer thread answer: a full disk is an answer, a hang
+/// and a writer that has ended are none.
 pub async fn feed_watchdog(store: Store) {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return;
@@ -72,10 +72,16 @@ pub async fn feed_watchdog(store: Store) {
     let mut tick = interval((limit / 3).max(Duration::from_millis(100)));
     loop {
         tick.tick().await;
-        if timeout(limit, store.probe()).await.is_ok() {
+        let answer = timeout(limit, store.probe()).await;
+        if answer.is_ok_and(|answer| is_alive(&answer)) {
             notify(&[NotifyState::Watchdog]);
         }
     }
+}
+
+/// Whether the writer thread has answered. A store without it answers too, at once, that it is closed.
+const fn is_alive(answer: &Result<(), StoreError>) -> bool {
+    !matches!(answer, Err(StoreError::Closed | StoreError::Failed(_)))
 }
 
 fn reloading(more: &[NotifyState<'static>]) {

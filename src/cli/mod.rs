@@ -11,6 +11,7 @@ mod complete;
 mod config;
 mod decision;
 mod demo;
+mod descriptors;
 mod doctor;
 mod epg;
 mod examiner;

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::store::{
-    self, Exported, Salvaged, Store, StoreError, TableReport, TruthReport, export_snapshot,
+    self, Exported, Salvaged, Store, StoreError, TableReport, TruthReport, Verified,
+    export_snapshot,
 };
 pub use crate::store::{NEEDS, Need, Written};
 
@@ -163,15 +164,15 @@ impl Upkeep {
         self.0.compact()
     }
 
-    /// Compares records and indexes, both ways, and the engine with base and log, while no write
-    /// runs.
+    /// Compares records and indexes, both ways, and the engine with base and log, while commits go on.
     ///
     /// # Errors
     /// That the store failed.
     pub fn verify(&self) -> Result<Health, StoreError> {
+        let Verified { tables, truth } = self.0.verify()?;
         Ok(Health {
-            tables: tables(self.0.verify()?),
-            truth: self.0.verify_truth()?.map(TruthHealth::from),
+            tables: tables.into_iter().map(TableHealth::from).collect(),
+            truth: truth.map(TruthHealth::from),
         })
     }
 
@@ -181,14 +182,15 @@ impl Upkeep {
     /// That the store failed.
     pub fn rebuild(&self) -> Result<Health, StoreError> {
         Ok(Health {
-            tables: tables(self.0.rebuild()?),
+            tables: self
+                .0
+                .rebuild()?
+                .into_iter()
+                .map(TableHealth::from)
+                .collect(),
             truth: None,
         })
     }
-}
-
-fn tables(reports: Vec<TableReport>) -> Vec<TableHealth> {
-    reports.into_iter().map(TableHealth::from).collect()
 }
 
 /// Writes every record of a base or a backup as a line of text.

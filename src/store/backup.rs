@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::MutexGuard;
 
+use super::compaction::UNPACKED;
 use super::core::OnDisk;
 use super::files::{make_directory, rename, replace, with_suffix};
 use super::log::Survey;
@@ -19,7 +20,7 @@ use super::space;
 use super::table::{Schema, TreeName};
 use super::truth::Truth;
 use super::verify::{SnapshotReport, examine_snapshot};
-use super::{Store, StoreError};
+use super::{Store, StoreError, keeper};
 
 /// What the name of a backup ends in.
 const EXTENSION: &str = ".snapshot";
@@ -107,11 +108,12 @@ impl Store {
         let checked = match self.checked_base(disk) {
             Err(error @ StoreError::Damaged { .. }) => {
                 tracing::error!(%error, "base and log are damaged; the engine is the new base");
-                let now = (self.0.clock)();
-                self.between(move |writer| {
-                    writer.renew_from_engine(now);
-                    Ok(())
-                })?;
+                let core = &self.0.core;
+                core.or_fail(keeper::renew_from_engine(
+                    core,
+                    &self.0.inbox,
+                    (self.0.clock)(),
+                ))?;
                 self.checked_base(disk)?
             }
             other => other?,
@@ -161,28 +163,15 @@ impl Store {
 
     /// A backup must not be what fills a disk up: neither the new base nor its copy.
     fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
-        let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-        let base = disk.base.lock().as_ref().map(|base| base.number);
-        let segments = disk.segments.read().all();
-        let bytes = base.map_or(0, |number| size(&disk.base_path(number)))
-            + segments.iter().map(|s| size(&s.path)).sum::<u64>();
+        let bytes = keeper::packed_bytes(disk);
         let store = disk.place.store();
         let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
-        let room = if device(&store)? == device(directory)? {
-            fits(directory, 2 * bytes)
-        } else {
-            fits(&store, bytes) && fits(directory, bytes)
-        };
-        if room { Ok(()) } else { Err(StoreError::Full) }
+        if device(&store)? == device(directory)? {
+            return space::ask_for(directory, 2 * bytes);
+        }
+        space::ask_for(&store, bytes)?;
+        space::ask_for(directory, bytes)
     }
-}
-
-/// Whether so much more on a disk would leave enough for everything else.
-fn fits(directory: &Path, bytes: u64) -> bool {
-    space::read(directory).is_none_or(|disk| {
-        let free = disk.free.saturating_sub(bytes);
-        space::Disk { free, ..disk }.refuses().is_none()
-    })
 }
 
 /// Removes what a kill has left half made of a store's backups.
@@ -306,6 +295,10 @@ impl Restore<'_> {
     /// then.
     pub fn prepare(&self) -> Result<Restored, StoreError> {
         let place = Place::of(self.directory, true);
+        if place.given_up().exists() {
+            // A restore was cut off, and the store that it replaces lies there alone.
+            place.take_side()?;
+        }
         let prepared = self.unpack(&place);
         if prepared.is_err() {
             let _ = place.clear_side();
@@ -329,6 +322,8 @@ impl Restore<'_> {
         let (head, report) = check_snapshot(self.backup, self.schema)?;
         let own = self.own(place, &head)?;
         place.clear_side()?;
+        let packed = fs::metadata(self.backup)?.len();
+        space::ask_for(self.directory, packed + UNPACKED * packed)?;
         let side = place.side();
         let number = self.number_above_all(place, &head);
         // A backup of an older format is upgraded by the start that puts it into place.
@@ -499,6 +494,41 @@ mod tests {
             assert_sound(&store);
             assert!(!data.join("restored").exists());
             assert_eq!(data.join("aside/store.1/log").exists(), step > 0, "{step}");
+        }
+    }
+
+    /// The same where the file system cannot exchange two directories.
+    #[test]
+    fn a_restore_by_two_renames_that_is_cut_off_anywhere_is_ended_by_the_next_start() {
+        for again in [false, true] {
+            for step in 0..4 {
+                let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+                let data = data.path();
+                let (store, backup) = filled(data, backups.path(), 2);
+                put(&store, 2, person("Lund", 30)).unwrap();
+                drop(store);
+                restore(data, &backup);
+                let place = Place::of(data, true);
+                match step {
+                    0 => {}
+                    1 => fs::rename(place.store(), place.given_up()).unwrap(),
+                    _ => place.rename_both(&place.side()).unwrap(),
+                }
+                if step == 3 {
+                    place.move_aside(&place.given_up(), "store").unwrap();
+                }
+                if again {
+                    // By a command, before any start.
+                    restore(data, &backup);
+                }
+                let store = open(data);
+                assert_eq!(all(&store).len(), 2, "{step}");
+                assert_sound(&store);
+                assert!(!data.join("restored").exists());
+                // The store of before is kept, whichever restore has replaced it.
+                let kept = data.join("aside/store.1/log");
+                assert!(kept.exists(), "{step} {again}");
+            }
         }
     }
 

@@ -2,12 +2,11 @@
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::portable::{self, Exported, Imported};
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
-use super::verify::{self, TableReport, TruthReport};
+use super::verify::{self, TableReport, Verified};
 use super::{Durability, Options, Store, StoreError, compaction, keeper};
 
 /// Writes every record of a snapshot, be it a base or a backup, as a line of text.
@@ -25,47 +24,33 @@ pub fn export_snapshot(
 }
 
 impl Store {
-    /// Compares records and indexes, both ways, while no write runs.
+    /// Compares records and indexes, both ways, and the engine with base and log, while commits go on.
     ///
     /// # Errors
     /// That the engine failed.
-    pub fn verify(&self) -> Result<Vec<TableReport>, StoreError> {
-        self.between(|writer| {
-            writer.core.tail.drain()?;
-            verify::verify(&*writer.core.engine(), &writer.core.schema)
-        })
-    }
-
-    /// Compares the engine with base and log, while no write runs; nothing for a store in memory.
-    ///
-    /// # Errors
-    /// That the engine failed.
-    pub fn verify_truth(&self) -> Result<Option<TruthReport>, StoreError> {
-        let Some(disk) = &self.0.core.disk else {
-            return Ok(None);
+    pub fn verify(&self) -> Result<Verified, StoreError> {
+        let core = &self.0.core;
+        let truth = match &core.disk {
+            Some(disk) => {
+                let (tables, truth, matched) = verify::against_truth(core, disk, &self.0.inbox)?;
+                if matched && truth.is_sound() && tables.iter().all(TableReport::is_sound) {
+                    let truth = Some(truth);
+                    return Ok(Verified { tables, truth });
+                }
+                Some(truth)
+            }
+            None => None,
         };
-        // Held here, so that the writer waits for nobody.
-        let guard = disk.base.lock();
-        let base = guard.clone();
-        self.between(move |writer| {
-            let core = &writer.core;
-            core.tail.drain()?;
-            verify::compare(core, &*core.engine(), base.as_ref(), writer.number).map(Some)
-        })
+        let tables = verify::examine_engine(self, false)?;
+        Ok(Verified { tables, truth })
     }
 
-    /// Makes the indexes right again; reports what was wrong.
+    /// Makes the indexes right again; reports what was wrong. Commits go on.
     ///
     /// # Errors
-    /// That the engine failed, or the commit.
+    /// That the engine failed, or a commit.
     pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
-        let schema = self.0.core.schema.clone();
-        let core = Arc::clone(&self.0.core);
-        self.write(Durability::Durable, move |txn| {
-            core.tail.drain()?;
-            verify::mend(txn, &schema)
-        })
-        .wait()
+        verify::examine_engine(self, true)
     }
 
     /// Syncs the engine and retires the log segments that neither it nor the base needs.
@@ -81,7 +66,8 @@ impl Store {
     /// # Errors
     /// That there is no space, or that something is damaged.
     pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
-        keeper::renew_whole(&self.0.core, &self.0.inbox, (self.0.clock)())
+        let core = &self.0.core;
+        core.or_fail(keeper::renew_whole(core, &self.0.inbox, (self.0.clock)()))
     }
 
     /// Makes the engine anew beside the one that serves, and changes over: what the old one held on to
@@ -90,7 +76,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Full`], or that something is damaged.
     pub fn compact(&self) -> Result<(u64, u64), StoreError> {
-        compaction::compact(&self.0.core, &self.0.inbox, (self.0.clock)())
+        let core = &self.0.core;
+        core.or_fail(compaction::compact(core, &self.0.inbox, (self.0.clock)()))
     }
 
     /// The file of a new base, which has everything that was committed so far. It goes with the next

@@ -9,15 +9,21 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use super::core::{Core, OnDisk};
+use super::engine::Engine;
 use super::files::size_of;
-use super::writer::{Message, between};
-use super::{Need, StoreError, keeper, recovery};
+use super::truth::replay;
+use super::writer::{Message, between, last_number};
+use super::{Need, StoreError, keeper, recovery, space};
 
 const ENOUGH: u64 = 64 * 1024 * 1024;
 /// How many times the size that it had when it was new an engine may grow to.
 const GROWTH: u64 = 4;
 /// How many times the base, which is packed, an engine may take whose size as a new one is not known.
-const UNPACKED: u64 = 8;
+pub(super) const UNPACKED: u64 = 8;
+/// The writer waits for a new engine while it is given so many commits at the most...
+const FEW: u64 = 64;
+/// ...unless more come each time than it can be given meanwhile.
+const CATCH_UPS: u32 = 16;
 
 /// Makes the engine anew; the bytes that it took before, and takes now.
 pub(super) fn compact(
@@ -25,22 +31,58 @@ pub(super) fn compact(
     writer: &SyncSender<Message>,
     now: i64,
 ) -> Result<(u64, u64), StoreError> {
-    keeper::renew_whole(core, writer, now)?;
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    ask_for_room(disk)?;
+    keeper::renew_whole(core, writer, now)?;
+    // Before anything is chosen: two that run at once would make the same engine.
+    let base = disk.base.lock();
     let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
     let next = disk.place.next_engine()?;
-    let base = disk.base.lock();
     let begin = base.as_ref().map_or(0, |base| base.number);
     let truth = keeper::truth(core, base.as_ref(), begin)?;
     let made = recovery::make_engine(&next, &disk.place, truth)?;
     let before = size_of(&old.path);
     let engine = recovery::guarded(made, &next, &core.failure.told());
-    between(writer, move |writer| {
-        writer.change_engine(Arc::new(engine), begin)
-    })?;
-    drop(base);
+    match change_over(core, writer, Arc::new(engine), begin) {
+        Ok(replaced) => drop(replaced),
+        Err(error) => {
+            // It is marked as whole, and the next start would take it for the newest.
+            let _ = fs::remove_dir_all(&next.path);
+            return Err(error);
+        }
+    }
     fs::remove_dir_all(&old.path)?;
     Ok((before, size_of(&next.path)))
+}
+
+/// Brings an engine that has everything up to a commit forward while commits go on, and has the writer
+/// change over to it once little is missing. Gives back the engine that is not used any more.
+fn change_over(
+    core: &Core,
+    writer: &SyncSender<Message>,
+    engine: Arc<dyn Engine>,
+    begin: u64,
+) -> Result<Arc<dyn Engine>, StoreError> {
+    let mut reached = begin;
+    for _ in 0..CATCH_UPS {
+        let number = last_number(writer)?;
+        if number - reached <= FEW {
+            break;
+        }
+        let truth = keeper::truth(core, None, number)?;
+        replay(&truth.segments, reached, number, truth.schema, &*engine)?;
+        reached = number;
+    }
+    engine.sync()?;
+    between(writer, move |writer| writer.change_engine(engine, reached))
+}
+
+/// Refuses what would not fit beside everything else: a new base, and a new engine.
+fn ask_for_room(disk: &OnDisk) -> Result<(), StoreError> {
+    let packed = keeper::packed_bytes(disk);
+    let old = disk.place.engines()?.0;
+    let old = old.map_or(u64::MAX, |engine| size_of(&engine.path));
+    space::ask_for(&disk.place.store(), packed + old.min(UNPACKED * packed))
 }
 
 /// Watches what the engine takes.

@@ -125,6 +125,14 @@ impl Core {
         }
     }
 
+    /// Reports a failed sync, whoever met it: the process has to restart.
+    pub(super) fn or_fail<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error @ StoreError::NotSynced(_)) = &result {
+            self.failure.report(error);
+        }
+        result
+    }
+
     /// Whether commits are taken.
     pub(super) fn is_writable(&self) -> bool {
         self.writable.load(Ordering::Acquire) && !self.tail.is_stalled()

@@ -2,12 +2,33 @@
 
 use std::io;
 
+use super::files::{is_failed_sync, is_out_of_descriptors};
+
 /// Why the store could not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// There is no space, or the file system is read-only. Reads go on; nothing was changed.
     #[error("the disk is full or read-only")]
     Full,
+    /// A task needs more room on a disk than is free. Nothing was changed.
+    #[error(
+        "{place} has {} free, and this needs about {}: make room first",
+        mebibytes(*.free),
+        mebibytes(*.needed)
+    )]
+    NoRoom {
+        /// The directory.
+        place: String,
+        /// The bytes that it needs, with those that stay free for the service itself.
+        needed: u64,
+        /// The bytes that are free.
+        free: u64,
+    },
+    /// No file descriptor is free. Reads go on; nothing was changed.
+    #[error(
+        "no file descriptor is free ({0}): raise LimitNOFILE of the service, or lower limits.connections"
+    )]
+    NoDescriptor(String),
     /// More is waiting than may wait. Nothing was changed.
     #[error("too many commits are waiting")]
     Overloaded,
@@ -50,6 +71,10 @@ pub enum StoreError {
         "the storage engine did not return when it was opened; begin again, and it is made anew"
     )]
     Hung,
+    /// A sync failed: what was written before it may be lost. It is not retried, since the kernel
+    /// reports such an error once.
+    #[error("{0}")]
+    NotSynced(String),
     /// A write or a sync failed: the process must restart, which replays the log.
     #[error("the store has failed: {0}")]
     Failed(String),
@@ -65,6 +90,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether nothing has changed and the same may succeed later, with more space or more descriptors.
+    pub(super) const fn passes(&self) -> bool {
+        matches!(self, Self::Full | Self::NoDescriptor(_))
+    }
+
     pub(super) fn damaged_record(tree: &str, key: &[u8]) -> Self {
         let key = data_encoding::HEXLOWER.encode(key);
         Self::Damaged {
@@ -74,8 +104,18 @@ impl StoreError {
     }
 }
 
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1024 * 1024))
+}
+
 impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> Self {
+        if is_failed_sync(&error) {
+            return Self::NotSynced(error.to_string());
+        }
+        if is_out_of_descriptors(&error) {
+            return Self::NoDescriptor(error.to_string());
+        }
         match error.kind() {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded

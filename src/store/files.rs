@@ -1,50 +1,175 @@
-//! Files made so that a power cut finds them whole or not at all.
+//! Files made so that a power cut finds them whole or not at all, and errors that name the file.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Makes a directory that only this service reads, and its entry in the parent safe.
-pub(super) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
+use parking_lot::Mutex;
+
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// How many descriptors are kept back for the files of the store: a segment of the log, its
+/// directory, and the same for telemetry.
+const RESERVE: usize = 8;
+
+/// Descriptors that are open for nothing, so that one can be given up when the process has no other.
+/// Connections take every descriptor that is free; without its next segment the log refuses all writes.
+static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// What failed at which path. It travels inside an [`io::Error`] of the same kind.
+#[derive(Debug)]
+pub(super) struct FileError {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
+    /// Whether it was a sync, which is never retried: after a failure the kernel forgets which pages
+    /// it could not write, so that the next sync succeeds without them.
+    pub(super) sync: bool,
+}
+
+impl FileError {
+    fn wrap(what: &'static str, path: &Path, sync: bool) -> impl FnOnce(io::Error) -> io::Error {
+        move |source| {
+            let path = path.to_owned();
+            let kind = source.kind();
+            io::Error::new(
+                kind,
+                Self {
+                    what,
+                    path,
+                    source,
+                    sync,
+                },
+            )
+        }
     }
-    DirBuilder::new().recursive(true).mode(0o750).create(path)?;
-    match path.parent() {
-        Some(parent) if sync => sync_directory(parent),
-        _ => Ok(()),
+
+    pub(super) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
     }
 }
 
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, path) = (self.what, self.path.display());
+        write!(f, "failed to {what} {path}: {}", self.source)
+    }
+}
+
+impl std::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Whether the process, or the machine, has no file descriptor left.
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let source = FileError::of(error).map_or(error, |error| &error.source);
+    matches!(source.raw_os_error(), Some(EMFILE | ENFILE))
+}
+
+/// Whether a sync failed. Nothing that was written before it is known to be on the disk.
+pub(crate) fn is_failed_sync(error: &io::Error) -> bool {
+    FileError::of(error).is_some_and(|error| error.sync)
+}
+
+/// Opens descriptors until as many are kept back as should be.
+pub(super) fn fill_reserve() {
+    let mut reserved = RESERVED.lock();
+    while reserved.len() < RESERVE {
+        match File::open("/dev/null") {
+            Ok(file) => reserved.push(file),
+            Err(_) => return,
+        }
+    }
+}
+
+/// Opens a file; with a descriptor of the reserve if no other is left.
+fn with_reserve(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
+    loop {
+        match open() {
+            Err(error) if is_out_of_descriptors(&error) => match RESERVED.lock().pop() {
+                // Another thread may be faster; then the next one goes.
+                Some(reserved) => drop(reserved),
+                None => return Err(error),
+            },
+            other => return other,
+        }
+    }
+}
+
+/// Makes a directory that only this service reads, and those above it that are missing, each with its
+/// entry in its parent safe.
+pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && !path.is_dir())
+        .collect();
+    for directory in missing.into_iter().rev() {
+        match DirBuilder::new().mode(0o750).create(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(FileError::wrap("make the directory", directory, false)(
+                    error,
+                ));
+            }
+            _ => {}
+        }
+        if sync && let Some(parent) = directory.parent() {
+            sync_directory(parent)?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes the entries of a directory survive a power cut.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     // The parent of a relative path of one part is empty and means the working directory.
     let path = if path.as_os_str().is_empty() {
         Path::new(".")
     } else {
         path
     };
-    File::open(path)?.sync_all()
+    with_reserve(|| File::open(path))
+        .map_err(FileError::wrap("open the directory", path, false))?
+        .sync_all()
+        .map_err(FileError::wrap("sync the directory", path, true))
+}
+
+/// Makes a file and its length survive a power cut.
+pub(crate) fn sync_file(file: &File, path: &Path) -> io::Result<()> {
+    file.sync_all().map_err(FileError::wrap("sync", path, true))
+}
+
+/// Makes what was written into a file survive a power cut.
+pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
+    file.sync_data()
+        .map_err(FileError::wrap("sync", path, true))
 }
 
 /// A new file that only this service reads.
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o640)
-        .open(path)
+    with_reserve(|| {
+        File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o640)
+            .open(path)
+    })
+    .map_err(FileError::wrap("make", path, false))
 }
 
 /// Writes a small file aside and renames it, so that it is the old one or the new one.
 pub(super) fn replace(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let aside = with_suffix(path, ".new");
     let mut file = create_private(&aside)?;
-    file.write_all(bytes)?;
+    file.write_all(bytes)
+        .map_err(FileError::wrap("write", &aside, false))?;
     if sync {
-        file.sync_all()?;
+        sync_file(&file, &aside)?;
     }
     drop(file);
     rename(&aside, path, sync)
@@ -52,7 +177,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
 
 /// Renames, and makes it survive a power cut.
 pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
-    fs::rename(from, to)?;
+    fs::rename(from, to).map_err(FileError::wrap("put into place", to, false))?;
     if sync {
         if let Some(parent) = to.parent() {
             sync_directory(parent)?;
@@ -64,6 +189,11 @@ pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Gives an error the path that it is about.
+pub(super) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    FileError::wrap(what, path, false)
 }
 
 /// The bytes that the files of a directory take.
@@ -83,4 +213,83 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
     path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreError;
+
+    const ENOSPC: i32 = 28;
+    const EDQUOT: i32 = 122;
+
+    fn of_sync(errno: i32) -> io::Error {
+        let error = io::Error::from_raw_os_error(errno);
+        FileError::wrap("sync", Path::new("log/1"), true)(error)
+    }
+
+    #[test]
+    fn a_failed_sync_is_never_taken_for_a_full_disk() {
+        for errno in [ENOSPC, EDQUOT, 5, 30] {
+            let error = of_sync(errno);
+            assert!(is_failed_sync(&error));
+            let StoreError::NotSynced(what) = StoreError::from(error) else {
+                panic!("errno {errno} passes for something that may be tried again");
+            };
+            assert!(what.starts_with("failed to sync log/1: "), "{what}");
+        }
+        for errno in [ENOSPC, EDQUOT] {
+            let written = io::Error::from_raw_os_error(errno);
+            let written = at("write", Path::new("log/1"))(written);
+            assert!(!is_failed_sync(&written));
+            assert_eq!(StoreError::from(written), StoreError::Full);
+        }
+    }
+
+    #[test]
+    fn running_out_of_descriptors_is_an_error_of_its_own() {
+        for errno in [EMFILE, ENFILE] {
+            let plain = io::Error::from_raw_os_error(errno);
+            let named = at("make", Path::new("log/1"))(io::Error::from_raw_os_error(errno));
+            for error in [plain, named] {
+                let told = StoreError::from(error);
+                assert!(matches!(told, StoreError::NoDescriptor(_)), "{told:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_descriptor_of_the_reserve_goes_when_no_other_is_left() {
+        fill_reserve();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        let failures = Mutex::new(2);
+        let open = || {
+            let mut failures = failures.lock();
+            if *failures > 0 {
+                *failures -= 1;
+                return Err(io::Error::from_raw_os_error(EMFILE));
+            }
+            File::create(&path)
+        };
+        with_reserve(open).unwrap();
+        assert!(path.exists());
+        // Without a reserve the error is what the caller gets.
+        let never = || Err(io::Error::from_raw_os_error(EMFILE));
+        assert!(is_out_of_descriptors(&with_reserve(never).unwrap_err()));
+        fill_reserve();
+    }
+
+    #[test]
+    fn missing_directories_are_made_down_to_the_last() {
+        let place = tempfile::tempdir().unwrap();
+        let deep = place.path().join("a/b/c");
+        make_directory(&deep, true).unwrap();
+        make_directory(&deep, true).unwrap();
+        assert!(deep.is_dir());
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        let refused = make_directory(&file.join("x"), true).unwrap_err();
+        assert!(refused.to_string().contains("file"), "{refused}");
+    }
 }

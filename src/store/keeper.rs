@@ -2,19 +2,21 @@
 //! and log short, and goes back to work when space has come back.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::StoreError;
 use super::compaction::Waste;
 use super::core::{Core, OnDisk};
+use super::engine::{Engine, MemoryEngine};
 use super::log::{FileLog, Segment, Survey};
 use super::recovery::{Recovered, Recovery};
 use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
 use super::truth::Truth;
-use super::writer::{Message, between};
+use super::writer::{Message, Writer, between, last_number};
 
 /// How often the disk is looked at.
 const TICK: Duration = Duration::from_millis(500);
@@ -65,10 +67,9 @@ impl Keeper {
                     None => tracing::info!("there is space again"),
                 }
             }
+            super::files::fill_reserve();
             if core.tail.is_stalled() {
-                self.tell(Message::Between(Box::new(
-                    super::writer::Writer::leave_full_engine,
-                )));
+                self.leave_full_engine(&core, disk);
             } else if !core.is_writable() && resumed.elapsed() >= RESUME_EVERY {
                 resumed = Instant::now();
                 self.resume(&core, disk);
@@ -89,23 +90,39 @@ impl Keeper {
 
     fn keep(&self, core: &Arc<Core>, work: impl FnOnce(&Arc<Core>, i64) -> Result<(), StoreError>) {
         let now = (self.clock)();
-        match work(core, now) {
-            Ok(()) => {}
+        let kept = match work(core, now) {
             Err(error @ StoreError::Damaged { .. }) => {
                 tracing::error!(%error, "base and log are damaged; the engine becomes the new base");
-                self.tell(Message::Between(Box::new(move |writer| {
-                    writer.renew_from_engine(now);
-                })));
+                renew_from_engine(core, &self.writer, now).map(drop)
             }
+            other => other,
+        };
+        match core.or_fail(kept) {
+            Ok(()) | Err(StoreError::Closed) => {}
             // The log keeps everything meanwhile.
             Err(error) => tracing::error!(%error, "the store could not be tidied up"),
         }
     }
 
-    fn tell(&self, message: Message) {
-        match self.writer.try_send(message) {
-            // The next tick tries again.
-            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+    /// The engine has no space to go on. Everything is in base and log, so memory takes its place, and
+    /// nothing is written until there is space.
+    fn leave_full_engine(&self, core: &Core, disk: &OnDisk) {
+        // Somebody reads base and log; the next look tries again.
+        let Some(base) = disk.base.try_lock() else {
+            return;
+        };
+        let left = last_number(&self.writer).and_then(|number| {
+            let memory = MemoryEngine::default();
+            truth(core, base.as_ref(), number)?.load(&memory)?;
+            between(&self.writer, move |writer| {
+                Ok(writer.leave_engine(memory, number))
+            })
+        });
+        match left {
+            // sled can panic when it is closed on a full disk.
+            Ok(old) => drop(catch_unwind(AssertUnwindSafe(|| drop(old)))),
+            Err(error) if error.passes() || error == StoreError::Closed => {}
+            Err(error) => drop(core.failure.report(&error)),
         }
     }
 
@@ -114,6 +131,10 @@ impl Keeper {
         if !disk.space.admits(super::Need::Change) {
             return;
         }
+        // Whoever compares the engine with base and log goes on with the one that is there.
+        let Some(_base) = disk.base.try_lock() else {
+            return;
+        };
         let recovery = Recovery {
             place: &disk.place,
             schema: &core.schema,
@@ -122,19 +143,23 @@ impl Keeper {
             backups: self.backups.as_deref(),
             make_room: &|| false,
         };
-        match recovery.run() {
+        let resumed = match recovery.run() {
             Ok(Recovered {
                 engine,
                 log: Some(log),
                 number,
                 ..
-            }) => self.tell(Message::Between(Box::new(move |writer| {
+            }) => between(&self.writer, move |writer| {
                 writer.resume(engine, log, number);
-            }))),
-            Ok(_) | Err(StoreError::Full) => {}
-            Err(error) => {
-                core.failure.report(&error);
-            }
+                Ok(())
+            }),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match resumed {
+            Ok(()) | Err(StoreError::Closed) => {}
+            Err(error) if error.passes() => {}
+            Err(error) => drop(core.failure.report(&error)),
         }
     }
 }
@@ -161,7 +186,10 @@ pub(super) fn checkpoint(core: &Core) -> Result<(), StoreError> {
         }
         Err(error) => return Err(core.failure.report(&error)),
     };
-    let base = disk.base.lock();
+    // Whoever reads base and log holds them: the next checkpoint retires what is not needed.
+    let Some(base) = disk.base.try_lock() else {
+        return Ok(());
+    };
     let kept = base.as_ref().map_or(0, |base| base.number);
     disk.segments.read().retire(applied.min(kept))
 }
@@ -206,7 +234,7 @@ pub(super) fn renew_whole(
     writer: &SyncSender<Message>,
     now: i64,
 ) -> Result<SnapshotHead, StoreError> {
-    between(writer, |writer| writer.log.roll())?;
+    between(writer, Writer::roll)?;
     renew(core, now)
 }
 
@@ -289,20 +317,86 @@ fn truth_over<'a>(
 pub(super) fn base_from_engine(core: &Core, number: u64, now: i64) -> Result<(), StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let engine = core.engine();
-    let mut trees: Vec<_> = core.schema.trees().collect();
-    trees.sort_unstable();
-    let pairs = trees.into_iter().flat_map(|tree| {
-        engine
-            .scan(tree, &[], None)
-            .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
-    });
     let mut base = disk.base.try_lock().ok_or(StoreError::Overloaded)?;
+    let pairs = engine_pairs(core, &*engine);
     *base = Some(put_base(disk, head(disk, number, now), pairs)?);
     tracing::warn!(
         number,
         "base and log were no whole; the engine is the new base"
     );
     Ok(())
+}
+
+/// The same while commits go on. The engine moves while it is read, so what is read of it is of no one
+/// moment. All that has changed since the first pair was read is in the log, in segments that are
+/// sound since they have just been begun: with those over it, it is as of their last commit.
+pub(super) fn renew_from_engine(
+    core: &Core,
+    writer: &SyncSender<Message>,
+    now: i64,
+) -> Result<SnapshotHead, StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let mut base = disk.base.lock();
+    let begin = between(writer, |writer| writer.roll().map(|()| writer.number))?;
+    core.tail.reach(begin)?;
+    let blurred = disk.place.base().join("engine.unproven");
+    let made = from_moving_engine(core, disk, writer, &blurred, (begin, now));
+    if made.is_err() {
+        // Otherwise it went with everything else that lay beside the new base.
+        let _ = fs::remove_file(&blurred);
+    }
+    *base = Some(made.clone()?);
+    tracing::warn!(
+        begin,
+        "base and log were no whole; the engine is the new base"
+    );
+    made
+}
+
+fn from_moving_engine(
+    core: &Core,
+    disk: &OnDisk,
+    writer: &SyncSender<Message>,
+    blurred: &Path,
+    (begin, now): (u64, i64),
+) -> Result<SnapshotHead, StoreError> {
+    let engine = core.engine();
+    let pairs = engine_pairs(core, &*engine);
+    super::files::make_directory(&disk.place.base(), disk.place.sync)?;
+    snapshot::write(blurred, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
+    let number = between(writer, |writer| writer.roll().map(|()| writer.number))?;
+    let mut segments = disk.segments.read().all();
+    segments.retain(|segment| segment.first > begin);
+    let truth = Truth {
+        base: Some(Snapshot::open(blurred, &core.schema)?),
+        segments,
+        schema: &core.schema,
+        number,
+    };
+    put_base(disk, head(disk, number, now), truth.pairs()?)
+}
+
+/// Every pair of an engine, sorted by tree and key.
+fn engine_pairs<'a>(
+    core: &'a Core,
+    engine: &'a dyn Engine,
+) -> impl Iterator<Item = Result<Triple, StoreError>> + 'a {
+    let mut trees: Vec<_> = core.schema.trees().collect();
+    trees.sort_unstable();
+    trees.into_iter().flat_map(move |tree| {
+        engine
+            .scan(tree, &[], None)
+            .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
+    })
+}
+
+/// The bytes of base and log: no new base takes more.
+pub(super) fn packed_bytes(disk: &OnDisk) -> u64 {
+    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let base = disk.base.lock().as_ref().map(|base| base.number);
+    let segments = disk.segments.read().all();
+    base.map_or(0, |number| size(&disk.base_path(number)))
+        + segments.iter().map(|s| size(&s.path)).sum::<u64>()
 }
 
 /// Writes a base, proves it, and removes those before it.

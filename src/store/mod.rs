@@ -38,6 +38,8 @@ mod txn;
 mod verify;
 mod writer;
 
+#[cfg(test)]
+mod fault_tests;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 #[cfg(test)]
@@ -52,6 +54,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
@@ -65,6 +68,7 @@ pub use backup::{
 };
 pub use care::export_snapshot;
 pub use error::StoreError;
+pub(crate) use files::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
 pub use key::{All, Key, PrefixOf};
 pub use mirror::{Changed, MemoryTable, Mirror};
 pub use packed::PackedTable;
@@ -78,7 +82,7 @@ pub use snapshot::SnapshotHead;
 pub use space::{NEEDS, Need};
 pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
-pub use verify::{Found, SnapshotReport, TableReport, TruthReport};
+pub use verify::{Found, SnapshotReport, TableReport, TruthReport, Verified};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::core::{Core, OnDisk};
@@ -259,8 +263,8 @@ impl Store {
         };
         let applied = Arc::clone(&core);
         let threads = [
-            spawn("store-writer", move || writer.run(&messages)),
-            spawn("store-apply", move || applied.follow()),
+            spawn("store-writer", &core, move || writer.run(&messages)),
+            spawn("store-apply", &core, move || applied.follow()),
         ];
         Self(Arc::new(Inner {
             core,
@@ -282,7 +286,9 @@ impl Store {
             clock: Arc::clone(&self.0.clock),
         };
         *self.0.stop_keeper.lock() = Some(stop);
-        let thread = spawn("store-keeper", move || keeper.run(&stopped));
+        let thread = spawn("store-keeper", &self.0.core, move || {
+            keeper.run(&stopped);
+        });
         self.0.threads.lock().extend(thread);
     }
 
@@ -470,11 +476,31 @@ impl Drop for Inner {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+/// Starts a thread of the store. A panic in it is a failure of the store: without its threads nothing
+/// is written, and memory may be ahead of or behind what was promised.
+fn spawn(
+    name: &'static str,
+    core: &Arc<Core>,
+    work: impl FnOnce() + Send + 'static,
+) -> Option<JoinHandle<()>> {
+    // The keeper must not keep the core alive.
+    let core = Arc::downgrade(core);
+    let guarded = move || {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
+            return;
+        };
+        if let Some(core) = core.upgrade() {
+            let words = engine::words_of(&*panic);
+            core.failure.report(&StoreError::Failed(format!(
+                "the thread {name} panicked: {words}"
+            )));
+            core.tail.end();
+        }
+    };
     // Without the thread every write answers that the store is closed.
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(work)
+        .spawn(guarded)
         .inspect_err(|error| tracing::error!(%error, name, "no thread could be started"))
         .ok()
 }

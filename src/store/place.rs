@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::StoreError;
-use super::files::{make_directory, rename, replace, sync_directory};
+use super::files::{at, make_directory, rename, replace, sync_directory};
 
 /// How many things of one kind that were moved aside are kept; older ones go.
 const ASIDE_KEPT: usize = 2;
@@ -64,7 +65,8 @@ impl Place {
     /// The directory of the engine, the newest that is whole; and those that are not, or were replaced.
     pub(super) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(self.store())? {
+        let store = self.store();
+        for entry in fs::read_dir(&store).map_err(at("read the directory", &store))? {
             let path = entry?.path();
             let number = path
                 .file_name()
@@ -107,6 +109,11 @@ impl Place {
 
     fn restored(&self) -> PathBuf {
         self.data.join("restored")
+    }
+
+    /// Where the store that a restore replaces lies while the two change places by two renames.
+    pub(super) fn given_up(&self) -> PathBuf {
+        self.restored().join("given-up")
     }
 
     /// The place of a store that is prepared beside this one.
@@ -231,29 +238,29 @@ impl Place {
         self.store().join("whole")
     }
 
-    /// Puts a store that was prepared into place, and keeps the one that was there. Both change
-    /// places in one step, so that a power cut finds the one or the other. Anything else that a
-    /// restore has left is removed.
+    /// Puts a store that was prepared into place, and keeps the one that was there. Anything else that
+    /// a restore has left is removed. Whatever step was the last before a kill, the next start ends it.
     pub(super) fn take_side(&self) -> Result<(), StoreError> {
         let side = self.side();
         if side.whole().exists() {
             if self.exists() {
-                let (new, old) = (side.store(), self.store());
-                renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE)
-                    .map_err(io::Error::from)?;
+                self.change_places(&side)?;
             } else {
-                fs::rename(side.store(), self.store())?;
+                rename(&side.store(), &self.store(), false)?;
             }
             sync_directory(&self.data)?;
             sync_directory(&side.data)?;
         }
         if self.whole().exists() {
             // The mark went with the new store: what lies beside now is the old one.
-            if side.store().exists() {
-                let moved = self.move_aside(&side.store(), "store")?;
-                tracing::warn!(kept = %moved.display(), "a backup was restored");
+            for old in [side.store(), self.given_up()] {
+                if old.exists() {
+                    let moved = self.move_aside(&old, "store")?;
+                    tracing::warn!(kept = %moved.display(), "a backup was restored");
+                }
             }
-            fs::remove_file(self.whole())?;
+            let whole = self.whole();
+            fs::remove_file(&whole).map_err(at("remove", &whole))?;
         }
         match self.clear_side() {
             // Nothing reads it, and a disk that cannot be written must not be in the way.
@@ -262,10 +269,37 @@ impl Place {
         }
     }
 
+    /// Exchanges the store and the one that was prepared: in one step, so that a kill finds the one or
+    /// the other in place. NFS, CIFS and older file systems cannot do that; there the old store is moved
+    /// out of the way first. A start that finds no store and a prepared one ends what was begun.
+    fn change_places(&self, side: &Self) -> Result<(), StoreError> {
+        let (new, old) = (side.store(), self.store());
+        match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(()),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                tracing::info!(
+                    path = %old.display(),
+                    "the file system cannot exchange two directories; they are renamed one after the other"
+                );
+                self.rename_both(side)
+            }
+            Err(error) => Err(at("put into place", &old)(error.into()).into()),
+        }
+    }
+
+    /// The first rename is synced before the second, so that no power cut undoes it alone.
+    pub(super) fn rename_both(&self, side: &Self) -> Result<(), StoreError> {
+        rename(&self.store(), &self.given_up(), self.sync)?;
+        Ok(rename(&side.store(), &self.store(), self.sync)?)
+    }
+
     /// Removes what a restore has left that did not come to its end.
     pub(super) fn clear_side(&self) -> Result<(), StoreError> {
-        match fs::remove_dir_all(self.restored()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        let restored = self.restored();
+        match fs::remove_dir_all(&restored) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(at("remove", &restored)(error).into())
+            }
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use super::engine::Digest;
-use super::files::{create_private, rename, with_suffix};
+use super::files::{create_private, rename, sync_file, with_suffix};
 use super::log::{announced, frame, parse};
 use super::plan::Plan;
 use super::table::{Schema, TreeName};
@@ -109,7 +109,7 @@ fn fill(
         .map(|(tree, digest)| (tree.to_owned(), digest.to_bytes()))
         .collect();
     out.put(&encode(&Foot { trees })?)?;
-    out.finish(sync)
+    out.finish(path, sync)
 }
 
 /// Copies a snapshot under another head. What comes after the head is copied as it is, unproven.
@@ -129,7 +129,7 @@ pub(super) fn copy(
     input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
     let mut out = Frames::begin(to, head)?;
     io::copy(&mut input, &mut out.out)?;
-    out.finish(sync)
+    out.finish(to, sync)
 }
 
 struct Frames {
@@ -148,13 +148,13 @@ impl Frames {
         Ok(out)
     }
 
-    fn finish(self, sync: bool) -> Result<(), StoreError> {
+    fn finish(self, path: &Path, sync: bool) -> Result<(), StoreError> {
         let file = self
             .out
             .into_inner()
             .map_err(|error| StoreError::from(error.into_error()))?;
         if sync {
-            file.sync_all()?;
+            sync_file(&file, path)?;
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
+use super::StoreError;
+
 const MIB: u64 = 1024 * 1024;
 /// The ballast is 2 per cent of the file system and never more than this.
 const BALLAST_MAX: u64 = 32 * MIB;
@@ -177,6 +179,33 @@ impl Space {
             let _ = fs::remove_file(&self.ballast);
         }
     }
+}
+
+/// Refuses a task that needs so much more on the disk of a directory that too little would be left for
+/// everything else.
+pub(super) fn ask_for(directory: &Path, bytes: u64) -> Result<(), StoreError> {
+    // A directory that is not there yet is made on the disk of the one above it.
+    let there = directory.ancestors().find(|path| path.is_dir());
+    let Some(disk) = there.and_then(read) else {
+        return Ok(());
+    };
+    let left = Disk {
+        free: disk.free.saturating_sub(bytes),
+        ..disk
+    };
+    if left.refuses().is_none() {
+        return Ok(());
+    }
+    let kept = Need::Telemetry.watermark(disk.total);
+    if disk.free >= bytes.saturating_add(kept) {
+        // It is files that run out.
+        return Err(StoreError::Full);
+    }
+    Err(StoreError::NoRoom {
+        place: directory.display().to_string(),
+        needed: bytes.saturating_add(kept),
+        free: disk.free,
+    })
 }
 
 /// What is known of the disk of a directory.

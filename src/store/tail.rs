@@ -32,6 +32,9 @@ struct State {
     waiting: Plan,
     /// The number of the last commit in `waiting`.
     number: u64,
+    /// The numbers of the last commits that the engine is given, and that it has.
+    taken: u64,
+    applied: u64,
     stage: Stage,
 }
 
@@ -114,13 +117,17 @@ impl Tail {
         }
         let plan = Arc::new(std::mem::take(&mut state.waiting));
         state.applying = Some(Arc::clone(&plan));
+        state.taken = state.number;
         self.changed.notify_all();
         Some((state.number, plan))
     }
 
     /// The engine has what was taken.
     pub(super) fn applied(&self) {
-        self.state.lock().applying = None;
+        let mut state = self.state.lock();
+        state.applying = None;
+        state.applied = state.taken;
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -148,11 +155,16 @@ impl Tail {
 
     /// Waits until the engine has everything.
     pub(super) fn drain(&self) -> Result<(), StoreError> {
+        self.reach(u64::MAX)
+    }
+
+    /// Waits until the engine has everything up to a commit, or everything that there is.
+    pub(super) fn reach(&self, number: u64) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         loop {
             let empty = state.waiting.is_empty() && state.applying.is_none();
             match state.stage {
-                _ if empty => return Ok(()),
+                _ if empty || state.applied >= number => return Ok(()),
                 Stage::Running => self.changed.wait(&mut state),
                 Stage::Stalled => return Err(StoreError::Full),
                 Stage::Ended => return Err(StoreError::Closed),
@@ -187,6 +199,8 @@ mod tests {
             BTreeMap::from([(b"a".to_vec(), None)])
         );
         tail.applied();
+        // Whoever asks for the first alone does not wait for the second.
+        tail.reach(1).unwrap();
         assert_eq!(tail.get("t", b"a"), Some(None));
         assert_eq!(tail.take().unwrap().0, 2);
         tail.applied();

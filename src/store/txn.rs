@@ -28,12 +28,17 @@ impl Txn<'_> {
     }
 
     fn lookup<T: Table>(&self, key: &[u8]) -> Result<Option<T::Record>, StoreError> {
-        let pending = self.pending(T::NAME, key).cloned();
-        let value = match pending.or_else(|| self.tail.get(T::NAME, key)) {
-            Some(change) => change,
-            None => self.engine.get(T::NAME, key)?,
-        };
+        let value = self.raw(T::NAME, key)?;
         value.map(|value| open::<T>(key, &value)).transpose()
+    }
+
+    /// What lies under a key of a table or an index.
+    pub(super) fn raw(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let pending = self.pending(tree, key).cloned();
+        match pending.or_else(|| self.tail.get(tree, key)) {
+            Some(change) => Ok(change),
+            None => self.engine.get(tree, key),
+        }
     }
 
     /// Up to `limit` records whose keys begin with `prefix`, in key order.

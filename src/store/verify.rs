@@ -1,16 +1,22 @@
-//! Verification of records and indexes, both ways, and the mending of indexes.
+//! Verification of records and indexes, both ways, of the engine against base and log, and the mending
+//! of indexes. Nothing of it runs on the writer thread but short looks at what seems to be wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
-use super::StoreError;
-use super::core::Core;
-use super::engine::Engine;
+use super::core::{Core, OnDisk};
+use super::engine::{Digest, Engine};
 use super::keeper;
-use super::plan::Plan;
-use super::snapshot::{SnapshotHead, Triple};
-use super::table::{Schema, TableInfo, TreeName};
+use super::log::read_segment;
+use super::plan::visit;
+use super::snapshot::Triple;
+use super::table::{Entry, Schema, TableInfo, TreeName};
+use super::truth::Truth;
 use super::txn::Txn;
+use super::writer::{Message, between, last_number};
+use super::{Durability, Store, StoreError};
 
 /// How many places a report names of each kind; the counts are whole.
 const NAMED: usize = 100;
@@ -50,6 +56,16 @@ impl Found {
 }
 
 impl TableReport {
+    fn new(table: TreeName) -> Self {
+        Self {
+            table,
+            records: 0,
+            damaged: Found::default(),
+            missing: Found::default(),
+            stale: Found::default(),
+        }
+    }
+
     /// Whether nothing is wrong.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
@@ -57,13 +73,13 @@ impl TableReport {
     }
 }
 
-/// Examines every table. The caller keeps writes away meanwhile.
-pub(super) fn verify(engine: &dyn Engine, schema: &Schema) -> Result<Vec<TableReport>, StoreError> {
-    schema
-        .tables()
-        .iter()
-        .map(|table| examine(engine, table, &mut |_, _, _| {}))
-        .collect()
+/// Everything that verification found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Each table with its indexes.
+    pub tables: Vec<TableReport>,
+    /// The engine against base and log; none of a store in memory.
+    pub truth: Option<TruthReport>,
 }
 
 /// What the engine holds other than base and log.
@@ -87,114 +103,365 @@ impl TruthReport {
     pub const fn is_sound(&self) -> bool {
         self.missing.count == 0 && self.extra.count == 0 && self.damage.is_none()
     }
+
+    fn enter(
+        &mut self,
+        place: (TreeName, Vec<u8>),
+        expected: Option<Digest>,
+        found: Option<Digest>,
+    ) {
+        let (tree, key) = place;
+        match (expected, found) {
+            (None, Some(_)) => self.extra.add(tree, &key),
+            (expected, found) if expected != found => self.missing.add(tree, &key),
+            _ => {}
+        }
+    }
 }
 
-/// Compares the engine, which has been brought forward, with base and log.
-pub(super) fn compare(
-    core: &Core,
-    engine: &dyn Engine,
-    base: Option<&SnapshotHead>,
-    number: u64,
-) -> Result<TruthReport, StoreError> {
+/// A key of a tree, and the digest of the value that it must have.
+type Expected = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
+
+/// So few keys are looked at by the writer between two commits...
+const FEW: usize = 256;
+/// ...and more of them as well, if they were changed each time that they were looked at.
+const LOOKS: u32 = 16;
+
+fn digest_of(key: &[u8], value: &[u8]) -> Digest {
+    let mut digest = Digest::default();
+    digest.add(key, value);
+    digest
+}
+
+/// Compares records and indexes of base and log as of one commit, and the engine with them, while
+/// commits go on. What is read of the engine is of no one moment, so a key that differs is looked at
+/// again, and compared with what base, log and the commits since say of it.
+pub(super) fn against_truth(
+    core: &Arc<Core>,
+    disk: &OnDisk,
+    writer: &SyncSender<Message>,
+) -> Result<(Vec<TableReport>, TruthReport, bool), StoreError> {
+    // Held, so that nothing that is read here is retired, and no other engine takes the place of this.
+    let base = disk.base.lock();
+    let number = last_number(writer)?;
+    // What waits for the engine would differ. If it takes nothing, that is looked at again.
+    let _ = core.tail.reach(number);
     let mut report = TruthReport {
-        base: base.map(|base| base.number),
+        base: base.as_ref().map(|base| base.number),
         number,
         ..TruthReport::default()
     };
-    let mut differ = || {
-        let mut pairs = keeper::truth(core, base, number)?.pairs()?.peekable();
-        let mut trees: Vec<_> = core.schema.trees().collect();
-        trees.sort_unstable();
-        for tree in trees {
-            for found in engine.scan(tree, &[], None) {
-                let (key, value) = found?;
-                while let Some(pair) =
-                    pairs.next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) < (tree, &key)))
-                {
-                    let (tree, key, _) = pair?;
-                    report.missing.add(tree, &key);
-                }
-                match pairs
-                    .next_if(|pair| !matches!(pair, Ok((t, k, _)) if (*t, k) != (tree, &key)))
-                {
-                    Some(pair) => {
-                        if pair?.2 != value {
-                            report.missing.add(tree, &key);
-                        }
-                    }
-                    None => report.extra.add(tree, &key),
-                }
-            }
-        }
-        for pair in pairs {
-            let (tree, key, _) = pair?;
-            report.missing.add(tree, &key);
-        }
-        Ok(())
-    };
-    match differ() {
+    let mut census = Census::new(&core.schema);
+    let mut differing = Expected::new();
+    let compared = keeper::truth(core, base.as_ref(), number)
+        .and_then(Truth::pairs)
+        .and_then(|pairs| compare(core, pairs, &mut census, &mut differing));
+    match compared {
         Err(StoreError::Damaged { place, what }) => {
-            report.damage = Some(format!("{place}: {what}"))
+            report.damage = Some(format!("{place}: {what}"));
         }
         other => other?,
     }
-    Ok(report)
+    settle(core, writer, differing, &mut report)?;
+    let (tables, matched) = census.finish();
+    Ok((tables, report, matched))
 }
 
-/// Plans what makes the indexes of every table right again.
-pub(super) fn mend(txn: &mut Txn<'_>, schema: &Schema) -> Result<Vec<TableReport>, StoreError> {
-    let mut plan = Plan::default();
-    let reports = schema
-        .tables()
-        .iter()
-        .map(|table| {
-            examine(txn.engine, table, &mut |tree, entry, wanted| {
-                plan.set(tree, entry.to_vec(), wanted.then(Vec::new));
-            })
-        })
-        .collect();
-    txn.plan = plan;
-    reports
-}
-
-/// Compares one table with its indexes; `mend` is told each entry that is wrong, and whether it is
-/// wanted.
-fn examine(
-    engine: &dyn Engine,
-    table: &TableInfo,
-    mend: &mut dyn FnMut(TreeName, &[u8], bool),
-) -> Result<TableReport, StoreError> {
-    let mut report = TableReport {
-        table: table.name,
-        records: 0,
-        damaged: Found::default(),
-        missing: Found::default(),
-        stale: Found::default(),
+fn compare(
+    core: &Core,
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+    census: &mut Census<'_>,
+    differing: &mut Expected,
+) -> Result<(), StoreError> {
+    let mut pairs = pairs.peekable();
+    let missing = |(tree, key, value): Triple, census: &mut Census<'_>, all: &mut Expected| {
+        census.add(tree, &key, &value);
+        let digest = digest_of(&key, &value);
+        all.insert((tree, key), Some(digest));
     };
+    let mut trees: Vec<_> = core.schema.trees().collect();
+    trees.sort_unstable();
+    let engine = core.engine();
+    for tree in trees {
+        for found in engine.scan(tree, &[], None) {
+            let (key, value) = found?;
+            while let Some(pair) =
+                pairs.next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) < (tree, &key)))
+            {
+                missing(pair?, census, differing);
+            }
+            match pairs.next_if(|pair| !matches!(pair, Ok((t, k, _)) if (*t, k) != (tree, &key))) {
+                Some(Ok(pair)) if pair.2 == value => census.add(tree, &key, &value),
+                Some(pair) => missing(pair?, census, differing),
+                None => drop(differing.insert((tree, key), None)),
+            }
+        }
+    }
+    for pair in pairs {
+        missing(pair?, census, differing);
+    }
+    Ok(())
+}
+
+/// Looks again at keys that the engine had otherwise than base and log as of `report.number`, until
+/// none of them was changed while it was looked at. What then differs is reported.
+fn settle(
+    core: &Arc<Core>,
+    writer: &SyncSender<Message>,
+    mut expected: Expected,
+    report: &mut TruthReport,
+) -> Result<(), StoreError> {
+    let mut known = report.number;
+    for _ in 0..LOOKS {
+        if expected.len() <= FEW {
+            break;
+        }
+        let before = last_number(writer)?;
+        let found = read_again(core, &expected)?;
+        let after = last_number(writer)?;
+        let touched = bring_forward(core, &mut expected, known, before, after)?;
+        known = after;
+        let settled = std::mem::take(&mut expected).into_iter().zip(found);
+        for ((place, expected_value), found) in settled {
+            if touched.contains(&place) {
+                expected.insert(place, expected_value);
+            } else {
+                report.enter(place, expected_value, found);
+            }
+        }
+    }
+    if expected.is_empty() {
+        return Ok(());
+    }
+    let core = Arc::clone(core);
+    let settled = between(writer, move |writer| {
+        let number = writer.number;
+        bring_forward(&core, &mut expected, known, number, number)?;
+        let found = read_again(&core, &expected)?;
+        Ok(expected.into_iter().zip(found).collect::<Vec<_>>())
+    })?;
+    for ((place, expected), found) in settled {
+        report.enter(place, expected, found);
+    }
+    Ok(())
+}
+
+/// What the keys have now: the tail over the engine.
+fn read_again(core: &Core, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
+    let engine = core.engine();
+    let read = |(tree, key): &(TreeName, Vec<u8>)| {
+        let value = match core.tail.get(tree, key) {
+            Some(change) => change,
+            None => engine.get(tree, key)?,
+        };
+        Ok(value.map(|value| digest_of(key, &value)))
+    };
+    expected.keys().map(read).collect()
+}
+
+/// Makes what was expected as of the commit `known` what is expected as of the commit `to`. Returns the
+/// keys that were changed after the commit `before`.
+fn bring_forward(
+    core: &Core,
+    expected: &mut Expected,
+    known: u64,
+    before: u64,
+    to: u64,
+) -> Result<BTreeSet<(TreeName, Vec<u8>)>, StoreError> {
+    let mut touched = BTreeSet::new();
+    let segments = keeper::truth(core, None, to)?.segments;
+    let ends = segments.iter().skip(1).map(|next| next.first - 1);
+    let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
+    let newer = segments.iter().zip(ends).filter(|(_, end)| *end > known);
+    for (segment, _) in newer {
+        read_segment(segment, &mut |frame, _| {
+            if frame.number <= known || frame.number > to {
+                return Ok(());
+            }
+            let payload = frame.payload;
+            visit(payload, &core.schema, &mut |tree, key, value| {
+                let place = (tree, key.to_vec());
+                if let Some(expected) = expected.get_mut(&place) {
+                    let value = value.and_then(|at| payload.get(at));
+                    *expected = value.map(|value| digest_of(key, value));
+                    if frame.number > before {
+                        touched.insert(place);
+                    }
+                }
+            })
+            .ok_or_else(|| StoreError::Damaged {
+                place: format!("commit {} of the log", frame.number),
+                what: "is not a plan of this version's tables".to_owned(),
+            })
+        })?;
+    }
+    Ok(touched)
+}
+
+/// Counts the records of a consistent stream of pairs, and adds up which index entries they should
+/// have and which there are. That takes no memory, however large the store is, and tells whether
+/// anything is wrong; what it is, [`examine`] finds.
+struct Census<'a> {
+    schema: &'a Schema,
+    tables: Vec<TableReport>,
+    wanted: BTreeMap<TreeName, Digest>,
+    found: BTreeMap<TreeName, Digest>,
+}
+
+impl<'a> Census<'a> {
+    fn new(schema: &'a Schema) -> Self {
+        let tables = schema.tables().iter();
+        Self {
+            schema,
+            tables: tables.map(|table| TableReport::new(table.name)).collect(),
+            wanted: BTreeMap::new(),
+            found: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, tree: TreeName, key: &[u8], value: &[u8]) {
+        let mut tables = self.schema.tables().iter().zip(&mut self.tables);
+        let Some((table, report)) = tables.find(|(table, _)| table.name == tree) else {
+            self.found.entry(tree).or_default().add(key, b"");
+            return;
+        };
+        report.records += 1;
+        match (table.examine)(key, value) {
+            Some(entries) => {
+                for (tree, entry) in entries {
+                    self.wanted.entry(tree).or_default().add(&entry, b"");
+                }
+            }
+            None => report.damaged.add(tree, key),
+        }
+    }
+
+    /// The reports, and whether every index has what it should.
+    fn finish(self) -> (Vec<TableReport>, bool) {
+        let matched = self.wanted == self.found;
+        (self.tables, matched)
+    }
+}
+
+/// Something that looked wrong in an engine that moves.
+#[derive(Clone)]
+enum Suspect {
+    Damaged(Vec<u8>),
+    Missing(Entry),
+    Stale(Entry),
+}
+
+/// Compares each table with its indexes in the engine itself, as it is. What looks wrong is looked at
+/// again in a plan, some of it at a time: a plan sees one moment. With `mend` the plan makes it right.
+pub(super) fn examine_engine(store: &Store, mend: bool) -> Result<Vec<TableReport>, StoreError> {
+    /// A few of these take the writer about as long as a commit.
+    const AT_A_TIME: usize = 16;
+    let core = &store.0.core;
+    let mut reports = Vec::new();
+    for table in core.schema.tables() {
+        // What waits for the engine would look wrong. If it takes nothing, that is looked at again.
+        let _ = core.tail.reach(last_number(&store.0.inbox)?);
+        let (records, suspects) = examine(&*core.engine(), table)?;
+        let mut report = TableReport {
+            records,
+            ..TableReport::new(table.name)
+        };
+        for some in suspects.chunks(AT_A_TIME) {
+            let (table, some) = (*table, some.to_vec());
+            let wrong = store.write(Durability::Durable, move |txn| {
+                let mut wrong = Vec::new();
+                for suspect in some {
+                    if is_wrong(txn, &table, &suspect, mend)? {
+                        wrong.push(suspect);
+                    }
+                }
+                Ok::<_, StoreError>(wrong)
+            });
+            for suspect in wrong.wait()? {
+                match suspect {
+                    Suspect::Damaged(key) => report.damaged.add(table.name, &key),
+                    Suspect::Missing((tree, entry)) => report.missing.add(tree, &entry),
+                    Suspect::Stale((tree, entry)) => report.stale.add(tree, &entry),
+                }
+            }
+        }
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+/// What looks wrong in a table and its indexes, which may change meanwhile; and how many records there
+/// are.
+fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>), StoreError> {
+    let mut records = 0;
+    let mut suspects = Vec::new();
     let mut wanted = BTreeSet::new();
     for pair in engine.scan(table.name, &[], None) {
         let (key, value) = pair?;
-        report.records += 1;
+        records += 1;
         match (table.examine)(&key, &value) {
             Some(entries) => wanted.extend(entries),
-            None => report.damaged.add(table.name, &key),
+            None => suspects.push(Suspect::Damaged(key)),
         }
     }
     for tree in table.indexes {
         for pair in engine.scan(tree, &[], None) {
-            let (entry, _) = pair?;
-            let entry = (*tree, entry);
+            let entry = (*tree, pair?.0);
             if !wanted.remove(&entry) {
-                report.stale.add(entry.0, &entry.1);
-                mend(entry.0, &entry.1, false);
+                suspects.push(Suspect::Stale(entry));
             }
         }
     }
-    for (tree, entry) in wanted {
-        report.missing.add(tree, &entry);
-        mend(tree, &entry, true);
+    suspects.extend(wanted.into_iter().map(Suspect::Missing));
+    Ok((records, suspects))
+}
+
+/// Whether something that looked wrong is wrong now; with `mend` it is planned to be right.
+fn is_wrong(
+    txn: &mut Txn<'_>,
+    table: &TableInfo,
+    suspect: &Suspect,
+    mend: bool,
+) -> Result<bool, StoreError> {
+    let ((tree, entry), missing) = match suspect {
+        Suspect::Damaged(key) => {
+            let value = txn.raw(table.name, key)?;
+            return Ok(value.is_some_and(|value| (table.examine)(key, &value).is_none()));
+        }
+        Suspect::Missing(entry) => (entry, true),
+        Suspect::Stale(entry) => (entry, false),
+    };
+    let is_there = txn.raw(tree, entry)?.is_some();
+    let wrong = is_there != missing && is_wanted(txn, table, tree, entry)? == missing;
+    if wrong && mend {
+        let change = missing.then(Vec::new);
+        txn.plan.set(tree, entry.clone(), change);
     }
-    Ok(report)
+    Ok(wrong)
+}
+
+/// Whether a record should have an index entry. Its key is what the entry ends in, and nothing says
+/// how long that is.
+fn is_wanted(
+    txn: &Txn<'_>,
+    table: &TableInfo,
+    tree: TreeName,
+    entry: &[u8],
+) -> Result<bool, StoreError> {
+    for at in 0..entry.len() {
+        let key = entry.get(at..).unwrap_or_default();
+        let Some(value) = txn.raw(table.name, key)? else {
+            continue;
+        };
+        let entries = (table.examine)(key, &value).unwrap_or_default();
+        if entries
+            .iter()
+            .any(|(t, e)| (*t, e.as_slice()) == (tree, entry))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What a snapshot holds.

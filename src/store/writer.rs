@@ -78,7 +78,7 @@ pub(super) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
 
 pub(super) enum Message {
     Write(Durability, Job),
-    /// Runs between two groups: mirrors are attached and indexes verified so.
+    /// Runs between two groups. It must be quick: no commit is answered meanwhile.
     Between(Box<dyn FnOnce(&mut Writer) + Send>),
     Stop,
 }
@@ -94,6 +94,11 @@ pub(super) fn between<R: Send + 'static>(
     }));
     writer.send(message).map_err(|_| StoreError::Closed)?;
     receiver.recv().map_err(|_| StoreError::Closed)?
+}
+
+/// The number of the last commit. Everything up to it is in the log, and in the engine or its tail.
+pub(super) fn last_number(writer: &SyncSender<Message>) -> Result<u64, StoreError> {
+    between(writer, |writer| Ok(writer.number))
 }
 
 /// The state of the writer thread.
@@ -119,7 +124,7 @@ impl Writer {
             match first {
                 Ok(Message::Write(class, job)) => held = self.group(class, job, inbox),
                 Ok(Message::Between(work)) => {
-                    // It may take longer than a logged commit may wait for its sync.
+                    // Whoever reads the log or rolls it finds everything before it synced.
                     self.sync_or_fail();
                     work(&mut self);
                 }
@@ -205,8 +210,8 @@ impl Writer {
             }
             let number = self.number + 1;
             match self.log.append(number, &group.encode()) {
-                // Nothing has changed, and space may come back.
-                Err(StoreError::Full) => return Err(StoreError::Full),
+                // Nothing has changed, and space and descriptors may come back.
+                Err(error) if error.passes() => return Err(error),
                 other => self.or_fail(other)?,
             }
             self.number = number;
@@ -222,46 +227,40 @@ impl Writer {
         Ok(())
     }
 
-    /// The engine has no space to go on. Everything is in base and log, so memory takes its place,
-    /// and nothing is written until there is space.
-    pub(super) fn leave_full_engine(&mut self) {
-        if !self.core.tail.is_stalled() {
-            return;
-        }
-        let memory = MemoryEngine::default();
-        let Some(disk) = &self.core.disk else { return };
-        // The next look of the keeper tries again.
-        let Some(base) = disk.base.try_lock() else {
-            return;
-        };
-        let truth = keeper::truth(&self.core, base.as_ref(), self.number);
-        match truth.and_then(|truth| truth.load(&memory)) {
-            Ok(()) => {
-                tracing::warn!("the disk is full: served from memory, without writes");
-                self.log = Box::new(FullLog);
-                let old = self.core.replace_engine(Arc::new(memory), false);
-                // sled can panic when it is closed on a full disk.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
-            }
-            Err(error) => {
-                self.core.failure.report(&error);
-            }
+    /// Closes the segment that is written to.
+    pub(super) fn roll(&mut self) -> Result<(), StoreError> {
+        match self.log.roll() {
+            Err(error) if error.passes() => Err(error),
+            other => self.or_fail(other),
         }
     }
 
-    /// Brings an engine that has everything up to a commit forward, and changes over to it. The log
-    /// since then stays meanwhile.
+    /// Puts an engine in memory, which has everything up to a commit, in place of one that has no space
+    /// to go on. Nothing is written until there is space. Gives back the engine that is not used any
+    /// more: to close it may take long. None if it was not replaced.
+    pub(super) fn leave_engine(
+        &mut self,
+        memory: MemoryEngine,
+        number: u64,
+    ) -> Option<Arc<dyn Engine>> {
+        if !self.core.tail.is_stalled() || number != self.number {
+            return None;
+        }
+        tracing::warn!("the disk is full: served from memory, without writes");
+        self.log = Box::new(FullLog);
+        Some(self.core.replace_engine(Arc::new(memory), false))
+    }
+
+    /// Changes over to an engine that has everything up to a commit, after the few that have followed.
+    /// Gives back the engine that is not used any more: to close it may take long.
     pub(super) fn change_engine(
         &mut self,
         engine: Arc<dyn Engine>,
         number: u64,
-    ) -> Result<(), StoreError> {
-        self.core.tail.drain()?;
+    ) -> Result<Arc<dyn Engine>, StoreError> {
         let truth = keeper::truth(&self.core, None, self.number)?;
         replay(&truth.segments, number, self.number, truth.schema, &*engine)?;
-        engine.sync()?;
-        drop(self.core.replace_engine(engine, true));
-        Ok(())
+        Ok(self.core.replace_engine(engine, true))
     }
 
     /// There is space again: the engine on the disk has been brought forward.
@@ -278,19 +277,6 @@ impl Writer {
         self.unsynced = None;
         self.core.replace_engine(engine, true);
         tracing::info!("the disk can be written again");
-    }
-
-    /// Base and log are damaged, and the engine is not.
-    pub(super) fn renew_from_engine(&mut self, now: i64) {
-        let renewed = self
-            .core
-            .tail
-            .drain()
-            .and_then(|()| self.log.roll())
-            .and_then(|()| keeper::base_from_engine(&self.core, self.number, now));
-        if let Err(error) = renewed {
-            tracing::error!(%error, "there is no new base");
-        }
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

@@ -284,10 +284,12 @@ impl Shelf {
     /// A failure that is most often the disk's names the directory.
     pub(super) fn failed(&self, error: StoreError) -> BackupError {
         match error {
-            StoreError::Full | StoreError::Io(_) => BackupError::Directory {
-                directory: self.settings.directory.clone(),
-                why: error.to_string(),
-            },
+            StoreError::Full | StoreError::NotSynced(_) | StoreError::Io(_) => {
+                BackupError::Directory {
+                    directory: self.settings.directory.clone(),
+                    why: error.to_string(),
+                }
+            }
             other => other.into(),
         }
     }

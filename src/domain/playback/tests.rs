@@ -353,5 +353,13 @@ fn a_start_gives_sessions_their_time_again_and_revives_no_ended_one() {
         again.beat(&stopped, later),
         Err(PlaybackError::SessionEnded(EndReason::Stopped))
     );
-    assert!(again.store.verify().unwrap().iter().all(|t| t.is_sound()));
+    assert!(
+        again
+            .store
+            .verify()
+            .unwrap()
+            .tables
+            .iter()
+            .all(|t| t.is_sound())
+    );
 }

@@ -49,7 +49,11 @@ impl Telemetry {
             }
         }
         if !keys.is_empty() {
-            inner.append(&mut state, hour, &frames, &keys)?;
+            let appended = inner.append(&mut state, hour, &frames, &keys);
+            if let Err(failed @ TelemetryError::Failed(_)) = &appended {
+                state.failed = Some(failed.clone());
+            }
+            appended?;
         }
         for key in &keys {
             state.recent.remember(*key, hour);
@@ -136,11 +140,8 @@ impl Inner {
             Some(segment) if segment.hour == hour => segment,
             other => {
                 if let Some(done) = other {
-                    done.close(&self.directory).map_err(|error| {
-                        let failed = TelemetryError::Failed(error.to_string());
-                        state.failed = Some(failed.clone());
-                        failed
-                    })?;
+                    done.close(&self.directory)
+                        .map_err(|error| TelemetryError::Failed(error.to_string()))?;
                     state.dirty = false;
                 }
                 state.recent.tidy(hour);
@@ -150,11 +151,7 @@ impl Inner {
         };
         let appended = segment.append(frames, keys);
         state.segment = Some(segment);
-        match &appended {
-            Ok(()) => state.dirty = true,
-            Err(failed @ TelemetryError::Failed(_)) => state.failed = Some(failed.clone()),
-            Err(_) => {}
-        }
+        state.dirty |= appended.is_ok();
         appended
     }
 }

@@ -66,7 +66,8 @@ impl Telemetry {
         // From now on a batch of the user has to enter the index anew, after what is removed here.
         self.inner.state.lock().indexed.1.remove(&user);
         for hour in self.hours_of(&user)? {
-            self.inner.rewrite_without(hour, &user)?;
+            let inner = &self.inner;
+            inner.or_fail(inner.rewrite_without(hour, &user))?;
             self.inner
                 .store
                 .write(Durability::Durable, move |txn| {

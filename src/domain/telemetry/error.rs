@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::store::StoreError;
+use crate::store::{StoreError, is_failed_sync};
 
 /// Why telemetry could not be taken, read or erased.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +23,9 @@ pub enum TelemetryError {
 
 impl From<io::Error> for TelemetryError {
     fn from(error: io::Error) -> Self {
-        if Self::is_of_space(error.kind()) {
+        if is_failed_sync(&error) {
+            Self::Failed(error.to_string())
+        } else if Self::is_of_space(error.kind()) {
             Self::Full
         } else {
             Self::Io(error.to_string())
@@ -46,9 +48,11 @@ impl TelemetryError {
 impl From<StoreError> for TelemetryError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full => Self::Full,
-            StoreError::Overloaded => Self::Overloaded,
-            StoreError::Failed(_) | StoreError::Closed => Self::Failed(error.to_string()),
+            StoreError::Full | StoreError::NoRoom { .. } => Self::Full,
+            StoreError::Overloaded | StoreError::NoDescriptor(_) => Self::Overloaded,
+            StoreError::Failed(_) | StoreError::NotSynced(_) | StoreError::Closed => {
+                Self::Failed(error.to_string())
+            }
             StoreError::Damaged { .. }
             | StoreError::TooLarge { .. }
             | StoreError::InUse

@@ -25,7 +25,7 @@ impl Telemetry {
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
         let oldest = self.oldest_kept(now);
-        let dropped = inner.drop_files(oldest)?;
+        let dropped = inner.or_fail(inner.drop_files(oldest))?;
         while inner.drop_entries(oldest)? == ENTRIES_AT_ONCE {}
         Ok(dropped)
     }

@@ -1,10 +1,11 @@
 //! The files of events: one segment an hour, appended to, and beside each that is done a file of
 //! its fingerprints, from which a start learns quickly what it has to remember.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use chrono::DateTime;
 
@@ -12,6 +13,7 @@ use super::error::TelemetryError;
 use super::frame::Frames;
 use super::length::{Keeper, Lengths};
 use super::model::{Fingerprint, StoredEvent};
+use crate::store::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
 
 /// Seconds of a segment.
 const HOUR: i64 = crate::types::time::HOUR;
@@ -26,7 +28,7 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn open(path: &Path, sync: bool) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o750).create(path)?;
+        make_directory(path, sync)?;
         for entry in fs::read_dir(path)? {
             let path = entry?.path();
             // What a kill left half made.
@@ -73,7 +75,7 @@ impl Directory {
     /// Makes new and removed names survive a power cut.
     pub(super) fn sync(&self) -> io::Result<()> {
         if self.sync {
-            File::open(&self.path)?.sync_all()?;
+            sync_directory(&self.path)?;
         }
         Ok(())
     }
@@ -90,7 +92,7 @@ impl Directory {
         let written = options().truncate(true).open(&new).and_then(|mut file| {
             write(&mut file)?;
             if self.sync {
-                file.sync_all()?;
+                sync_file(&file, &new)?;
             }
             fs::rename(&new, path)
         });
@@ -113,20 +115,31 @@ impl Directory {
         Lengths::read(&self.lengths(hour)).compare(&path, end);
         if self.sync {
             // It was not closed, so a killed process may have left its end in the page cache alone.
-            where_writable(File::open(&path)?.sync_all())?;
+            match sync_file(&File::open(&path)?, &path) {
+                // On a disk that has been made read-only nothing is left to be written.
+                Err(error) if error.kind() != io::ErrorKind::ReadOnlyFilesystem => {
+                    return Err(error);
+                }
+                _ => {}
+            }
         }
-        // Only a help for the next start.
-        if let Err(error) = self.keep_fingerprints(hour, &keys) {
-            tracing::warn!(%error, hour, "fingerprints of events could not be written");
-        }
+        self.keep_fingerprints(hour, &keys)?;
         Ok(keys)
     }
 
+    /// Writes fingerprints down, which is only a help for the next start: where it cannot be done, that
+    /// reads the segment instead. A failed sync alone is an error.
     fn keep_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
         let mut bytes = KEYS_MARK.to_vec();
         bytes.extend(keys.iter().flat_map(|key| key.0.to_le_bytes()));
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-        self.replace(&self.keys(hour), |file| file.write_all_at(&bytes, 0))
+        match self.replace(&self.keys(hour), |file| file.write_all_at(&bytes, 0)) {
+            Err(error) if !is_failed_sync(&error) => {
+                tracing::warn!(%error, hour, "failed to write the fingerprints of events");
+                Ok(())
+            }
+            other => other,
+        }
     }
 }
 
@@ -179,7 +192,8 @@ pub(super) fn tell_damage(path: &Path, bytes: u64) {
 /// The segment that is appended to.
 pub(super) struct Segment {
     pub(super) hour: i64,
-    file: File,
+    /// Shared with the thread that syncs: a second descriptor might not be had.
+    file: Arc<File>,
     lengths: Lengths,
     keeper: Keeper,
     keys: Vec<Fingerprint>,
@@ -206,7 +220,7 @@ impl Segment {
         }
         if directory.sync {
             // What a killed process wrote may be in the page cache alone, and counts as kept.
-            file.sync_all()?;
+            sync_file(&file, &path)?;
         }
         let lengths = Lengths {
             written: length,
@@ -216,7 +230,7 @@ impl Segment {
         keeper.write(lengths)?;
         Ok(Self {
             hour,
-            file,
+            file: Arc::new(file),
             lengths,
             keeper,
             keys,
@@ -253,8 +267,8 @@ impl Segment {
     }
 
     /// A second handle, to sync without holding up those who append, and how much there is to sync.
-    pub(super) fn handle(&self) -> io::Result<(File, u64)> {
-        Ok((self.file.try_clone()?, self.lengths.written))
+    pub(super) fn handle(&self) -> (Arc<File>, u64) {
+        (Arc::clone(&self.file), self.lengths.written)
     }
 
     /// How much of it a power cut leaves.
@@ -271,14 +285,10 @@ impl Segment {
     /// Syncs it for the last time and writes its fingerprints down.
     pub(super) fn close(mut self, directory: &Directory) -> io::Result<()> {
         if directory.sync {
-            self.file.sync_data()?;
+            sync_data(&self.file, &directory.events(self.hour))?;
         }
         self.lengths.synced = self.lengths.written;
         self.keeper.write(self.lengths)?;
-        if let Err(error) = directory.keep_fingerprints(self.hour, &self.keys) {
-            // The next start reads the segment instead.
-            tracing::warn!(%error, "fingerprints of events could not be written");
-        }
-        Ok(())
+        directory.keep_fingerprints(self.hour, &self.keys)
     }
 }

@@ -1,6 +1,7 @@
 //! The thread that syncs what was appended, within half a second.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::error::TelemetryError;
+use crate::store::sync_data;
 
 /// How often it looks; with the time that a sync takes this stays under the promised 500 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -29,7 +31,10 @@ impl SyncThread {
             .spawn(move || {
                 loop {
                     let stop = stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
-                    if let Err(error) = inner.sync() {
+                    // Without this thread nothing that is taken would ever be synced.
+                    let synced = catch_unwind(AssertUnwindSafe(|| inner.sync()))
+                        .unwrap_or_else(|_| Err(inner.fail("its sync panicked")));
+                    if let Err(error) = synced {
                         on_failure(&error);
                         return;
                     }
@@ -55,9 +60,27 @@ impl Drop for SyncThread {
 }
 
 impl Inner {
+    /// Notes a failure after which nothing more is taken; the sync thread tells of it.
+    pub(super) fn fail(&self, why: &str) -> TelemetryError {
+        let failed = TelemetryError::Failed(why.to_owned());
+        let mut state = self.state.lock();
+        state.failed.get_or_insert(failed).clone()
+    }
+
+    /// The same for a result, if that says so.
+    pub(super) fn or_fail<T>(
+        &self,
+        result: Result<T, TelemetryError>,
+    ) -> Result<T, TelemetryError> {
+        result.map_err(|error| match error {
+            TelemetryError::Failed(why) => self.fail(&why),
+            other => other,
+        })
+    }
+
     /// Syncs what has been appended, without holding up those who append.
     fn sync(&self) -> Result<(), TelemetryError> {
-        let file = {
+        let (hour, file, path, length) = {
             let mut state = self.state.lock();
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
@@ -65,20 +88,19 @@ impl Inner {
             if !std::mem::take(&mut state.dirty) || !self.settings.sync {
                 return Ok(());
             }
-            let segment = state.segment.as_ref();
-            segment.map(|segment| (segment.hour, segment.handle()))
+            let Some(segment) = &state.segment else {
+                return Ok(());
+            };
+            let (file, length) = segment.handle();
+            let path = self.directory.events(segment.hour);
+            (segment.hour, file, path, length)
         };
-        let Some((hour, handle)) = file else {
-            return Ok(());
-        };
-        let synced = handle.and_then(|(file, length)| file.sync_data().map(|()| length));
+        // Whatever the reason: the next sync would succeed without what this one could not write.
+        let synced = sync_data(&file, &path).map_err(TelemetryError::from);
         let mut state = self.state.lock();
         let noted = match (synced, &mut state.segment) {
-            (Ok(length), Some(segment)) if segment.hour == hour => segment.synced(length),
-            (Ok(_), _) => Ok(()),
-            // Read-only since it was written: a new start would have no more than this one.
-            (Err(error), _) if TelemetryError::is_of_space(error.kind()) => Ok(()),
-            (Err(error), _) => Err(TelemetryError::Failed(error.to_string())),
+            (Ok(()), Some(segment)) if segment.hour == hour => segment.synced(length),
+            (synced, _) => synced,
         };
         noted.inspect_err(|failed| state.failed = Some(failed.clone()))
     }

@@ -482,7 +482,7 @@ fn the_index_lies_in_the_store() {
     };
     let telemetry = again.open(NOW);
     assert_eq!(sequences(&telemetry, of_user(1)), [1]);
-    for report in again.store.verify().unwrap() {
+    for report in again.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }

@@ -14,18 +14,36 @@ pub use catalog::denial;
 use super::error::{ApiError, ErrorCode};
 use crate::domain::StoreError;
 
+const MIB: u64 = 1024 * 1024;
+
 /// Reads go on when the disk is full or the store has failed; what writes is told to come back.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Overloaded => Self::overloaded(),
-            StoreError::Full | StoreError::Failed(_) | StoreError::Closed | StoreError::Io(_) => {
-                Self::new(
-                    ErrorCode::StoreUnavailable,
-                    "nothing can be stored at present; try again shortly",
-                )
-                .with_cause(error)
-            }
+            StoreError::NoRoom { needed, free, .. } => Self::new(
+                ErrorCode::StoreUnavailable,
+                format!(
+                    "the disk has {} MiB free, and this needs about {} MiB: make room first",
+                    free / MIB,
+                    needed.div_ceil(MIB)
+                ),
+            )
+            .with_cause(error),
+            StoreError::NoDescriptor(_) => Self::new(
+                ErrorCode::StoreUnavailable,
+                "the service has no file descriptor left; try again shortly",
+            )
+            .with_cause(error),
+            StoreError::Full
+            | StoreError::Failed(_)
+            | StoreError::NotSynced(_)
+            | StoreError::Closed
+            | StoreError::Io(_) => Self::new(
+                ErrorCode::StoreUnavailable,
+                "nothing can be stored at present; try again shortly",
+            )
+            .with_cause(error),
             StoreError::Damaged { .. }
             | StoreError::TooLarge { .. }
             | StoreError::InUse

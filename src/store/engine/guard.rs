@@ -3,6 +3,7 @@
 //! sled can panic on damaged files, and can spin in a read for ever. Either is told once, as a
 //! [`Fault`]: the process has to end, and the next start makes the engine anew.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -61,15 +62,20 @@ impl<E: Engine> Guarded<E> {
     }
 }
 
+/// What a panic said.
+pub(in crate::store) fn words_of(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or_default()
+}
+
 impl Watch {
     fn step<R>(&self, work: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
         let place = self.enter();
         let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            let said = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or_default();
+            let said = words_of(&*panic);
             Err(StoreError::Engine(format!("panicked: {said}")))
         });
         if let Some(place) = place {

@@ -9,7 +9,7 @@ mod memory;
 mod sled_engine;
 
 pub(super) use digest::Digest;
-pub(super) use guard::Guarded;
+pub(super) use guard::{Guarded, words_of};
 pub(super) use memory::MemoryEngine;
 #[cfg(test)]
 pub(super) use sled_engine::tamper;

@@ -13,6 +13,7 @@ use sled::transaction::{ConflictableTransactionError, TransactionError, Transact
 
 use super::{Digest, Engine, Scan};
 use crate::store::StoreError;
+use crate::store::files::{at, sync_data};
 use crate::store::plan::Plan;
 use crate::store::table::{Schema, TreeName};
 
@@ -32,7 +33,7 @@ pub(in crate::store) struct SledEngine {
     db: sled::Db,
     /// The same file that sled writes to: `flush` alone calls `sync_file_range`, which is no
     /// barrier against a power cut.
-    file: Option<File>,
+    file: Option<(File, PathBuf)>,
 }
 
 impl SledEngine {
@@ -52,7 +53,11 @@ impl SledEngine {
         for name in schema.trees() {
             digests.insert(name, noted(&meta, name)?);
         }
-        let file = sync.then(|| File::open(data_file(directory))).transpose()?;
+        let path = data_file(directory);
+        let file = match sync {
+            true => Some((File::open(&path).map_err(at("open", &path))?, path)),
+            false => None,
+        };
         Ok(Self {
             trees,
             meta,
@@ -238,8 +243,8 @@ impl Engine for SledEngine {
     fn sync(&self) -> Result<(), StoreError> {
         // Never `flush_async`: it hangs with many writers.
         self.db.flush().map_err(engine_error)?;
-        if let Some(file) = &self.file {
-            file.sync_data()?;
+        if let Some((file, path)) = &self.file {
+            sync_data(file, path)?;
         }
         Ok(())
     }

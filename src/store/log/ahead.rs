@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{Builder, JoinHandle};
 
 use super::prepare;
-use crate::store::files::rename;
+use crate::store::files::{is_failed_sync, rename};
 
 /// What it is called until it is written to. Nothing reads a file of this name.
 const NAME: &str = "ahead";
@@ -48,15 +48,19 @@ impl Ahead {
         }
     }
 
-    /// Gives it the name under which it is written to. None if it was not made, for whatever reason:
-    /// whoever makes it then is told.
+    /// Gives it the name under which it is written to. None if it was not made: whoever makes it then
+    /// is told why. A failed sync alone is told here, since it is never tried again.
     pub(super) fn take(&mut self, path: &Path) -> io::Result<Option<File>> {
         let Some(making) = self.making.take() else {
             return Ok(None);
         };
-        let Ok(Ok(file)) = making.join() else {
-            let _ = fs::remove_file(&self.path);
-            return Ok(None);
+        let file = match making.join() {
+            Ok(Ok(file)) => file,
+            Ok(Err(error)) if is_failed_sync(&error) => return Err(error),
+            Ok(Err(_)) | Err(_) => {
+                let _ = fs::remove_file(&self.path);
+                return Ok(None);
+            }
         };
         rename(&self.path, path, self.sync)?;
         Ok(Some(file))

@@ -22,7 +22,7 @@ pub(super) use frame::{announced, frame, parse, payload_at};
 pub(super) use segment::{Segment, Segments, Survey, read_segment};
 
 use super::StoreError;
-use super::files::{create_private, make_directory, sync_directory};
+use super::files::{create_private, make_directory, sync_data, sync_directory, sync_file};
 #[cfg(test)]
 use segment::Gap;
 use segment::{HEAD, head};
@@ -54,6 +54,7 @@ pub(super) struct FileLog {
 }
 
 struct OpenSegment {
+    path: PathBuf,
     file: File,
     position: u64,
     length: u64,
@@ -78,7 +79,7 @@ impl FileLog {
                 fill(&file, end as u64, length)?;
             }
             if sync {
-                file.sync_all()?;
+                sync_file(&file, &last.path)?;
             }
         }
         let mut log = Self {
@@ -117,9 +118,10 @@ impl FileLog {
         };
         self.segments.push(Segment {
             first: self.next,
-            path,
+            path: path.clone(),
         });
         Ok(OpenSegment {
+            path,
             file,
             position: HEAD as u64,
             length,
@@ -142,7 +144,7 @@ fn prepare(path: &Path, length: u64, sync: bool) -> io::Result<File> {
     file.write_all_at(&head(length), 0)?;
     fill(&file, HEAD as u64, length)?;
     if sync {
-        file.sync_all()?;
+        sync_file(&file, path)?;
     }
     Ok(file)
 }
@@ -195,7 +197,7 @@ impl CommitLog for FileLog {
         if let Some(open) = &self.open
             && self.sync
         {
-            open.file.sync_data()?;
+            sync_data(&open.file, &open.path)?;
         }
         self.synced = self.next - 1;
         Ok(())

@@ -161,7 +161,7 @@ impl Fixture {
     }
 
     fn assert_sound(&self) {
-        for report in self.store.verify().unwrap() {
+        for report in self.store.verify().unwrap().tables {
             assert!(report.is_sound(), "{report:?}");
         }
     }

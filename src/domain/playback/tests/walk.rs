@@ -694,7 +694,7 @@ proptest! {
         let when_full = if displace { WhenFull::Displace } else { WhenFull::Deny };
         let mut walk = Walk::new(when_full);
         steps.into_iter().for_each(|step| walk.take(step));
-        let tables = walk.lab.store.verify().unwrap();
+        let tables = walk.lab.store.verify().unwrap().tables;
         prop_assert!(tables.iter().all(|table| table.is_sound()));
     }
 }

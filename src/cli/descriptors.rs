@@ -1,0 +1,77 @@
+//! File descriptors: as many as the system allows, and so many connections as that leaves room for.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that are not for connections: the files of the store, of telemetry and of media, mail and
+/// license servers, listeners, pipes of child processes.
+const KEPT: u64 = 256;
+
+/// Raises the soft limit to the hard one, and lowers the number of connections to what that allows.
+/// Without this, clients could take the descriptors that the commit log needs for its next file.
+pub fn provide(connections: &mut u32) {
+    let limit = raise();
+    let Some(allowed) = limit.map(allowed).filter(|allowed| allowed < connections) else {
+        return;
+    };
+    tracing::warn!(
+        configured = *connections,
+        allowed,
+        open_files = limit,
+        "limits.connections is lowered: the process may not open more files; raise LimitNOFILE"
+    );
+    *connections = allowed;
+}
+
+/// The limit that is in force afterwards; none if there is none.
+fn raise() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return limit.current;
+    }
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "failed to raise the limit of open files");
+            limit.current
+        }
+    }
+}
+
+/// How many connections a limit of open files leaves room for.
+fn allowed(limit: u64) -> u32 {
+    let kept = KEPT.min(limit / 2);
+    u32::try_from(limit - kept).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_the_store() {
+        for (limit, connections) in [
+            (0, 1),
+            (1, 1),
+            (64, 32),
+            (512, 256),
+            (1_024, 768),
+            (32_768, 32_512),
+            (u64::MAX, u32::MAX),
+        ] {
+            assert_eq!(allowed(limit), connections, "{limit}");
+        }
+    }
+
+    #[test]
+    fn what_is_configured_stays_where_there_is_room() {
+        let mut connections = 1;
+        provide(&mut connections);
+        assert_eq!(connections, 1);
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}

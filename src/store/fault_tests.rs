@@ -1,0 +1,370 @@
+//! Faults that come while the store serves: what must go on meanwhile, and what must end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::engine::{Engine, Scan};
+use super::files::at;
+use super::log::CommitLog;
+use super::place::Place;
+use super::plan::Plan;
+use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
+use super::*;
+
+/// How long a test waits for an answer that a fault would hold back for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An engine whose scans wait in the middle, once, until they are let go.
+struct Gated {
+    engine: Arc<dyn Engine>,
+    gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+}
+
+/// Pairs of a tree that are read before the gate.
+const BEFORE_GATE: usize = 20;
+
+impl Engine for Gated {
+    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.engine.get(tree, key)
+    }
+
+    fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
+        let pairs = self.engine.scan(tree, from, to).enumerate();
+        Box::new(pairs.map(|(nth, pair)| {
+            if nth == BEFORE_GATE
+                && let Some((entered, released)) = self.gate.lock().take()
+            {
+                entered.send(()).unwrap();
+                released.recv().unwrap();
+            }
+            pair
+        }))
+    }
+
+    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
+        self.engine.apply(number, plan)
+    }
+
+    fn applied(&self) -> Result<u64, StoreError> {
+        self.engine.applied()
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.engine.sync()
+    }
+}
+
+/// Has the next long scan of a store wait: what says that it does, and what lets it go.
+fn gate(store: &Store) -> (Receiver<()>, Sender<()>) {
+    let core = &store.0.core;
+    core.tail.drain().unwrap();
+    let (entered, waits) = channel();
+    let (release, released) = channel();
+    let gated = Gated {
+        engine: core.engine(),
+        gate: Mutex::new(Some((entered, released))),
+    };
+    core.replace_engine(Arc::new(gated), true);
+    (waits, release)
+}
+
+fn open(directory: &Path) -> Store {
+    Store::open(directory, schema(), Options::default()).unwrap()
+}
+
+/// A store with 50 people, of which the base has 20.
+fn filled(directory: &Path) -> Store {
+    let store = open(directory);
+    for key in 0..50 {
+        put(&store, key, person("Lund", 30)).unwrap();
+        if key == 20 {
+            store.renew_base().unwrap();
+        }
+    }
+    store
+}
+
+/// Changes that come while something else is held: before the place of the gate, behind it and at
+/// the end. Each is answered, or the test fails.
+fn change_meanwhile(store: &Store) {
+    let (answered, answers) = channel();
+    let store = store.clone();
+    thread::spawn(move || {
+        for key in [3, 40, 60] {
+            put(&store, key, person("Ystad", 31)).unwrap();
+        }
+        for key in [5, 45] {
+            let gone: Result<(), StoreError> = store
+                .write(Durability::Durable, move |txn| txn.delete::<People>(&key))
+                .wait();
+            gone.unwrap();
+        }
+        // The engine has them before the scan goes on.
+        store.0.core.tail.drain().unwrap();
+        answered.send(()).unwrap();
+    });
+    let answer = answers.recv_timeout(PATIENCE);
+    assert_eq!(answer, Ok(()), "no commit is answered meanwhile");
+}
+
+fn after_changes() -> BTreeMap<u32, Person> {
+    let mut people: BTreeMap<_, _> = (0..50).map(|key| (key, person("Lund", 30))).collect();
+    people.extend([3, 40, 60].map(|key| (key, person("Ystad", 31))));
+    people.retain(|key, _| ![5, 45].contains(key));
+    people
+}
+
+#[test]
+fn commits_are_answered_while_verification_is_held_in_the_middle() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path());
+    let (waits, release) = gate(&store);
+    let verifying = {
+        let store = store.clone();
+        thread::spawn(move || store.verify().unwrap())
+    };
+    waits.recv_timeout(PATIENCE).unwrap();
+    change_meanwhile(&store);
+    release.send(()).unwrap();
+    let Verified { tables, truth } = verifying.join().unwrap();
+    // What changed while it was compared is not taken for damage.
+    assert!(tables.iter().all(TableReport::is_sound), "{tables:?}");
+    assert!(
+        truth.as_ref().is_some_and(TruthReport::is_sound),
+        "{truth:?}"
+    );
+    assert_eq!(tables[0].records, 50);
+    assert_eq!(all(&store), after_changes());
+    assert_sound(&store);
+}
+
+/// The control: what is wrong is found, whatever else changes meanwhile.
+#[test]
+fn damage_is_found_while_commits_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path());
+    let (waits, release) = gate(&store);
+    let core = &store.0.core;
+    let mut damage = Plan::default();
+    damage.set(People::NAME, 7_u32.to_bytes(), None);
+    damage.set(People::NAME, 8_u32.to_bytes(), Some(b"nonsense".to_vec()));
+    damage.set(ByTown::NAME, b"stale".to_vec(), Some(Vec::new()));
+    core.engine()
+        .apply(core.engine().applied().unwrap(), &damage)
+        .unwrap();
+    let verifying = {
+        let store = store.clone();
+        thread::spawn(move || store.verify().unwrap())
+    };
+    waits.recv_timeout(PATIENCE).unwrap();
+    change_meanwhile(&store);
+    release.send(()).unwrap();
+    let Verified { tables, truth } = verifying.join().unwrap();
+    let truth = truth.unwrap();
+    assert_eq!(truth.missing.some, ["people:00000007", "people:00000008"]);
+    assert_eq!((truth.missing.count, truth.extra.count), (2, 1));
+    let report = &tables[0];
+    assert_eq!(report.damaged.some, ["people:00000008"]);
+    // Those of the two records, and the one that never had one.
+    assert_eq!((report.missing.count, report.stale.count), (0, 3));
+}
+
+#[test]
+fn indexes_are_made_right_while_commits_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path());
+    let core = &store.0.core;
+    core.tail.drain().unwrap();
+    let mut damage = Plan::default();
+    let mut entry = ("Lund".to_owned(), 30_u8).to_bytes();
+    entry.extend(9_u32.to_bytes());
+    damage.set(ByTown::NAME, entry, None);
+    damage.set(ByTown::NAME, b"stale".to_vec(), Some(Vec::new()));
+    core.engine()
+        .apply(core.engine().applied().unwrap(), &damage)
+        .unwrap();
+    let (waits, release) = gate(&store);
+    let mending = {
+        let store = store.clone();
+        thread::spawn(move || store.rebuild().unwrap())
+    };
+    waits.recv_timeout(PATIENCE).unwrap();
+    change_meanwhile(&store);
+    release.send(()).unwrap();
+    let report = mending.join().unwrap().remove(0);
+    assert_eq!((report.missing.count, report.stale.count), (1, 1));
+    let report = store.verify().unwrap().tables.remove(0);
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(all(&store), after_changes());
+}
+
+#[test]
+fn commits_are_answered_while_the_engine_becomes_the_new_base() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path());
+    let (waits, release) = gate(&store);
+    let renewing = {
+        let store = store.clone();
+        thread::spawn(move || {
+            let Inner { core, inbox, .. } = &*store.0;
+            keeper::renew_from_engine(core, inbox, 0).unwrap()
+        })
+    };
+    waits.recv_timeout(PATIENCE).unwrap();
+    change_meanwhile(&store);
+    release.send(()).unwrap();
+    let base = renewing.join().unwrap();
+    assert_sound(&store);
+    let last = put(&store, 70, person("Lund", 1));
+    last.unwrap();
+    drop(store);
+    // From the new base and what was committed since.
+    let place = Place::of(directory.path(), true);
+    let path = place.base().join(format!("{:020}.snapshot", base.number));
+    check_snapshot(&path, &schema()).unwrap();
+    assert_eq!(fs::read_dir(place.base()).unwrap().count(), 1);
+    fs::remove_dir_all(place.engines().unwrap().0.unwrap().path).unwrap();
+    let mut people = after_changes();
+    people.insert(70, person("Lund", 1));
+    assert_eq!(all(&open(directory.path())), people);
+}
+
+/// A mirror with a defect.
+struct Panicking;
+
+impl Mirror<People> for Panicking {
+    fn apply(&self, changes: Vec<Changed<People>>) {
+        assert!(changes.iter().all(|changed| changed.key != 13), "a defect");
+    }
+}
+
+#[test]
+fn a_panic_in_a_mirror_is_a_failure_of_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let options = Options {
+        on_failure: Arc::new(move |error| heard.lock().push(error.to_string())),
+        ..Options::default()
+    };
+    let store = Store::open(directory.path(), schema(), options).unwrap();
+    store.attach::<People>(Arc::new(Panicking)).unwrap();
+    put(&store, 1, person("Lund", 30)).unwrap();
+    assert_eq!(put(&store, 13, person("Lund", 30)), Err(StoreError::Closed));
+    // Nothing is taken any more, and the watchdog is told so.
+    while put(&store, 2, person("Lund", 30)) != Err(StoreError::Closed) {
+        thread::yield_now();
+    }
+    assert_eq!(store.probe().wait(), Err(StoreError::Closed));
+    drop(store);
+    let told = told.lock();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("store-writer panicked: a defect"),
+        "{told:?}"
+    );
+    // What was in the log when it panicked may be there, and what was answered is.
+    let store = open(directory.path());
+    assert_eq!(all(&store).get(&1), Some(&person("Lund", 30)));
+    assert_sound(&store);
+}
+
+/// A log whose next call fails so.
+struct Failing {
+    error: Option<StoreError>,
+    log: Box<dyn CommitLog>,
+}
+
+impl CommitLog for Failing {
+    fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError> {
+        self.error.take().map_or(Ok(()), Err)?;
+        self.log.append(number, payload)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.log.sync()
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        self.error.take().map_or(Ok(()), Err)?;
+        self.log.roll()
+    }
+}
+
+fn fail_once(store: &Store, error: StoreError) {
+    store
+        .between(move |writer| {
+            let log = std::mem::replace(&mut writer.log, Box::new(super::log::NoLog));
+            let error = Some(error);
+            writer.log = Box::new(Failing { error, log });
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn writes_that_fail_for_want_of_space_or_descriptors_are_refused_and_the_store_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path());
+    for errno in [28, 122, 23, 24] {
+        let error = io::Error::from_raw_os_error(errno);
+        let error = StoreError::from(at("make", Path::new("log/1"))(error));
+        for roll in [false, true] {
+            fail_once(&store, error.clone());
+            if roll {
+                assert_eq!(store.renew_base(), Err(error.clone()));
+            }
+            let refused = put(&store, 60, person("Lund", 30));
+            assert_eq!(refused.is_err(), !roll, "{refused:?}");
+            put(&store, 61, person("Lund", 30)).unwrap();
+        }
+    }
+    assert_sound(&store);
+}
+
+#[test]
+fn a_failed_sync_ends_the_store_wherever_it_is_met() {
+    for roll in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = filled(directory.path());
+        fail_once(&store, StoreError::NotSynced("no space left".to_owned()));
+        if roll {
+            store.renew_base().unwrap_err();
+        } else {
+            put(&store, 60, person("Lund", 30)).unwrap_err();
+        }
+        for _ in 0..2 {
+            let refused = put(&store, 61, person("Lund", 30));
+            assert!(matches!(refused, Err(StoreError::Failed(_))), "{refused:?}");
+        }
+        drop(store);
+        assert_eq!(all(&open(directory.path())).len(), 50);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_it_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let deep = directory.path().join("not/there/yet");
+    space::ask_for(&deep, 0).unwrap();
+    let refused = space::ask_for(&deep, 1 << 60).unwrap_err();
+    let StoreError::NoRoom { needed, free, .. } = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(*needed > 1 << 60 && free < needed);
+    let text = refused.to_string();
+    for part in [
+        "not/there/yet has ",
+        " MiB free, and this needs about 1099511",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
