@@ -251,7 +251,9 @@ async fn restore_in_server(
             let body = upload::counted(upload::file(file)?, &sent);
             let target = with_query(path(&["backups", "restore"]), &adopt);
             let kind = "application/octet-stream";
-            admin.upload(&target, kind, body, &sent).await?
+            admin
+                .upload(&target, kind, body, || sent.progress())
+                .await?
         }
     };
     let restored = restored.map_err(|refusal| match refusal.code.as_str() {

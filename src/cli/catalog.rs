@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::admin::upload::{self, Sent};
+use super::admin::upload;
 use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
 use super::{Global, media, output};
@@ -97,13 +97,12 @@ async fn import(
         path(&["catalog", "import"]),
         &[("merge", flag(merge)), ("dryRun", flag(dry_run))],
     );
-    let sent = Sent::default();
     let answer = admin
         .upload(
             &target,
             "application/octet-stream",
             upload::whole(text),
-            &sent,
+            String::new,
         )
         .await?;
     Ok(answer?)

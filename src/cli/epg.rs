@@ -113,7 +113,9 @@ async fn import(import: Import, global: &Global) -> Outcome {
     );
     let mut admin = global.admin_or_new().await?;
     let answer = admin
-        .upload(&target, "application/octet-stream", body, &sent)
+        .upload(&target, "application/octet-stream", body, || {
+            sent.progress()
+        })
         .await?;
     let tried = import.dry_run.then_some(import.accept);
     reported(answer, tried, import.json)

@@ -50,13 +50,19 @@ pub fn progress(text: &str) {
 /// Asks a person who is there to answer; where nobody is, as in a script, it was meant.
 #[must_use]
 pub fn confirmed(question: &str) -> bool {
-    if !(watched() && io::stdin().is_terminal()) {
+    if !can_ask() {
         return true;
     }
     progress(&format!("{question} [y/N] "));
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
+/// Whether a person is there to be asked.
+#[must_use]
+pub fn can_ask() -> bool {
+    watched() && io::stdin().is_terminal()
 }
 
 /// Whether a person watches.

@@ -22,14 +22,18 @@ pub enum Command {
     /// A passwordHash is what another service stored: argon2, bcrypt, scrypt or PBKDF2 in their usual
     /// forms. The user goes on with the same password, and the first login stores our hash instead.
     /// Without either the user gets in by a reset. A line that is wrong is reported with its number
-    /// and holds up no other; the file can be run again, which changes nobody who is there.
+    /// and holds up no other. Users are stored in batches: an import that broke off can be run again,
+    /// which counts those who are there and does not change them.
     Import {
         /// The file, `-` for standard input
         file: PathBuf,
         /// The partner whose users they are where a line names none: id or name
         #[arg(long)]
         partner: Option<String>,
-        /// Print {"added","existing","failed"}
+        /// Report what would be added, and add nobody
+        #[arg(long)]
+        dry_run: bool,
+        /// Print {"dryRun","lines","added","existing","rejected","failed"}
         #[arg(long)]
         json: bool,
     },
@@ -66,7 +70,7 @@ pub enum Command {
     Remove {
         #[command(flatten)]
         user: Named,
-        /// Do not ask
+        /// Do not ask; needed where there is no terminal
         #[arg(long)]
         yes: bool,
     },
@@ -259,8 +263,9 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         Command::Import {
             file,
             partner,
+            dry_run,
             json,
-        } => user_import::run(&mut admin, &file, partner.as_deref(), json).await,
+        } => user_import::run(&mut admin, &file, partner.as_deref(), dry_run, json).await,
         Command::Change(changed) => change(&mut admin, changed).await,
         Command::List { partner, json } => {
             let users = all(&mut admin, partner.as_deref()).await?;
@@ -334,6 +339,11 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
 
 async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> Outcome {
     let what = format!("{} with all that is held about them", user.user);
+    // A script that holds a wrong id must not erase somebody without having said so.
+    if !yes && !output::can_ask() {
+        let why = format!("{what} would be removed, and there is no terminal to ask on");
+        return Err(Failure::usage(why).hint("add `--yes` if that is meant"));
+    }
     if !yes && !output::confirmed(&format!("Remove {what}?")) {
         return Err(Failure::failed("nothing was removed"));
     }

@@ -1,5 +1,5 @@
-//! `playgate user import`: many users from one file, one request each, so that what one of them has
-//! wrong holds up no other and a broken-off import can be run again.
+//! `playgate user import`: many users from one file, which the server reads as it is sent. A line that is
+//! wrong holds up no other, and an import that broke off can be run again.
 //!
 //! Decision: JSON objects, one a line, and no CSV: every service can write them, and a hash has
 //! commas.
@@ -8,101 +8,96 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::admin::{Admin, path};
+use super::admin::upload::{self, Sent};
+use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
 use super::output;
 
-/// Bytes of the longest line: many times what a user's facts take.
-const LINE_MAX: u64 = 16 * 1024;
-
-/// What became of the lines.
-#[derive(Default)]
-struct Figures {
-    added: u64,
-    existing: u64,
-    failed: Vec<Value>,
-}
-
 /// Adds the users of a file of JSON objects, one a line, `-` for standard input. `partner` is whose
-/// they are where a line does not say.
-pub async fn run(admin: &mut Admin, file: &Path, partner: Option<&str>, as_json: bool) -> Outcome {
-    let mut lines: Box<dyn BufRead> = if file.as_os_str() == "-" {
-        Box::new(BufReader::new(io::stdin()))
-    } else {
-        let file = File::open(file).map_err(|error| Failure::file(file, &error))?;
-        Box::new(BufReader::new(file))
-    };
-    let mut figures = Figures::default();
-    let watched = output::watched();
-    let mut number = 0_u64;
-    while let Some(line) = next_line(&mut lines).map_err(|error| Failure::file(file, &error))? {
-        number += 1;
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        match add(admin, &line, partner).await? {
-            Ok(true) => figures.added += 1,
-            Ok(false) => figures.existing += 1,
-            Err(message) => figures
-                .failed
-                .push(json!({"line": number, "message": message})),
-        }
-        if watched && number.is_multiple_of(100) {
-            output::progress(&format!("{number} lines"));
-        }
-    }
-    if watched && number >= 100 {
-        output::progress("");
-    }
-    report(&figures, as_json)
-}
-
-/// The next line, without its end; nothing at the end of the file.
-fn next_line(lines: &mut dyn BufRead) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let read = io::Read::take(lines, LINE_MAX).read_until(b'\n', &mut line)?;
-    if u64::try_from(read).is_ok_and(|read| read == LINE_MAX) {
-        return Err(io::Error::other("a line has over 16 KiB"));
-    }
-    Ok((read > 0).then_some(line))
-}
-
-/// Adds one user: whether they are new, or why not.
-async fn add(
+/// they are where a line does not say. A dry run only reports.
+pub async fn run(
     admin: &mut Admin,
-    line: &[u8],
+    file: &Path,
     partner: Option<&str>,
-) -> Result<Result<bool, String>, Failure> {
-    let Ok(Value::Object(mut user)) = serde_json::from_slice(line) else {
-        return Ok(Err("is no JSON object".to_owned()));
-    };
-    if let Some(partner) = partner {
-        user.entry("partner").or_insert_with(|| json!(partner));
-    }
-    let body = Value::Object(user);
+    dry_run: bool,
+    as_json: bool,
+) -> Outcome {
+    let sent = Sent::default();
+    let body = upload::counted(upload::file(file)?, &sent);
+    let users = total(file).map_err(|error| Failure::file(file, &error))?;
+    let target = with_query(
+        path(&["users", "import"]),
+        &[("partner", partner), ("dryRun", dry_run.then_some("true"))],
+    );
     let answer = admin
-        .ask(Method::POST, &path(&["users"]), Some(&body))
+        .upload(&target, "application/x-ndjson", body, || match users {
+            Some(users) if sent.lines() >= users => {
+                "sent; the server is storing the last users".to_owned()
+            }
+            Some(users) => format!("{} of {}", short(sent.lines()), short(users)),
+            None => short(sent.lines()),
+        })
         .await?;
-    Ok(match answer {
-        Ok(_) => Ok(true),
-        Err(refusal) if refusal.code == "EMAIL_IN_USE" => Ok(false),
-        Err(refusal) => Err(refusal.message),
-    })
+    match answer {
+        Ok(report) => show(&report, as_json),
+        Err(refusal) => {
+            // What was stored before the import ended stays.
+            if refusal.details.get("added").is_some() {
+                output::note(&counts(&refusal.details));
+                let hint = "run it again to go on; users who are there are counted and not changed";
+                return Err(Failure::from(refusal).hint(hint));
+            }
+            Err(refusal.into())
+        }
+    }
 }
 
-fn report(figures: &Figures, as_json: bool) -> Outcome {
-    let Figures {
-        added,
-        existing,
-        failed,
-    } = figures;
+/// How many lines the file has, if a person watches and it can be read twice.
+fn total(file: &Path) -> io::Result<Option<u64>> {
+    if !output::watched() || file.as_os_str() == "-" || !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut reader = BufReader::with_capacity(256 * 1024, File::open(file)?);
+    let mut lines = 0;
+    loop {
+        let bytes = reader.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(Some(lines));
+        }
+        lines += upload::line_ends(bytes);
+        let read = bytes.len();
+        reader.consume(read);
+    }
+}
+
+/// A count as a person reads it at a glance: `950`, `12.3 k`, `1.2 M`.
+fn short(count: u64) -> String {
+    let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{} k", tenths(1_000)),
+        _ => format!("{} M", tenths(1_000_000)),
+    }
+}
+
+fn counts(report: &Value) -> String {
+    let rows = ["added", "existing", "rejected"];
+    let rows = rows.map(|name| format!("{name:9} {}", output::text(report, name)));
+    rows.join("\n")
+}
+
+fn show(report: &Value, as_json: bool) -> Outcome {
+    let count = |name: &str| report.get(name).and_then(Value::as_u64).unwrap_or(0);
     if as_json {
-        output::json(&json!({"added": added, "existing": existing, "failed": failed}))?;
+        output::json(report)?;
     } else {
-        output::line(&format!("added     {added}\nexisting  {existing}"))?;
+        output::line(&counts(report))?;
+    }
+    let failed = report.get("failed").and_then(Value::as_array);
+    let failed = failed.map_or(&[][..], Vec::as_slice);
+    if !as_json {
         for failure in failed {
             let (line, message) = (
                 output::text(failure, "line"),
@@ -110,13 +105,30 @@ fn report(figures: &Figures, as_json: bool) -> Outcome {
             );
             output::note(&format!("line {line}: {message}"));
         }
+        let more = count("rejected").saturating_sub(u64::try_from(failed.len()).unwrap_or(0));
+        if more > 0 {
+            output::note(&format!("and {more} more lines"));
+        }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::failed(format!(
-            "{} users were not added",
-            failed.len()
-        )))
+    if report.get("dryRun") == Some(&Value::Bool(true)) {
+        output::note("nothing was stored: this was a dry run");
+    }
+    match count("rejected") {
+        0 => Ok(()),
+        rejected => Err(Failure::failed(format!("{rejected} lines were rejected"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_short() {
+        let texts = [0, 999, 1_000, 12_345, 999_999, 1_000_000, 2_070_000].map(short);
+        assert_eq!(
+            texts,
+            ["0", "999", "1.0 k", "12.3 k", "999.9 k", "1.0 M", "2.0 M"]
+        );
     }
 }

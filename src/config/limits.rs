@@ -51,6 +51,10 @@ pub const BODY_CATALOG: usize = 32 * 1024 * 1024;
 pub const BODY_GUIDE: usize = 1024 * 1024 * 1024;
 /// Bytes of a backup that is sent to be brought back: far more than a store of one machine takes.
 pub const BODY_BACKUP: usize = 256 * 1024 * 1024 * 1024;
+/// Bytes of a file of users, as it is sent: ten million of them with hashes. It is never held whole.
+pub const BODY_USERS: usize = 4 * 1024 * 1024 * 1024;
+/// Bytes of one line of that file: many times what is known of a user.
+pub const USER_LINE: usize = 16 * 1024;
 /// How deep JSON may nest.
 pub const JSON_DEPTH: usize = 32;
 /// Ids of a comma-separated list.

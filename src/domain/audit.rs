@@ -131,7 +131,8 @@ impl Audit {
         })
     }
 
-    /// Records what was answered, and the id of what was made.
+    /// Records what was answered. `addition` is appended to the target: the id of what was made, or
+    /// counts.
     ///
     /// # Errors
     /// That the store failed.
@@ -139,14 +140,12 @@ impl Audit {
         &self,
         number: u64,
         status: u16,
-        made: Option<String>,
+        addition: Option<String>,
     ) -> Result<(), StoreError> {
         let plan = move |txn: &mut Txn<'_>| {
             if let Some(mut record) = txn.get::<Changes>(&!number)? {
                 record.status = Some(status);
-                if let Some(id) = made {
-                    record.change.target = format!("{}/{id}", record.change.target);
-                }
+                record.change.target.extend(addition);
                 txn.put::<Changes>(&!number, &record)?;
             }
             Ok(())

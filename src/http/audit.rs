@@ -112,12 +112,12 @@ pub(super) async fn recorded(
         Outcome::Now(answer) => answer,
         Outcome::Later(future) => future.await,
     };
-    let (status, made) = match &answer {
-        Ok(reply) => (reply.status, reply.made.clone()),
+    let (status, audited) = match &answer {
+        Ok(reply) => (reply.status, reply.audited.clone()),
         Err(error) => (error.code().status(), None),
     };
     let ended = match number {
-        Ok(number) => app.audit.end(number, status.as_u16(), made).await,
+        Ok(number) => app.audit.end(number, status.as_u16(), audited).await,
         Err(error) => Err(error),
     };
     if let Err(error) = ended {

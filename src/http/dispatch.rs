@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::admin::{
     about, audit as changes, backups, catalog as catalog_file, clock, console, content, feeds,
     grants, mail, operators, partners, playback as running, probes, rights, schedule as guide,
-    store, telemetry as events, users as people,
+    store, telemetry as events, user_import, users as people,
 };
 use super::api::{
     catalog, description, devices, export, license, login, offers, origin, playback, reset_page,
@@ -160,6 +160,7 @@ fn operator(
         E::RefreshSource(request) => later!(app, cx, feeds::refresh, auth, request),
         E::Users(request) => later!(app, cx, people::users, auth, request),
         E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
+        E::ImportUsers(request) => later!(app, cx, user_import::import_users, auth, request),
         E::ShowUser(request) => later!(app, cx, people::show_user, auth, request),
         E::ChangeUser(request) => later!(app, cx, people::change_user, auth, *request),
         E::RemoveUser(request) => later!(app, cx, people::remove_user, auth, request),

@@ -138,8 +138,8 @@ pub struct Reply {
     pub(super) status: StatusCode,
     pub(super) content: Content,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    /// The id of what was made, for the record of changes.
-    pub(super) made: Option<String>,
+    /// What is added to the target of the audit entry: the id of what was made, or counts.
+    pub(super) audited: Option<String>,
 }
 
 impl Reply {
@@ -148,7 +148,7 @@ impl Reply {
             status,
             content,
             headers: Vec::new(),
-            made: None,
+            audited: None,
         }
     }
 
@@ -175,7 +175,17 @@ impl Reply {
     /// `INTERNAL` if the value cannot be written as JSON.
     pub fn made(id: &str, value: &impl Serialize) -> Result<Self, ApiError> {
         let mut reply = Self::json(value)?;
-        reply.made = Some(id.to_owned());
+        reply.audited = Some(format!("/{id}"));
+        Ok(reply)
+    }
+
+    /// 200 with a wire type as JSON, and counts for the audit entry.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the value cannot be written as JSON.
+    pub fn counted(counts: &str, value: &impl Serialize) -> Result<Self, ApiError> {
+        let mut reply = Self::json(value)?;
+        reply.audited = Some(format!(": {counts}"));
         Ok(reply)
     }
 

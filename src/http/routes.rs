@@ -156,6 +156,7 @@ pub enum OperatorRoute {
     RefreshSource,
     Users,
     AddUser,
+    ImportUsers,
     ShowUser,
     ChangeUser,
     RemoveUser,
@@ -356,7 +357,13 @@ impl Route {
     #[must_use]
     pub fn can_be_tried(&self) -> bool {
         use OperatorRoute as O;
-        let tries = [O::ImportCatalog, O::ImportGuide, O::RefreshSource].map(Target::Operator);
+        let tries = [
+            O::ImportCatalog,
+            O::ImportGuide,
+            O::RefreshSource,
+            O::ImportUsers,
+        ]
+        .map(Target::Operator);
         tries.contains(&self.target)
     }
 
@@ -388,6 +395,7 @@ impl Route {
             | O::ReportTelemetry => &[Role::Admin, Role::Content],
             O::Users
             | O::AddUser
+            | O::ImportUsers
             | O::ShowUser
             | O::ChangeUser
             | O::RemoveUser

@@ -10,7 +10,7 @@ use super::routes::UserRoute as U;
 use super::routes::Verb::{self, Delete, Get, Post, Put};
 use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
 use crate::config::limits::{
-    BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY,
+    BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
 };
 use crate::types::Drm;
 
@@ -63,6 +63,7 @@ const CHALLENGE: BodyRule = Whole(BODY_LICENSE);
 const CATALOG: BodyRule = Whole(BODY_CATALOG);
 const BACKUP: BodyRule = Streamed(BODY_BACKUP);
 const GUIDE: BodyRule = Streamed(BODY_GUIDE);
+const USERS: BodyRule = Streamed(BODY_USERS);
 const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 
 /// The routes of the public listeners.
@@ -178,6 +179,7 @@ pub static OPS: &[Route] = &[
     ops(Post, "/admin/v1/epg/sources/{source}/refresh", "admin_refresh_source", O::RefreshSource, Ignored, Bulk),
     ops(Get, "/admin/v1/users", "admin_users", O::Users, Ignored, Store),
     ops(Post, "/admin/v1/users", "admin_add_user", O::AddUser, SMALL, Hashing),
+    ops(Post, "/admin/v1/users/import", "admin_import_users", O::ImportUsers, USERS, Bulk),
     ops(Get, "/admin/v1/users/{user}", "admin_show_user", O::ShowUser, Ignored, Store),
     ops(Put, "/admin/v1/users/{user}", "admin_change_user", O::ChangeUser, SMALL, Hashing),
     ops(Delete, "/admin/v1/users/{user}", "admin_remove_user", O::RemoveUser, Ignored, Store),

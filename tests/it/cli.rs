@@ -327,7 +327,11 @@ fn work_on_user(data: &Data) {
 
     assert_eq!(data.fails(&["user", "show", "nobody@example.com"]).0, 3);
     assert_eq!(data.fails(&["user", "add", "no address"]).0, 2);
-    data.ok(&["user", "remove", user]);
+    let unasked = data.fails(&["user", "remove", user]);
+    assert_eq!(unasked.0, 2);
+    assert!(unasked.1.contains("--yes"), "{}", unasked.1);
+    data.ok(&["user", "show", user]);
+    data.ok(&["user", "remove", user, "--yes"]);
     assert_eq!(data.fails(&["user", "show", id]).0, 3);
 }
 

@@ -25,7 +25,7 @@ pub use refusal::Refusal;
 use super::exit::Failure;
 use super::{output, owner};
 use crate::http::auth::NAMED;
-use upload::{RequestBody, Sent};
+use upload::RequestBody;
 
 /// A connection to the operators' interface.
 pub struct Admin {
@@ -68,7 +68,7 @@ impl Admin {
         self.call(Method::GET, path, None).await
     }
 
-    /// Sends a body of any length and shows progress to a person who waits.
+    /// Sends a body of any length, and shows `progress` to a person who waits.
     ///
     /// # Errors
     /// That the connection failed; a refusal is the inner result, since it may carry a report.
@@ -77,20 +77,10 @@ impl Admin {
         path: &str,
         content_type: &'static str,
         body: RequestBody,
-        sent: &Sent,
+        progress: impl Fn() -> String,
     ) -> Result<Result<Value, Refusal>, Failure> {
         let sending = self.send(Method::POST, path, content_type, body);
-        watched(sending, |_| match sent.total() {
-            Some(total) if sent.bytes() >= total => "sent; the server is comparing".to_owned(),
-            Some(total) => format!(
-                "sent {} of {} KiB, {} %",
-                sent.bytes() / 1024,
-                total / 1024,
-                sent.bytes() * 100 / total.max(1)
-            ),
-            None => format!("sent {} KiB", sent.bytes() / 1024),
-        })
-        .await
+        watched(sending, |_| progress()).await
     }
 
     /// Asks for work that may take long, and shows a person who waits that it goes on.

@@ -48,6 +48,7 @@ pub struct Sent(Arc<Counts>);
 #[derive(Default)]
 struct Counts {
     bytes: AtomicU64,
+    lines: AtomicU64,
     /// 0 where it is not known.
     total: AtomicU64,
 }
@@ -59,16 +60,45 @@ impl Sent {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// How many there are in all, where that is known.
+    /// The number of ends of lines.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.0.lines.load(Ordering::Relaxed)
+    }
+
+    /// How far a file of so many bytes is.
+    #[must_use]
+    pub fn progress(&self) -> String {
+        match self.total() {
+            Some(total) if self.bytes() >= total => "sent; the server is comparing".to_owned(),
+            Some(total) => format!(
+                "sent {} of {} KiB, {} %",
+                self.bytes() / 1024,
+                total / 1024,
+                self.bytes() * 100 / total.max(1)
+            ),
+            None => format!("sent {} KiB", self.bytes() / 1024),
+        }
+    }
+
+    /// How many bytes there are in all, where that is known.
     #[must_use]
     pub fn total(&self) -> Option<u64> {
         Some(self.0.total.load(Ordering::Relaxed)).filter(|total| *total > 0)
     }
 
-    fn add(&self, bytes: usize) {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    fn add(&self, data: &[u8]) {
+        let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.0.lines.fetch_add(line_ends(data), Ordering::Relaxed);
     }
+}
+
+/// How many lines end in these bytes.
+#[must_use]
+pub fn line_ends(bytes: &[u8]) -> u64 {
+    let ends = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    u64::try_from(ends).unwrap_or(u64::MAX)
 }
 
 /// Counts what passes through another body.
@@ -81,7 +111,7 @@ where
     sent.0.total.store(total, Ordering::Relaxed);
     let sent = sent.clone();
     body.map_frame(move |frame| {
-        sent.add(frame.data_ref().map_or(0, Bytes::len));
+        sent.add(frame.data_ref().map_or(&[], |data| data));
         frame
     })
     .map_err(Into::into)

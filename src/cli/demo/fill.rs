@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{content, schedule};
 use crate::app::App;
-use crate::cli::admin::upload::{self, Sent};
+use crate::cli::admin::upload;
 use crate::cli::admin::{Admin, Refusal, path, with_query};
 use crate::cli::exit::{Failure, Outcome};
 
@@ -58,7 +58,7 @@ pub async fn fill(app: &Arc<App>) -> Result<Filled, Failure> {
 async fn import(admin: &mut Admin, target: String, text: String) -> Outcome {
     let body = upload::whole(text);
     let answer = admin
-        .upload(&target, "application/octet-stream", body, &Sent::default())
+        .upload(&target, "application/octet-stream", body, String::new)
         .await?;
     answer?;
     Ok(())

@@ -35,6 +35,7 @@ pub use model::{
     Export, FirstPassword, Login, LoginInfo, NewUser, Opened, OperatorChange, PARENTAL_LIMIT_MAX,
     ParentalControl, Settings, Swept, User, UserChange,
 };
+pub use sign_up::{NewAccount, Prepared, Unhashed};
 pub use throttle::Limits;
 
 use crate::domain::mail::Mail;

@@ -9,8 +9,8 @@ use super::{
     Accounts, AccountsError, FirstPassword, HashMemory, NewUser, Opened, ParentalControl, User,
     check_birth_date, hashing,
 };
-use crate::store::{Durability, Txn};
-use crate::types::{LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
+use crate::store::{Commit, Durability, Txn};
+use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 impl Accounts {
     /// Makes a user and logs them in; blocking. An attempt counts for its network address whether
@@ -36,12 +36,12 @@ impl Accounts {
             return Err(AccountsError::EmailInUse);
         }
         let hash = self.hash(password.reveal(), memory)?;
-        let draft = self.draft(partner, new, hash, now);
+        let account = self.new_account(partner, new, hash, now);
         let token = Token::new(TokenKind::User, self.0.entropy.array());
         let token_hash = token.hash();
         let login = LoginId::from_bytes(self.0.entropy.array());
         let user = self.change(move |inner, txn| {
-            let user = draft.put(txn)?;
+            let user = account.put(txn)?;
             begin(txn, &inner.settings, token_hash, login, &user, now)?;
             Ok(user)
         })?;
@@ -60,23 +60,75 @@ impl Accounts {
         now: UnixSeconds,
         memory: &mut HashMemory,
     ) -> Result<User, AccountsError> {
+        let account = match self.prepare(partner, new, password, now)? {
+            Prepared::Ready(account) => account,
+            Prepared::Unhashed(unhashed) => self.hash_password(unhashed, memory)?,
+        };
+        self.change(move |_, txn| account.put(txn))
+    }
+
+    /// Checks a user whom an operator adds, as far as that costs no hash.
+    ///
+    /// # Errors
+    /// What is wrong with the password or a field.
+    pub fn prepare(
+        &self,
+        partner: PartnerId,
+        new: NewUser,
+        password: FirstPassword,
+        now: UnixSeconds,
+    ) -> Result<Prepared, AccountsError> {
         let hash = match password {
             FirstPassword::Plain(password) => {
                 self.check_new(partner, &new, &password, now)?;
-                self.hash(password.reveal(), memory)?
+                let account = self.new_account(partner, new, String::new(), now);
+                return Ok(Prepared::Unhashed(Unhashed { account, password }));
             }
-            FirstPassword::Hashed(hash) => {
-                check_birth_date(new.birth_date.as_ref(), now)?;
-                hash.into_stored()
-            }
+            FirstPassword::Hashed(hash) => hash.into_stored(),
             // What no password matches, so that this account is like any other.
-            FirstPassword::None => {
-                check_birth_date(new.birth_date.as_ref(), now)?;
-                hashing::of_nobody(self.0.settings.cost)
-            }
+            FirstPassword::None => hashing::of_nobody(self.0.settings.cost),
         };
-        let draft = self.draft(partner, new, hash, now);
-        self.change(move |_, txn| draft.put(txn))
+        check_birth_date(new.birth_date.as_ref(), now)?;
+        Ok(Prepared::Ready(self.new_account(partner, new, hash, now)))
+    }
+
+    /// Hashes the password of a prepared user.
+    ///
+    /// # Errors
+    /// [`AccountsError::HashUnusable`].
+    pub fn hash_password(
+        &self,
+        unhashed: Unhashed,
+        memory: &mut HashMemory,
+    ) -> Result<NewAccount, AccountsError> {
+        let Unhashed {
+            mut account,
+            password,
+        } = unhashed;
+        account.credentials.password = self.hash(password.reveal(), memory)?;
+        Ok(account)
+    }
+
+    /// Stores prepared users in one commit; returns how many of them are new. Those whose addresses
+    /// are taken are left out, and whoever has the address stays as they are.
+    pub fn add_many(&self, accounts: Vec<NewAccount>) -> Commit<u64, AccountsError> {
+        self.0.store.write(Durability::Durable, move |txn| {
+            let mut added = 0;
+            for account in accounts {
+                match account.put(txn) {
+                    Ok(_) => added += 1,
+                    Err(AccountsError::EmailInUse) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(added)
+        })
+    }
+
+    /// Waits until the store has nearly caught up with what was written, so that a bulk import does not
+    /// make the commits of others wait; blocking.
+    pub fn pace(&self) {
+        self.0.store.pace();
     }
 
     fn check_new(
@@ -90,7 +142,13 @@ impl Accounts {
         self.check_password(password, partner, &new.email, new.name.as_ref())
     }
 
-    fn draft(&self, partner: PartnerId, new: NewUser, password: String, now: UnixSeconds) -> Draft {
+    fn new_account(
+        &self,
+        partner: PartnerId,
+        new: NewUser,
+        password: String,
+        now: UnixSeconds,
+    ) -> NewAccount {
         let credentials = CredentialRecord {
             password,
             password_set: now,
@@ -113,7 +171,7 @@ impl Accounts {
             has_pin: false,
             disabled: false,
         };
-        Draft {
+        NewAccount {
             id: UserId::from_bytes(self.0.entropy.array()),
             record,
             credentials,
@@ -121,14 +179,48 @@ impl Accounts {
     }
 }
 
-/// A user who is about to be stored.
-struct Draft {
+/// A user who is checked and ready to be stored.
+pub struct NewAccount {
     id: UserId,
     record: UserRecord,
     credentials: CredentialRecord,
 }
 
-impl Draft {
+/// A user who is checked and whose password is still to be hashed.
+pub struct Unhashed {
+    account: NewAccount,
+    password: Password,
+}
+
+/// A user whom an operator adds, checked.
+pub enum Prepared {
+    /// Ready to be stored.
+    Ready(NewAccount),
+    /// The password costs a hash first.
+    Unhashed(Unhashed),
+}
+
+impl Unhashed {
+    /// The partner and the address, by which a user is known.
+    #[must_use]
+    pub const fn address(&self) -> (PartnerId, &Email) {
+        self.account.address()
+    }
+
+    /// The user as no password matches them, for a trial that stores nobody.
+    #[must_use]
+    pub fn without_password(self) -> NewAccount {
+        self.account
+    }
+}
+
+impl NewAccount {
+    /// The partner and the address, by which a user is known.
+    #[must_use]
+    pub const fn address(&self) -> (PartnerId, &Email) {
+        (self.record.partner, &self.record.email)
+    }
+
     /// Stores the user if the address is free.
     fn put(self, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         let Self {

@@ -20,4 +20,5 @@ pub mod rights;
 pub mod schedule;
 pub mod store;
 pub mod telemetry;
+pub mod user_import;
 pub mod users;

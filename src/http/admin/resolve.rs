@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::accounts::User;
+use crate::domain::partners::Partners;
 use crate::http::endpoint::admin::system::{OperatorRef, PartnerRef};
 use crate::http::endpoint::admin::users::UserRef;
 use crate::http::error::{ApiError, ErrorCode};
@@ -18,9 +19,13 @@ const SHOWN: usize = 10;
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
 pub fn partner(app: &App, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+    known_partner(&app.partners, named)
+}
+
+fn known_partner(partners: &Partners, named: &PartnerRef) -> Result<PartnerId, ApiError> {
     let found = match named {
-        PartnerRef::Id(id) => app.partners.resolve(&id.to_string()),
-        PartnerRef::Name(name) => app.partners.resolve(name),
+        PartnerRef::Id(id) => partners.resolve(&id.to_string()),
+        PartnerRef::Name(name) => partners.resolve(name),
     };
     found.ok_or_else(|| ApiError::new(ErrorCode::PartnerNotFound, "there is no such partner"))
 }
@@ -30,10 +35,21 @@ pub fn partner(app: &App, named: &PartnerRef) -> Result<PartnerId, ApiError> {
 /// # Errors
 /// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if none is named and there are several.
 pub fn partner_or_only(app: &App, named: Option<&PartnerRef>) -> Result<PartnerId, ApiError> {
+    partner_among(&app.partners, named)
+}
+
+/// As [`partner_or_only`], for code that runs on a thread of its own.
+///
+/// # Errors
+/// As [`partner_or_only`].
+pub fn partner_among(
+    partners: &Partners,
+    named: Option<&PartnerRef>,
+) -> Result<PartnerId, ApiError> {
     if let Some(named) = named {
-        return partner(app, named);
+        return known_partner(partners, named);
     }
-    match app.partners.list().as_slice() {
+    match partners.list().as_slice() {
         [only] => Ok(only.id),
         [] => Err(ApiError::new(
             ErrorCode::PartnerNotFound,

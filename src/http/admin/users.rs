@@ -2,7 +2,7 @@
 
 use super::resolve;
 use crate::app::App;
-use crate::domain::accounts::{NewUser, OperatorChange, UserChange};
+use crate::domain::accounts::{OperatorChange, UserChange};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::users::{
@@ -49,16 +49,9 @@ pub async fn add_user(
     _auth: OperatorAuth,
     request: AddUserRequest,
 ) -> Result<Reply, ApiError> {
-    let partner = resolve::partner_or_only(app, request.partner.as_ref())?;
+    let (named, new, password) = request.into_parts();
+    let partner = resolve::partner_or_only(app, named.as_ref())?;
     let now = cx.now;
-    let new = NewUser {
-        email: request.email,
-        name: request.name,
-        country: request.country,
-        locale: request.locale,
-        birth_date: request.birth_date,
-    };
-    let password = request.password;
     let user = hashing(app, None, move |accounts, memory| {
         accounts.add(partner, new, password, now, memory)
     })

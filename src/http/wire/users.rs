@@ -6,6 +6,7 @@ use super::entitlement::OfferReply;
 use super::mail::MailLine;
 use super::playback::PlaybackExport;
 use crate::domain::accounts::{Export, LoginInfo, ParentalControl, User};
+use crate::http::error::ImportProblem;
 use crate::types::LoginId;
 
 /// The setting of parental control.
@@ -94,6 +95,51 @@ impl From<&User> for ManagedUser {
 pub struct AddedUser {
     /// The id.
     pub user_id: String,
+}
+
+/// The report of an import of users.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserImportReport {
+    /// Whether nobody was added because only a report was asked for.
+    pub dry_run: bool,
+    /// The lines that were read, empty ones included.
+    pub lines: u64,
+    /// Users who are new.
+    pub added: u64,
+    /// Lines whose addresses were taken.
+    pub existing: u64,
+    /// Lines that were rejected.
+    pub rejected: u64,
+    /// The first of the rejected lines.
+    pub failed: Vec<ImportProblem>,
+}
+
+impl UserImportReport {
+    /// The report of an import that has read nothing yet.
+    #[must_use]
+    pub const fn new(dry_run: bool) -> Self {
+        Self {
+            dry_run,
+            lines: 0,
+            added: 0,
+            existing: 0,
+            rejected: 0,
+            failed: Vec::new(),
+        }
+    }
+
+    /// The counts as the audit entry has them.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let Self {
+            added,
+            existing,
+            rejected,
+            ..
+        } = self;
+        format!("{added} added, {existing} existing, {rejected} rejected")
+    }
 }
 
 /// A login session.

@@ -27,8 +27,8 @@ use system::{
 };
 use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
-    AddUserRequest, ChangeUserRequest, GrantRequest, RevokeGrantRequest, SetPinRequest,
-    UserRequest, UsersRequest, WhyRequest,
+    AddUserRequest, ChangeUserRequest, GrantRequest, ImportUsersRequest, RevokeGrantRequest,
+    SetPinRequest, UserRequest, UsersRequest, WhyRequest,
 };
 
 /// The endpoints that take an operator token.
@@ -69,6 +69,7 @@ pub enum OperatorEndpoint {
     RefreshSource(RefreshSourceRequest),
     Users(UsersRequest),
     AddUser(Box<AddUserRequest>),
+    ImportUsers(ImportUsersRequest),
     ShowUser(UserRequest),
     ChangeUser(Box<ChangeUserRequest>),
     RemoveUser(UserRequest),
@@ -152,6 +153,7 @@ impl OperatorEndpoint {
             R::RefreshSource => Self::RefreshSource(RefreshSourceRequest::parse(input)?),
             R::Users => Self::Users(UsersRequest::parse(input)?),
             R::AddUser => Self::AddUser(Box::new(AddUserRequest::parse(input, payload)?)),
+            R::ImportUsers => Self::ImportUsers(ImportUsersRequest::parse(input, payload)?),
             R::ShowUser => Self::ShowUser(user()?),
             R::ChangeUser => Self::ChangeUser(Box::new(ChangeUserRequest::parse(input, payload)?)),
             R::RemoveUser => Self::RemoveUser(user()?),

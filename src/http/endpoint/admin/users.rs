@@ -5,7 +5,8 @@ use super::super::users::ParentalControlChange;
 use super::super::{Input, Payload};
 use super::known;
 use super::system::PartnerRef;
-use crate::domain::accounts::{FirstPassword, ForeignHash};
+use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser};
+use crate::http::body::BodyStream;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::types::{
@@ -85,16 +86,61 @@ pub struct AddUserRequest {
 
 impl AddUserRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        let body = payload.object()?;
-        let named = body.text("partner")?.map(PartnerRef::read);
+        let mut request = Self::read(&payload.object()?)?;
+        if request.partner.is_none() {
+            request.partner = partner(input)?;
+        }
+        Ok(request)
+    }
+
+    /// Reads a user: of a body, or of a line of an import.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the member.
+    pub fn read(body: &Object) -> Result<Self, ApiError> {
         Ok(Self {
-            partner: named.map_or_else(|| partner(input), |named| Ok(Some(named)))?,
+            partner: body.text("partner")?.map(PartnerRef::read),
             email: body.required("email", Email::parse)?,
-            password: first_password(&body)?,
+            password: first_password(body)?,
             name: body.parsed("name", PersonName::parse)?,
             locale: body.parsed("locale", Locale::parse)?,
             country: body.parsed("country", Country::parse)?,
             birth_date: body.parsed("birthDate", BirthDate::parse)?,
+        })
+    }
+}
+
+impl AddUserRequest {
+    /// Whose user, who, and with what password.
+    #[must_use]
+    pub fn into_parts(self) -> (Option<PartnerRef>, NewUser, FirstPassword) {
+        let new = NewUser {
+            email: self.email,
+            name: self.name,
+            country: self.country,
+            locale: self.locale,
+            birth_date: self.birth_date,
+        };
+        (self.partner, new, self.password)
+    }
+}
+
+/// POST users/import.
+pub struct ImportUsersRequest {
+    /// The partner of the users whose lines name none.
+    pub partner: Option<PartnerRef>,
+    /// Reports what would be added, and adds nobody.
+    pub dry_run: bool,
+    /// A JSON object a line, as it arrives.
+    pub file: BodyStream,
+}
+
+impl ImportUsersRequest {
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: partner(input)?,
+            dry_run: input.query.flag("dryRun")?,
+            file: payload.streamed()?,
         })
     }
 }

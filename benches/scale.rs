@@ -1,0 +1,269 @@
+//! A store with many users: import, start after SIGTERM, after SIGKILL and with a damaged engine, resident
+//! memory, stop, verify, backup, compact, and what a durable commit of another client takes meanwhile.
+//!
+//! `cargo bench --bench scale`, or `cargo bench --bench scale -- 10000 1000000` for other sizes;
+//! `PLAYGATE_BENCH_BINARY` names another build to measure
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing
+)]
+#![allow(clippy::disallowed_methods)]
+
+mod yardstick;
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use yardstick::client::{member, request, send_to};
+use yardstick::{median, sorted};
+
+const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
+/// Nobody logs in with it: the import and the start read it all the same.
+const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
+    RdescudvJCsgt3ub+b1dWRWJTmaaJObGAAAAAAAAAAA";
+/// The time between two commits of the client that is measured.
+const BETWEEN: Duration = Duration::from_millis(10);
+const QUIET: Duration = Duration::from_secs(5);
+
+fn playgate(data: &Path) -> Command {
+    // Another build can be measured with the same benchmark.
+    let binary = std::env::var_os("PLAYGATE_BENCH_BINARY");
+    let mut command = Command::new(binary.unwrap_or(env!("CARGO_BIN_EXE_playgate").into()));
+    command
+        .arg("--data-dir")
+        .arg(data)
+        .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
+        .env("PLAYGATE_LOG_LEVEL", "error")
+        .env("PLAYGATE_BACKUP_AT", "off");
+    command
+}
+
+struct Server {
+    child: Child,
+    address: String,
+    /// Seconds until it was ready.
+    took: f64,
+}
+
+impl Server {
+    fn start(data: &Path) -> Self {
+        let began = Instant::now();
+        let mut child = playgate(data)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it was built");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        let address = line.trim().rsplit("//").next().unwrap_or_default();
+        assert!(line.contains("http://"), "it is not ready: {line}");
+        Self {
+            child,
+            address: address.to_owned(),
+            took: began.elapsed().as_secs_f64(),
+        }
+    }
+
+    /// MB that are resident.
+    fn resident(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+        kib.expect("a number") * 1024.0 / 1e6
+    }
+
+    /// Ends the process; returns the seconds that it took.
+    fn end(mut self, signal: &str) -> f64 {
+        let began = Instant::now();
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.expect("a command").success());
+        self.child.wait().expect("it ends");
+        began.elapsed().as_secs_f64()
+    }
+}
+
+fn order(data: &Path, arguments: &[&str]) -> String {
+    let output = playgate(data)
+        .args(arguments)
+        .output()
+        .expect("it was built");
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn write_users(path: &Path, users: usize) {
+    let mut out = BufWriter::new(File::create(path).expect("it can be written"));
+    for nth in 0..users {
+        // Not in the order of the alphabet, as in a real file.
+        let mixed = (nth as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        writeln!(
+            out,
+            "{{\"email\":\"user-{mixed:x}-{nth}@example.com\",\"name\":\"User {nth}\",\
+             \"passwordHash\":\"{HASH}\"}}"
+        )
+        .expect("there is space");
+    }
+    out.flush().expect("there is space");
+}
+
+/// A user who changes their name again and again: a durable commit each time.
+struct Committer {
+    partner: String,
+    user: String,
+    token: String,
+}
+
+impl Committer {
+    fn new(server: &Server, partner: String) -> Self {
+        let body = r#"{"identity":"committer@example.com","accessKey":"troll under the bridge"}"#;
+        let headers = [("Service-AccessToken", partner.as_str())];
+        let sign_up = request("PUT", "/api/login/v2/auth/email", &headers, body);
+        let answer = send_to(&server.address, &sign_up).text();
+        let read = |name: &str| member(&answer, name).unwrap_or_else(|| panic!("{answer}"));
+        Self {
+            user: read("userId"),
+            token: format!("Bearer {}", read("token")),
+            partner,
+        }
+    }
+
+    /// Milliseconds of each commit until `over`, in order.
+    fn run(&self, address: &str, over: &AtomicBool) -> Vec<f64> {
+        let path = format!("/api/user/v1/users/{}", self.user);
+        let headers = [
+            ("Service-AccessToken", self.partner.as_str()),
+            ("Authorization", self.token.as_str()),
+        ];
+        let mut times = Vec::new();
+        while !over.load(Ordering::Relaxed) {
+            let body = format!("{{\"name\":\"Name {}\"}}", times.len());
+            let change = request("PUT", &path, &headers, &body);
+            let began = Instant::now();
+            let answer = send_to(address, &change);
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            thread::sleep(BETWEEN);
+        }
+        sorted(times.into_iter())
+    }
+
+    /// Does some work and measures commits beside it.
+    fn beside(&self, address: &str, what: &str, work: impl FnOnce()) {
+        let over = AtomicBool::new(false);
+        let (times, took) = thread::scope(|scope| {
+            let commits = scope.spawn(|| self.run(address, &over));
+            let began = Instant::now();
+            work();
+            let took = began.elapsed().as_secs_f64();
+            over.store(true, Ordering::Relaxed);
+            (commits.join().expect("it ran"), took)
+        });
+        let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
+        let worst = times[times.len() - 1];
+        println!(
+            "| {what} | {took:.1} | {:.1} / {p99:.1} / {worst:.1} |",
+            median(&times)
+        );
+    }
+}
+
+/// Writes over a part of the engine's file.
+fn damage_engine(data: &Path) {
+    use std::os::unix::fs::FileExt as _;
+    let engines = fs::read_dir(data.join("store")).expect("a store");
+    let engines = engines.map(|entry| entry.expect("an entry").path().join("db"));
+    let engine: PathBuf = engines
+        .filter(|path| path.is_file())
+        .last()
+        .expect("an engine");
+    let file = File::options()
+        .write(true)
+        .open(&engine)
+        .expect("it can be written");
+    let length = file.metadata().expect("it is there").len();
+    let garbage = vec![0x5a; 64 * 1024];
+    for part in 0..8 {
+        file.write_all_at(&garbage, length * part / 8)
+            .expect("there is space");
+    }
+}
+
+fn measure(folder: &Path, users: usize) {
+    let data = folder.join(format!("data-{users}"));
+    let file = folder.join("users.ndjson");
+    write_users(&file, users);
+    let path = file.to_str().expect("text");
+    println!("\n{users} users\n");
+    println!("| | s | a commit beside it, ms: p50 / p99 / longest |");
+    println!("|---|---|---|");
+    let server = Server::start(&data);
+    let partner = order(&data, &["partner", "add", "scale", "--json"]);
+    let partner = member(&partner, "accessToken").expect("a token");
+    let committer = Committer::new(&server, partner);
+    let address = server.address.clone();
+    committer.beside(&address, "quiet", || thread::sleep(QUIET));
+    committer.beside(&address, "user import", || {
+        order(&data, &["user", "import", path]);
+    });
+    committer.beside(&address, "the same file again", || {
+        order(&data, &["user", "import", path]);
+    });
+    let after_import = server.resident();
+    let row = |what: &str, seconds: f64| println!("| {what} | {seconds:.1} | |");
+    row("stop", server.end("-TERM"));
+    let server = Server::start(&data);
+    row("ready after SIGTERM", server.took);
+    let after_start = server.resident();
+    server.end("-KILL");
+    let server = Server::start(&data);
+    row("ready after SIGKILL", server.took);
+    server.end("-KILL");
+    damage_engine(&data);
+    let server = Server::start(&data);
+    row("ready with a damaged engine", server.took);
+    let after_rebuild = server.resident();
+    let address = server.address.clone();
+    committer.beside(&address, "store verify", || {
+        order(&data, &["store", "verify"]);
+    });
+    let after_verify = server.resident();
+    committer.beside(&address, "backup create", || {
+        order(&data, &["backup", "create"]);
+    });
+    committer.beside(&address, "store compact", || {
+        order(&data, &["store", "compact"]);
+    });
+    println!(
+        "\nresident, MB: {after_import:.0} after the import, {after_start:.0} after a start, \
+         {after_rebuild:.0} with an engine made anew, {after_verify:.0} after verify, {:.0} at the end",
+        server.resident()
+    );
+    server.end("-TERM");
+    let _ = fs::remove_dir_all(&data);
+}
+
+fn main() {
+    // Beside what is built: the usual folder for temporary files may be in memory.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let named: Vec<usize> = std::env::args()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let sizes = if named.is_empty() { &SIZES[..] } else { &named };
+    for &users in sizes {
+        measure(folder.path(), users);
+    }
+}
