@@ -6,6 +6,7 @@ import { action, form, once, panel } from './panel.js';
 const ROLES = [
   ['agent', 'agent: users, mail, sessions'],
   ['content', 'content: catalogue, schedule, rights'],
+  ['observer', 'observer: reads everything but secrets, changes nothing'],
   ['admin', 'admin: everything'],
 ];
 

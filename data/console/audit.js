@@ -1,4 +1,5 @@
-// Who changed what: every request that changes something, whichever way it was made.
+// The audit record: every request that changes something, whichever way it was made, and every reading of mail with its
+// secrets.
 import { get, query } from './api.js';
 import { badge, el, link, quiet, table, when } from './dom.js';
 import { panel } from './panel.js';
@@ -24,14 +25,19 @@ async function page(before) {
   const rows = list.map((change) => [
     change.number,
     when(change.timestamp),
-    [change.name, ' ', change.operatorId && quiet(change.role)],
+    [
+      change.name,
+      ' ',
+      change.operatorId && quiet(change.role),
+      change.claimed && quiet(`claims to be ${change.claimed}`),
+    ],
     change.action.replace(/^admin_/, '').replaceAll('_', ' '),
     [target(change.target), el('br'), el('small', 'request ', change.requestId)],
     came(change.status),
   ]);
   const older = list.length === PAGE && el('a', { href: `#/audit?before=${list.at(-1).number}` }, 'Older');
   return [
-    table(['No.', 'When', 'Who', 'What', 'Of what', 'Came of it'], rows, 'Nothing was changed.'),
+    table(['No.', 'When', 'Who', 'Action', 'Target', 'Result'], rows, 'No entries.'),
     el('p.actions', before && el('a', { href: '#/audit' }, 'Newest'), older),
   ];
 }

@@ -1,7 +1,7 @@
 // Who is logged in, and which page is shown. A page has an address below `#/`, so that it can be kept as a bookmark.
 import { Refusal, get, session, token } from './api.js';
 import { el } from './dom.js';
-import { action, refusal } from './panel.js';
+import { action, readsOnly, refusal } from './panel.js';
 import { access } from './access.js';
 import { audit } from './audit.js';
 import { catalog } from './catalog.js';
@@ -15,10 +15,10 @@ import { store } from './store.js';
 import { users } from './users.js';
 import { why } from './why.js';
 
-const ALL = ['admin', 'content', 'agent'];
-const CONTENT = ['admin', 'content'];
-const SUPPORT = ['admin', 'agent'];
-const ADMIN = ['admin'];
+const ALL = ['admin', 'content', 'agent', 'observer'];
+const CONTENT = ['admin', 'content', 'observer'];
+const SUPPORT = ['admin', 'agent', 'observer'];
+const ADMIN = ['admin', 'observer'];
 
 // The first part of the address, the name, whose role reaches there, and what shows it. A page without a name is come to
 // from another. Who goes to one that their role does not reach is told so by the interface.
@@ -57,6 +57,7 @@ function showLogIn(why) {
 
 async function enter() {
   about = await get('about');
+  readsOnly(about.role === 'observer');
   part('log-in').hidden = true;
   part('token').value = '';
   part('bar').hidden = part('main').hidden = false;
@@ -129,7 +130,7 @@ async function begin() {
   } catch (error) {
     if (error instanceof Refusal && error.status === 401) return showLogIn('Please log in again.');
     part('main').hidden = false;
-    part('main').replaceChildren(refusal(error), action('Try again', begin));
+    part('main').replaceChildren(refusal(error), action('Try again', begin, { reads: true }));
   }
 }
 

@@ -105,8 +105,23 @@ async function attempt(button, place, work) {
   }
 }
 
-/** A button that does something. `ask` is the question of one that destroys, with the same verb on its button. */
-export function action(verb, work, { ask, label } = {}) {
+// An observer changes nothing: buttons and forms that would change something are not drawn, and the service refuses them.
+let readOnly = false;
+
+/** Sets whether the operator may only read. */
+export function readsOnly(only) {
+  readOnly = only;
+}
+
+/** Whether the operator may change something. */
+export const mayChange = () => !readOnly;
+
+/**
+ * A button that does something. `ask` is the question of one that destroys, with the same verb on its button; `reads` says
+ * that it changes nothing.
+ */
+export function action(verb, work, { ask, label, reads } = {}) {
+  if (readOnly && !reads) return false;
   const button = el(`button${ask ? '.danger' : ''}`, { type: 'button', 'aria-label': label }, verb);
   button.addEventListener('click', async () => {
     if (ask && !(await confirmed(ask, verb))) return;
@@ -115,8 +130,12 @@ export function action(verb, work, { ask, label } = {}) {
   return el('span.action', button);
 }
 
-/** A form in a line: fields, a button, and what is done with the fields' values by name, trimmed. */
-export function form(verb, contents, work) {
+/**
+ * A form in a line: fields, a button, and what is done with the fields' values by name, trimmed. `reads` says that it
+ * changes nothing.
+ */
+export function form(verb, contents, work, { reads } = {}) {
+  if (readOnly && !reads) return false;
   const button = el('button.main', verb);
   const element = el('form.line', contents, button);
   element.addEventListener('submit', (event) => {

@@ -1,7 +1,7 @@
 // What is on, the broadcasts of a day, and the rights of one of them.
 import { at, call, get, query } from './api.js';
 import { badge, choice, clock, el, facts, field, link, quiet, table, when, yes } from './dom.js';
-import { action, form, panel } from './panel.js';
+import { action, form, mayChange, panel } from './panel.js';
 
 const EVERY = 30; // seconds
 
@@ -124,14 +124,14 @@ async function rights(id, self) {
       ['Live', yes(said.liveAvailable)],
       ['Catch-up', catchup(said.catchupInterval)],
     ]),
-    el('h3', 'Whose word counts'),
+    el('h3', 'Effective rights'),
     table(
       ['Right', 'Is', 'By'],
       said.rights.map(({ right, value, by }) => [right, shown(value), by]),
     ),
     el('h3', 'Everything that was said, the last word last'),
     table(['By', '', 'Says'], layers),
-    el('h3', 'Say otherwise of this broadcast'),
+    mayChange() && el('h3', 'Override this broadcast'),
     form(
       'Set',
       [

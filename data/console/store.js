@@ -2,9 +2,9 @@
 // it, and this page would be gone in the middle of the answer.
 import { at, call, get } from './api.js';
 import { badge, bytes, count, el, facts, quiet, table, when, yes } from './dom.js';
-import { action, panel } from './panel.js';
+import { action, mayChange, panel } from './panel.js';
 
-export const store = () => [panel('', backups), panel('Store', verification)];
+export const store = () => [panel('', backups), ...(mayChange() ? [panel('Store', verification)] : [])];
 
 async function backups(self) {
   const list = await get('backups');

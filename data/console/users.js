@@ -25,11 +25,13 @@ export function users({ rest: [id], search }) {
   return id ? one(id) : [panel('Find', finder), panel('All users', () => all(search.get('after')))];
 }
 
-const finder = async () =>
-  form('Find', await whom(), async (values) => {
+const finder = async () => {
+  const go = async (values) => {
     const { userId } = await find(values);
     location.hash = `#/users/${userId}`;
-  });
+  };
+  return form('Find', await whom(), go, { reads: true });
+};
 
 async function all(after) {
   const [list, partners] = await Promise.all([get(`users${query({ after, limit: PAGE })}`), get('partners')]);

@@ -22,13 +22,14 @@ export async function whyForm({ known, user, asset = '', offset = '', country = 
     field('Seconds back', 'offset', { value: offset, type: 'number', min: -86_400, max: 0, placeholder: '0' }),
     field('Country', 'country', { value: country, maxlength: 2, size: 6, placeholder: 'as is' }),
   ];
-  return form('Why?', fields, async (values) => {
+  const ask = async (values) => {
     const { userId } = known ? { userId: known } : await find(values);
     const more = query({ offset: values.offset, country: values.country.toUpperCase() });
     const hash = `#/why/${encodeURIComponent(userId)}/${encodeURIComponent(values.asset)}${more}`;
     if (hash === location.hash) dispatchEvent(new HashChangeEvent('hashchange'));
     else location.hash = hash;
-  });
+  };
+  return form('Why?', fields, ask, { reads: true });
 }
 
 /** What a step came to. Of several offers one is enough, and a PIN that is asked for shuts nobody out. */

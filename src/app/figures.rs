@@ -322,6 +322,7 @@ mod tests {
             directory: directory.path().to_owned(),
             retention_days: 30,
             sync: false,
+            exists: |_, _| Ok(true),
         };
         let store = Store::in_memory(domain::schema());
         let now = UnixSeconds(1_800_000_000);

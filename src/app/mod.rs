@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::config::limits::Limits;
-use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::accounts::{self, Accounts, HashMemory};
 use crate::domain::audit::Audit;
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
@@ -252,7 +252,7 @@ impl App {
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
         let feeds = ground.feeds(&schedule, Box::<Fetcher>::default())?;
-        let grants = Grants::open(store.clone(), catalog.clone())?;
+        let grants = Grants::open(store.clone(), catalog.clone(), accounts::exists)?;
         let pins = settings::entitlement(&config)?;
         let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
         let playback = ground.playback(Surroundings {

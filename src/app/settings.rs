@@ -366,6 +366,7 @@ pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
         directory: config.server.data_dir.join("telemetry"),
         retention_days: config.telemetry.retention_days,
         sync,
+        exists: accounts::exists,
     }
 }
 

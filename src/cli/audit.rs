@@ -40,6 +40,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         ("NUMBER", "number"),
         ("TIME", "timestamp"),
         ("WHO", "name"),
+        ("CLAIMED", "claimed"),
         ("ACTION", "action"),
         ("OF", "target"),
         ("STATUS", "status"),

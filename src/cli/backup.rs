@@ -221,15 +221,13 @@ fn change_at_rest(file: &Path, clock: &dyn Clock) -> Change {
     Change {
         at: clock.now(),
         operator: None,
-        name: Administrator {
-            uid: owner::caller(),
-        }
-        .to_string(),
+        name: Administrator::here().to_string(),
         role: Role::Admin,
         action: "admin_restore_backup".to_owned(),
         target: format!("backups/{name}/restore"),
         // Nobody asked a server.
         request: String::new(),
+        claimed: owner::claim(),
     }
 }
 

@@ -50,6 +50,8 @@ pub enum RoleName {
     Content,
     /// Users, their sessions and their mail
     Agent,
+    /// Reads everything that holds no secret, changes nothing
+    Observer,
 }
 
 impl RoleName {
@@ -58,6 +60,7 @@ impl RoleName {
             Self::Admin => "admin",
             Self::Content => "content",
             Self::Agent => "agent",
+            Self::Observer => "observer",
         }
     }
 }

@@ -8,12 +8,27 @@ use std::path::Path;
 use rustix::process::{Gid, Uid, getuid};
 use rustix::thread::{capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid};
 
-/// The user who gave the command; behind `sudo`, the one who called that.
+/// Who gave the command, as the audit record keeps it beside what the kernel says: behind `sudo` the
+/// user who called that, otherwise the number of this process's user.
 #[must_use]
-pub fn caller() -> u32 {
+pub fn caller() -> String {
     let own = getuid();
-    let before = || std::env::var_os("SUDO_UID")?.to_str()?.parse().ok();
-    own.is_root().then(before).flatten().unwrap_or(own.as_raw())
+    let before = || {
+        let named = ["SUDO_USER", "SUDO_UID"].map(std::env::var_os);
+        let mut named = named.into_iter().flatten();
+        named.find_map(|name| name.into_string().ok())
+    };
+    own.is_root()
+        .then(before)
+        .flatten()
+        .filter(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()))
+        .unwrap_or_else(|| own.as_raw().to_string())
+}
+
+/// The same where it differs from the user of this process, whom the audit record names.
+#[must_use]
+pub fn claim() -> Option<String> {
+    Some(caller()).filter(|name| *name != getuid().as_raw().to_string())
 }
 
 /// Lets root make files as the owner of the data directory, so that a command that opens the store by

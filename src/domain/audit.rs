@@ -1,11 +1,12 @@
-//! What operators have changed: a record of each change, written before it is made, with what came of
-//! it afterwards. It tells who, what and of whom, never with which words: bodies hold passwords and
-//! names.
+//! The audit record: what operators have changed, and which secrets they have read. An entry is
+//! written before the change is made or the secret is shown, and the status is added afterwards. It
+//! names who, what and of whom, and never holds a body: bodies have passwords and names.
 
 use serde::{Deserialize, Serialize};
 
 use crate::store::{
     self, All, Commit, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn,
+    read_record,
 };
 use crate::types::{OperatorId, Role, UnixSeconds};
 
@@ -22,7 +23,7 @@ pub fn schema(schema: Schema) -> Schema {
     schema.with::<Changes>()
 }
 
-/// A change that is about to be made.
+/// A change that is about to be made, or secrets that are about to be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// When it was asked for.
@@ -39,6 +40,9 @@ pub struct Change {
     pub target: String,
     /// The id of the request, by which the log has more.
     pub request: String,
+    /// Who the caller of the local administration socket said it was, where the kernel says
+    /// otherwise. Nothing vouches for it.
+    pub claimed: Option<String>,
 }
 
 impl Change {
@@ -72,7 +76,65 @@ struct ChangeRecord {
     status: Option<u16>,
 }
 
-impl Record for ChangeRecord {}
+impl Record for ChangeRecord {
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        match version {
+            1 => read_record::<v1::ChangeRecord>(bytes).map(Into::into),
+            _ => None,
+        }
+    }
+}
+
+/// Before callers' claims were kept apart from the names that the kernel gives.
+mod v1 {
+    use super::{Deserialize, OperatorId, Role, UnixSeconds};
+
+    #[derive(Deserialize)]
+    struct Change {
+        at: UnixSeconds,
+        operator: Option<OperatorId>,
+        name: String,
+        role: Role,
+        action: String,
+        target: String,
+        request: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct ChangeRecord {
+        change: Change,
+        status: Option<u16>,
+    }
+
+    impl From<ChangeRecord> for super::ChangeRecord {
+        fn from(ChangeRecord { change, status }: ChangeRecord) -> Self {
+            let Change {
+                at,
+                operator,
+                name,
+                role,
+                action,
+                target,
+                request,
+            } = change;
+            Self {
+                change: super::Change {
+                    at,
+                    operator,
+                    name,
+                    role,
+                    action,
+                    target,
+                    request,
+                    claimed: None,
+                },
+                status,
+            }
+        }
+    }
+}
 
 /// Changes by the complement of their number: the newest first.
 struct Changes;
@@ -188,6 +250,7 @@ mod tests {
             action: "admin_add_partner".to_owned(),
             target: target.to_owned(),
             request: "1".to_owned(),
+            claimed: None,
         }
     }
 
@@ -254,7 +317,10 @@ mod tests {
         };
         assert_eq!(
             crate::store::golden(&record),
-            "01fc0072abd200034576610001610162013101cc"
+            "02fc0072abd20003457661000161016201310001cc"
         );
+        // Without a claim, as versions before wrote it.
+        let old = data_encoding::HEXLOWER.decode(b"fc0072abd200034576610001610162013101cc");
+        assert_eq!(ChangeRecord::upgrade(1, &old.unwrap()), Some(record));
     }
 }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::accounts::Accounts;
+use super::accounts::{self, Accounts};
 use super::catalog::{Asset, Catalog, KeyId, Livestream};
 use super::entitlement::{self, Rights};
 use super::playback::world::{Channel, Playable, Program};
 use super::playback::{Viewer, World};
 use super::schedule::{self, Schedule};
+use crate::store::{StoreError, Txn};
 use crate::types::time::DAY;
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
@@ -143,5 +144,9 @@ impl World for Surroundings {
         self.key_ids(asset).contains(kid).then_some(())?;
         let key = self.catalog.content_key(&KeyId::from_bytes(*kid))?;
         Some(*key.reveal())
+    }
+
+    fn exists(&self, txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
+        accounts::exists(txn, user)
     }
 }

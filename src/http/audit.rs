@@ -1,14 +1,16 @@
-//! Every change that an operator asks for is recorded before it is made, whatever route it takes.
+//! Every change that an operator asks for is recorded before it is made, whatever route it takes, and
+//! every reading of secrets before it is answered.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::admin::resolve;
-use super::auth::{Asker, OperatorAuth};
+use super::auth::{Asker, OperatorAuth, claim};
 use super::context::Context;
 use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::admin::users::UserRef;
 use super::endpoint::{Endpoint, Input};
+use super::headers::Heads;
 use super::path::decode;
 use super::query::Query;
 use super::routes::Route;
@@ -23,6 +25,9 @@ const TARGET_MAX: usize = 512;
 /// What is recorded of a request.
 pub(super) struct Asked {
     auth: OperatorAuth,
+    claimed: Option<String>,
+    /// Whether the request only reads, and must not where it cannot be recorded.
+    reads: bool,
     action: &'static str,
     /// The rest of the path, in segments; that of the user is empty.
     target: Vec<String>,
@@ -31,15 +36,17 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// That of a request which changes something, and does not only try.
+    /// That of a request which changes something, and does not only try, or which reads secrets.
     pub(super) fn of(
         auth: OperatorAuth,
         route: &Route,
         input: &Input<'_>,
         query: Option<&str>,
+        heads: &Heads<'_>,
     ) -> Option<Self> {
         let tried = || Query::new(query.unwrap_or_default()).flag("dryRun");
-        if !route.is_change() || (route.can_be_tried() && matches!(tried(), Ok(true))) {
+        if !route.is_recorded(auth.role()) || (route.can_be_tried() && matches!(tried(), Ok(true)))
+        {
             return None;
         }
         // Both begin with the empty segment, `admin` and the version.
@@ -51,6 +58,11 @@ impl Asked {
         let of_user = route.pattern.contains("/{user}");
         Some(Self {
             auth,
+            claimed: match auth.asker() {
+                Asker::Operator(_) => None,
+                Asker::Administrator(administrator) => claim(administrator, heads),
+            },
+            reads: !route.is_change(),
             action: route.label,
             target: target.collect(),
             query: query.map(str::to_owned),
@@ -84,30 +96,36 @@ impl Asked {
             action: self.action.to_owned(),
             target,
             request: cx.request_id.to_string(),
+            claimed: self.claimed,
         }
     }
 }
 
 /// Records, calls the handler, and records what came of it.
 ///
-/// Decision: where the store takes no record, on a full disk say, the change goes on and the log tells
-/// of it: it may be the one that makes room.
+/// Decision: where the store takes no record, on a full disk say, a change goes on and the log tells
+/// of it: it may be the one that makes room. A reading of secrets makes no room and is refused.
 pub(super) async fn recorded(
     app: Arc<App>,
     mut cx: Context,
     asked: Asked,
     endpoint: Endpoint,
 ) -> Answer {
+    let reads = asked.reads;
     let change = asked.change(&app, &cx).await;
     cx.change = Some(Box::new(change.clone()));
     tracing::info!(
         request_id = change.request,
         operator = change.name,
+        claimed = change.claimed,
         action = change.action,
         target = change.target,
         "change"
     );
     let number = app.audit.begin(change).await;
+    if reads && let Err(error) = number {
+        return Err(error.into());
+    }
     let answer = match dispatch(&app, cx, endpoint) {
         Outcome::Now(answer) => answer,
         Outcome::Later(future) => future.await,
@@ -121,7 +139,7 @@ pub(super) async fn recorded(
         Err(error) => Err(error),
     };
     if let Err(error) = ended {
-        tracing::warn!(%error, "a change is not in the record, or not what came of it");
+        tracing::warn!(%error, "failed to write the audit record");
     }
     answer
 }

@@ -107,13 +107,15 @@ impl UserAuth {
 /// A user of this machine who may open the local administration socket: its file mode says who may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Administrator {
-    /// The number that the machine has for the user.
+    /// The number that the kernel has for the user.
     pub uid: u32,
 }
 
 /// The number that the kernel has for users whom this process may not know, as the unit's own
 /// namespace of users has it.
 const UNKNOWN: u32 = 65_534;
+/// The longest claim that is recorded, in bytes.
+const CLAIM_MAX: usize = 64;
 
 impl Administrator {
     /// The user of this process.
@@ -123,31 +125,32 @@ impl Administrator {
             uid: getuid().as_raw(),
         }
     }
-
-    /// The user whom the command names, where the kernel does not tell: root and the service's own
-    /// user act for others, and many are unknown here. Whoever would lie has every right already.
-    fn or_named(self, authorization: Slot<'_>) -> Self {
-        let named = || {
-            let Slot::One(value) = authorization else {
-                return None;
-            };
-            value.to_str().ok()?.strip_prefix(NAMED)?.parse().ok()
-        };
-        if [0, UNKNOWN, getuid().as_raw()].contains(&self.uid) {
-            named().map_or(self, |uid| Self { uid })
-        } else {
-            self
-        }
-    }
 }
 
-/// What a command sends as `Authorization` over the administration socket, before the number of the
-/// user who gave it.
+/// Who the caller of the administration socket says it is, where that is not what the kernel says:
+/// the person behind `sudo`, or a user whom the service's own namespace hides. Nothing vouches for
+/// it, so the audit record keeps it beside the name that the kernel gives and never in its place.
+#[must_use]
+pub fn claim(administrator: Administrator, heads: &Heads<'_>) -> Option<String> {
+    let Slot::One(value) = heads.authorization else {
+        return None;
+    };
+    let claim = value.to_str().ok()?.strip_prefix(NAMED)?.trim();
+    let sound = (1..=CLAIM_MAX).contains(&claim.len()) && !claim.contains('\t');
+    let differs = claim.parse() != Ok(administrator.uid);
+    (sound && differs).then(|| claim.to_owned())
+}
+
+/// What a command sends as `Authorization` over the administration socket, before the name or number
+/// of the user who gave it.
 pub const NAMED: &str = "Local ";
 
 impl fmt::Display for Administrator {
-    /// What the record of changes calls them.
+    /// What the audit record calls them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.uid == UNKNOWN {
+            return f.write_str("local administrator, not identified");
+        }
         write!(f, "local administrator, uid {}", self.uid)
     }
 }
@@ -346,7 +349,7 @@ fn operator(
 ) -> Result<OperatorAuth, ApiError> {
     if let Some(administrator) = credentials.local {
         return Ok(OperatorAuth {
-            asker: Asker::Administrator(administrator.or_named(credentials.heads.authorization)),
+            asker: Asker::Administrator(administrator),
             role: Role::Admin,
         });
     }

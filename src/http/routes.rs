@@ -344,7 +344,20 @@ impl Route {
         )
     }
 
-    /// Whether an operator's request changes something, and is recorded. A look at files that takes
+    /// Whether an operator's request is in the audit record: every change, and every reading of
+    /// secrets.
+    #[must_use]
+    pub fn is_recorded(&self, role: Role) -> bool {
+        self.is_change() || (self.shows_secrets() && role.sees_secrets())
+    }
+
+    /// Whether the answer holds secrets of users, for a role that sees them: tokens and PINs in mail.
+    #[must_use]
+    pub fn shows_secrets(&self) -> bool {
+        self.target == Target::Operator(OperatorRoute::ShowMail)
+    }
+
+    /// Whether an operator's request changes something. A look at files that takes
     /// long, or makes them anew as they are, changes nothing.
     #[must_use]
     pub fn is_change(&self) -> bool {
@@ -367,8 +380,8 @@ impl Route {
         tries.contains(&self.target)
     }
 
-    /// The lowest role that an operator needs: content for catalogue and guide, agent for users.
-    /// `None` for routes of others.
+    /// The roles that may use the route: content for catalogue and guide, agent for users, observer
+    /// for whatever only reads. `None` for routes that take no operator token.
     #[must_use]
     pub fn roles(&self) -> Option<&'static [Role]> {
         use OperatorRoute as O;
@@ -377,64 +390,64 @@ impl Route {
         };
         Some(match route {
             O::About | O::ReadClock | O::Partners | O::ScheduleLive | O::ScheduleDay => {
-                &[Role::Admin, Role::Content, Role::Agent]
+                &[Role::Admin, Role::Content, Role::Agent, Role::Observer]
             }
             O::ExportCatalog
-            | O::ImportCatalog
-            | O::ImportGuide
             | O::WhyRights
+            | O::Rules
+            | O::GuideSources
+            | O::GuideSource
+            | O::ReportTelemetry => &[Role::Admin, Role::Content, Role::Observer],
+            O::ImportCatalog
+            | O::ImportGuide
             | O::SetRights
             | O::ClearRights
             | O::SetDefaults
-            | O::Rules
             | O::AddRule
             | O::RemoveRule
-            | O::GuideSources
-            | O::GuideSource
-            | O::RefreshSource
-            | O::ReportTelemetry => &[Role::Admin, Role::Content],
+            | O::RefreshSource => &[Role::Admin, Role::Content],
             O::Users
-            | O::AddUser
-            | O::ImportUsers
             | O::ShowUser
-            | O::ChangeUser
-            | O::RemoveUser
             | O::Grants
-            | O::Grant
-            | O::RevokeGrant
-            | O::SetPin
-            | O::MailReset
             | O::UserSessions
-            | O::LogoutUser
-            | O::ClearUserDevices
             | O::Why
             | O::Mails
             | O::ShowMail
             | O::PreviewMail
-            | O::PlaybackSessions
+            | O::PlaybackSessions => &[Role::Admin, Role::Agent, Role::Observer],
+            O::AddUser
+            | O::ImportUsers
+            | O::ChangeUser
+            | O::RemoveUser
+            | O::Grant
+            | O::RevokeGrant
+            | O::SetPin
+            | O::MailReset
+            | O::LogoutUser
+            | O::ClearUserDevices
             | O::EndPlaybackSession => &[Role::Admin, Role::Agent],
+            O::PartnerTokens
+            | O::Operators
+            | O::OperatorTokens
+            | O::Audit
+            | O::ExportTelemetry
+            | O::Backups => &[Role::Admin, Role::Observer],
             O::MoveClock
             | O::ResetClock
             | O::AddPartner
             | O::ChangePartner
             | O::RemovePartner
-            | O::PartnerTokens
             | O::AddPartnerToken
             | O::RevokePartnerToken
-            | O::Operators
             | O::AddOperator
             | O::RevokeOperator
-            | O::OperatorTokens
             | O::AddOperatorToken
             | O::RevokeOperatorToken
-            | O::Audit
             | O::TestMail
-            | O::ExportTelemetry
             | O::VerifyStore
             | O::RebuildStore
             | O::RenewBase
             | O::CompactStore
-            | O::Backups
             | O::CreateBackup
             | O::VerifyBackup
             | O::RestoreBackup

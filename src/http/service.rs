@@ -303,7 +303,7 @@ fn act(
         names: &app.front.names,
     };
     let asked = match entry.proof {
-        Proof::Operator(auth, _) => Asked::of(auth, entry.route, &input, parts.uri.query()),
+        Proof::Operator(auth, _) => Asked::of(auth, entry.route, &input, parts.uri.query(), heads),
         Proof::Open(_) | Proof::Partner(..) | Proof::User(..) => None,
     };
     let endpoint = Endpoint::parse(entry.proof, &input, payload)?;

@@ -3,10 +3,12 @@
 //! beat came for is told to be over, and the checkpoint's, which bounds what a start makes up for.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::Task;
 use crate::app::App;
+use crate::domain::accounts::AccountsError;
 use crate::domain::schedule::ScheduleError;
 use crate::domain::telemetry::TelemetryError;
 
@@ -28,10 +30,18 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
 
 fn accounts(app: &Arc<App>) -> [Task; 3] {
     let (accounts, mail) = (app.accounts.clone(), app.mail.clone());
+    let looked_for_orphans = AtomicBool::new(false);
     [
         delivery(app),
         Task::new("accounts", MINUTE, move |now| {
-            accounts.sweep(now).map(|swept| swept.total())
+            let mut done = 0;
+            // Once: no version since has left any behind.
+            if !looked_for_orphans.load(Relaxed) {
+                done += accounts.remove_orphans(now)?;
+                looked_for_orphans.store(true, Relaxed);
+            }
+            done += accounts.sweep(now)?.total();
+            Ok::<_, AccountsError>(done)
         }),
         Task::new("mail", MINUTE, move |now| mail.sweep(now)),
     ]

@@ -12,11 +12,13 @@ pub enum Role {
     Content,
     /// Users, their sessions and their mail.
     Agent,
+    /// Reads everything that holds no secret and changes nothing. The last: stored roles count on.
+    Observer,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 3] = [Self::Admin, Self::Content, Self::Agent];
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Content, Self::Agent, Self::Observer];
 
     /// The name on the command line and on the wire.
     #[must_use]
@@ -25,7 +27,15 @@ impl Role {
             Self::Admin => "admin",
             Self::Content => "content",
             Self::Agent => "agent",
+            Self::Observer => "observer",
         }
+    }
+
+    /// Whether tokens and PINs in users' mail are shown to the role. An agent who could read them
+    /// could take an account over by its reset mail.
+    #[must_use]
+    pub const fn sees_secrets(self) -> bool {
+        matches!(self, Self::Admin)
     }
 
     /// Reads a name.

@@ -130,6 +130,20 @@ impl Appliance {
         assert!(self.process.wait().unwrap().success());
     }
 
+    /// Sends a request over the administration socket, with whatever `Authorization`; its answer.
+    pub fn over_socket(&self, method: &str, path: &str, claim: &str, body: &str) -> String {
+        let mut socket = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {claim}\r\n\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
     /// A command, to be run while the server does.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = playgate(&self.data_dir);

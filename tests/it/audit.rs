@@ -125,14 +125,12 @@ fn commands_are_recorded_with_a_server_and_without_one() {
         ]
     );
     let me = rustix::process::getuid();
-    let caller = if me.is_root() { 4242 } else { me.as_raw() };
-    assert_eq!(
-        listed[1]["name"],
-        format!("local administrator, uid {caller}")
-    );
+    // Who stands behind `sudo` is what the command claims: the kernel knows root.
+    let claimed = listed[1].get("claimed").and_then(Value::as_str);
+    assert_eq!(claimed, me.is_root().then_some("4242"));
     let me = format!("local administrator, uid {}", me.as_raw());
     for change in listed.as_array().unwrap() {
-        assert!(change["name"] == me || change == &listed[1]);
+        assert_eq!(change["name"], me);
         assert!(change.get("operatorId").is_none() && change["status"].as_u64().unwrap() < 300);
     }
     let text = listed.to_string();
@@ -141,4 +139,48 @@ fn commands_are_recorded_with_a_server_and_without_one() {
         appliance.tells(&["audit", "list", "--limit", "1", "--json"], 0)[0],
         listed[0]
     );
+}
+
+#[test]
+fn a_caller_of_the_administration_socket_cannot_choose_its_name_in_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(folder.path());
+    let me = rustix::process::getuid().as_raw();
+    let own = me.to_string();
+    let long = "a".repeat(65);
+    for claim in [
+        "Local ann",
+        "Local 4242",
+        &format!("Local {own}"),
+        "Local ",
+        "Bearer x",
+    ] {
+        appliance.over_socket(
+            "PUT",
+            "/admin/v1/partners/nobody",
+            claim,
+            r#"{"disabled":true}"#,
+        );
+    }
+    appliance.over_socket(
+        "DELETE",
+        "/admin/v1/partners/nobody",
+        &format!("Local {long}"),
+        "",
+    );
+    let listed = appliance.tells(&["audit", "list", "--json"], 0);
+    let mut entries: Vec<_> = listed.as_array().unwrap().iter().rev().collect();
+    entries.retain(|entry| entry["target"] == "partners/nobody");
+    let claims: Vec<_> = entries
+        .iter()
+        .map(|entry| entry.get("claimed").cloned())
+        .collect();
+    let claimed = |text: &str| Some(json!(text));
+    assert_eq!(
+        claims,
+        [claimed("ann"), claimed("4242"), None, None, None, None]
+    );
+    for entry in entries {
+        assert_eq!(entry["name"], format!("local administrator, uid {me}"));
+    }
 }

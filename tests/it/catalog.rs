@@ -3,7 +3,7 @@
 use playgate::types::{LiveOffset, LivestreamId, OfferId, PartnerId};
 use serde_json::{Value, json};
 
-use super::lab::{Lab, NOON, USER};
+use super::lab::{Lab, NOON};
 use super::wire::{Answer, ask, request};
 
 const FILE: &str = r#"
@@ -371,7 +371,8 @@ fn users_see_their_offers_and_nobody_elses() {
     let lab = stocked();
     let premium = OfferId::parse("premium").unwrap();
     let until = NOON + 60;
-    let granted = lab.app.grants.grant(USER, premium, Some(until), None, NOON);
+    let user = lab.enroll();
+    let granted = lab.app.grants.grant(user, premium, Some(until), None, NOON);
     granted.wait().unwrap();
     let access = lab.gate.tokens.partner.reveal();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
@@ -390,8 +391,8 @@ fn users_see_their_offers_and_nobody_elses() {
             "expiry": until.0,
         }])
     };
-    assert_eq!(offers(&USER.to_string()).json(), own("active"));
+    assert_eq!(offers(&user.to_string()).json(), own("active"));
     lab.app.lab.as_ref().unwrap().set_now(until);
-    assert_eq!(offers(&USER.to_string()).json(), own("expired"));
+    assert_eq!(offers(&user.to_string()).json(), own("expired"));
     assert_eq!(offers("AAAAAAAAAAAAAAAAAAAAAA").status, 404);
 }

@@ -207,7 +207,7 @@ fn operator(house: &House, role: Role) -> String {
 #[test]
 fn an_operator_is_told_what_runs_and_who_they_are() {
     let house = House::start();
-    for role in [Role::Admin, Role::Content, Role::Agent] {
+    for role in Role::ALL {
         let token = operator(&house, role);
         let told = as_operator(&house, &token, "about").json();
         assert_eq!(

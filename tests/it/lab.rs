@@ -3,14 +3,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use playgate::app::{App, Parts, Ports};
 use playgate::config::http::HttpSettings;
 use playgate::config::limits::Limits;
 use playgate::config::{Inputs, load};
+use playgate::domain::accounts::{FirstPassword, HashMemory, NewUser};
 use playgate::http::auth::{Gate, OperatorIdentity, UserIdentity};
 use playgate::http::front::Front;
 use playgate::http::listen::{Listener, Running, serve};
@@ -23,7 +24,7 @@ use playgate::ports::entropy::SeededEntropy;
 use playgate::ports::{Clock, LabClock};
 use playgate::store::Store;
 use playgate::types::{
-    LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind,
+    Email, LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind,
     UnixSeconds, UserId,
 };
 use tempfile::TempDir;
@@ -50,6 +51,14 @@ pub struct TestGate {
     pub tokens: Tokens,
     /// Requests that may still go on, for tests of limits.
     pub admitted: AtomicU32,
+    /// A partner and a user of the store, in the place of those that are nowhere but here.
+    enrolled: OnceLock<(PartnerId, UserId)>,
+}
+
+impl TestGate {
+    fn whom(&self) -> (PartnerId, UserId) {
+        self.enrolled.get().copied().unwrap_or((PARTNER, USER))
+    }
 }
 
 pub const USER: UserId = UserId::from_bytes([2; 16]);
@@ -60,15 +69,16 @@ impl Gate for TestGate {
     fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
         assert!(*token != self.tokens.panicking.hash(), "on purpose");
         if *token == self.tokens.partner.hash() {
-            Some(PARTNER)
+            Some(self.whom().0)
         } else {
             (*token == self.tokens.other_partner.hash()).then_some(OTHER_PARTNER)
         }
     }
 
     fn user(&self, token: &TokenHash, partner: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {
-        (*token == self.tokens.user.hash() && partner == PARTNER).then_some(UserIdentity {
-            user: USER,
+        let (of, user) = self.whom();
+        (*token == self.tokens.user.hash() && partner == of).then_some(UserIdentity {
+            user,
             login: LoginId::from_bytes([3; 16]),
         })
     }
@@ -140,6 +150,7 @@ impl Lab {
                 agent: Token::new(TokenKind::Operator, [4; 32]),
             },
             admitted: AtomicU32::new(u32::MAX),
+            enrolled: OnceLock::new(),
         });
         let folder = tempfile::tempdir().unwrap();
         let inputs = Inputs {
@@ -202,6 +213,24 @@ impl Lab {
             running: Some(running),
             runtime,
         }
+    }
+
+    /// Stores the partner and the user of the gate: what is made for a user needs one.
+    pub fn enroll(&self) -> UserId {
+        let (partner, _) = self.app.partners.add("Lab", NOON).unwrap();
+        let new = NewUser {
+            email: Email::parse("lab@example.com").unwrap(),
+            name: None,
+            country: None,
+            locale: None,
+            birth_date: None,
+        };
+        let memory = &mut HashMemory::default();
+        let accounts = &self.app.accounts;
+        let user = accounts.add(partner, new, FirstPassword::None, NOON, memory);
+        let user = user.unwrap_or_else(|error| panic!("{error}")).id;
+        self.gate.enrolled.set((partner, user)).unwrap();
+        user
     }
 
     /// The headers of an administrator.

@@ -50,6 +50,7 @@ mod matrix;
 mod mutations;
 mod nights;
 mod openapi;
+mod operators;
 mod page;
 mod places;
 mod playback;

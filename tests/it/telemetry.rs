@@ -9,6 +9,13 @@ use crate::wire::{Answer, ask, request};
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
+/// A server whose user has an account.
+fn lab() -> Lab {
+    let lab = Lab::start();
+    lab.enroll();
+    lab
+}
+
 fn post(lab: &Lab, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
     let body = body.as_ref();
     let partner = lab.gate.tokens.partner.reveal();
@@ -64,7 +71,7 @@ fn exported(lab: &Lab, query: &str) -> Vec<Value> {
 
 #[test]
 fn events_are_taken_once_and_exported_as_sent() {
-    let lab = Lab::start();
+    let lab = lab();
     let batch = json!([event(1), event(2)]).to_string();
     let answer = post(&lab, &[], &batch);
     assert_eq!((answer.status, answer.json()), (202, taken(2, 0)));
@@ -86,7 +93,7 @@ fn events_are_taken_once_and_exported_as_sent() {
 
 #[test]
 fn one_bad_event_is_told_and_the_others_are_kept() {
-    let lab = Lab::start();
+    let lab = lab();
     let batch = json!([event(1), {"action": "a"}, event(2), 7]).to_string();
     let answer = post(&lab, &[], batch);
     assert_eq!(answer.status, 202);
@@ -105,7 +112,7 @@ fn one_bad_event_is_told_and_the_others_are_kept() {
 
 #[test]
 fn what_is_no_array_is_400_and_too_much_is_413_and_nothing_is_kept() {
-    let lab = Lab::start();
+    let lab = lab();
     for body in ["", "{}", "null", "[1,]", "[] x", "\u{feff}[]"] {
         let answer = post(&lab, &[], body);
         assert_eq!(
@@ -129,7 +136,7 @@ fn what_is_no_array_is_400_and_too_much_is_413_and_nothing_is_kept() {
 
 #[test]
 fn a_packed_batch_is_taken() {
-    let lab = Lab::start();
+    let lab = lab();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let batch = json!([event(1)]).to_string();
     gzip.write_all(batch.as_bytes()).unwrap();
@@ -141,7 +148,7 @@ fn a_packed_batch_is_taken() {
 
 #[test]
 fn an_export_of_many_chunks_is_whole() {
-    let lab = Lab::start();
+    let lab = lab();
     let filling = "x".repeat(1_000);
     for batch in 0..4 {
         let events: Vec<Value> = (0..400)
@@ -164,7 +171,7 @@ fn an_export_of_many_chunks_is_whole() {
 
 #[test]
 fn the_figures_are_by_minute_and_asset() {
-    let lab = Lab::start();
+    let lab = lab();
     post(&lab, &[], json!([event(1)]).to_string());
     let answer = operator(&lab, "GET", "/admin/v1/telemetry/report");
     let minute = (NOON.0 - 5).div_euclid(60) * 60;
@@ -197,7 +204,7 @@ fn the_figures_are_by_minute_and_asset() {
 
 #[test]
 fn the_store_is_examined_and_mended_by_operators() {
-    let lab = Lab::start();
+    let lab = lab();
     post(&lab, &[], json!([event(1)]).to_string());
     for verb in ["verify", "rebuild"] {
         let answer = operator(&lab, "POST", &format!("/admin/v1/store/{verb}"));

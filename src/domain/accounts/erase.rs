@@ -7,6 +7,7 @@ use super::tables::{Credentials, Throttles, Users, UsersByEmail};
 use super::throttle::{Kind, Subject};
 use super::{Accounts, AccountsError, Export, HashMemory, Inner, reset, user_record};
 use crate::domain::mail;
+use crate::domain::partners::{self, Standing};
 use crate::store::{StoreError, Txn};
 use crate::types::{PartnerId, Password, UnixSeconds, UserId};
 
@@ -62,12 +63,67 @@ impl Accounts {
         self.change(move |inner, txn| inner.erase(txn, &user, now))
     }
 
-    /// Erases all users of a partner, some at a time; returns how many. The caller has disabled the
-    /// partner, so that none is added meanwhile.
+    /// Removes a partner with all its users; blocking. The partner is disabled first, so that no user
+    /// signs up any more, and goes in a plan that sees that none is left: an operator may still have
+    /// added one meanwhile.
+    ///
+    /// # Errors
+    /// [`AccountsError::PartnerNotFound`]; what was erased before the store failed stays so, and the
+    /// removal can be asked for again.
+    pub fn remove_partner(&self, id: PartnerId, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.0.partners.set_disabled(id, true)?;
+        loop {
+            self.remove_all(id, now)?;
+            let removed = self.change(move |_, txn| {
+                if !txn.scan_index::<UsersByEmail>(&id, 1)?.is_empty() {
+                    return Ok(false);
+                }
+                partners::remove(txn, &id)?;
+                Ok(true)
+            })?;
+            if removed {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Erases the users whose partner is gone, which versions before this one could leave behind;
+    /// returns how many. Users and partners are compared in memory, and a plan has the last word.
     ///
     /// # Errors
     /// That the store failed; what was erased stays so.
-    pub fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
+    pub fn remove_orphans(&self, now: UnixSeconds) -> Result<usize, AccountsError> {
+        let mut orphans = Vec::new();
+        self.0.users.for_each(|id, user| {
+            if let Some(user) = user()
+                && self.0.partners.name(&user.partner).is_none()
+            {
+                orphans.push((*id, user.partner));
+            }
+        });
+        let mut removed = 0;
+        for batch in orphans.chunks(BATCH) {
+            let batch = batch.to_vec();
+            removed += self.change(move |inner, txn| {
+                let mut removed = 0;
+                for (user, partner) in &batch {
+                    let gone = partners::standing(txn, partner)? == Standing::Unknown;
+                    if gone && super::exists(txn, user)? {
+                        inner.erase(txn, user, now)?;
+                        removed += 1;
+                    }
+                }
+                Ok::<usize, AccountsError>(removed)
+            })?;
+        }
+        Ok(removed)
+    }
+
+    /// Erases all users of a partner, some at a time; returns how many.
+    ///
+    /// # Errors
+    /// That the store failed; what was erased stays so.
+    fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut removed = 0;
         loop {
             let batch = self.change(move |inner, txn| {

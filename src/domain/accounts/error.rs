@@ -2,6 +2,7 @@
 
 use super::hashing::HashingFailed;
 use super::throttle::Refused;
+use crate::domain::partners::PartnersError;
 use crate::store::StoreError;
 use crate::types::{LimitReached, Malformed};
 
@@ -11,6 +12,12 @@ pub enum AccountsError {
     /// The partner has a user of this address.
     #[error("the address has an account with this partner")]
     EmailInUse,
+    /// The partner was disabled or removed while its request ran.
+    #[error("the partner is disabled or removed")]
+    PartnerGone,
+    /// No such partner.
+    #[error("no such partner")]
+    PartnerNotFound,
     /// The user is unknown, shut, or the password wrong: one and the same.
     #[error("the user is unknown or the password wrong")]
     InvalidCredentials,
@@ -89,6 +96,19 @@ pub enum PinError {
 impl From<StoreError> for AccountsError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<PartnersError> for AccountsError {
+    fn from(error: PartnersError) -> Self {
+        match error {
+            PartnersError::Store(error) => Self::Store(error),
+            PartnersError::NotFound
+            | PartnersError::NameMalformed
+            | PartnersError::NameInUse
+            | PartnersError::TokenNotFound
+            | PartnersError::TooManyTokens => Self::PartnerNotFound,
+        }
     }
 }
 

@@ -334,6 +334,18 @@ fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [Subject; 2] {
     ]
 }
 
+/// Whether a user exists, within the plan that makes something of theirs: a request whose token was
+/// good when it came may end after the account is erased, and what it leaves nobody would erase.
+///
+/// # Errors
+/// That the store failed.
+pub fn exists(txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
+    Ok(txn.get::<Users>(user)?.is_some())
+}
+
+/// The form of [`exists`], by which modules ask that must not know this one.
+pub type UserExists = fn(&Txn<'_>, &UserId) -> Result<bool, StoreError>;
+
 fn user_record(txn: &Txn<'_>, user: &UserId) -> Result<UserRecord, AccountsError> {
     txn.get::<Users>(user)?.ok_or(AccountsError::UserNotFound)
 }

@@ -9,6 +9,7 @@ use super::{
     Accounts, AccountsError, FirstPassword, HashMemory, NewUser, Opened, ParentalControl, User,
     check_birth_date, hashing,
 };
+use crate::domain::partners::{self, Standing};
 use crate::store::{Commit, Durability, Txn};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
@@ -41,6 +42,11 @@ impl Accounts {
         let token_hash = token.hash();
         let login = LoginId::from_bytes(self.0.entropy.array());
         let user = self.change(move |inner, txn| {
+            // Since the token was looked up the partner may have been disabled, as the first step
+            // of its removal does.
+            if partners::standing(txn, &partner)? != Standing::Active {
+                return Err(AccountsError::PartnerGone);
+            }
             let user = account.put(txn)?;
             begin(txn, &inner.settings, token_hash, login, &user, now)?;
             Ok(user)
@@ -114,8 +120,14 @@ impl Accounts {
     pub fn add_many(&self, accounts: Vec<NewAccount>) -> Commit<u64, AccountsError> {
         self.0.store.write(Durability::Durable, move |txn| {
             let mut added = 0;
+            let mut partner = None;
             for account in accounts {
-                match account.put(txn) {
+                // One look for a batch: nothing else is planned in between.
+                if partner != Some(account.record.partner) {
+                    check_partner(txn, &account.record.partner)?;
+                    partner = Some(account.record.partner);
+                }
+                match account.insert(txn) {
                     Ok(_) => added += 1,
                     Err(AccountsError::EmailInUse) => {}
                     Err(error) => return Err(error),
@@ -221,8 +233,14 @@ impl NewAccount {
         (self.record.partner, &self.record.email)
     }
 
-    /// Stores the user if the address is free.
+    /// Stores the user if the address is free and the partner is there.
     fn put(self, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
+        check_partner(txn, &self.record.partner)?;
+        self.insert(txn)
+    }
+
+    /// Stores the user of a partner who is there, if the address is free.
+    fn insert(self, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         let Self {
             id,
             record,
@@ -235,5 +253,14 @@ impl NewAccount {
         txn.put::<Users>(&id, &record)?;
         txn.put::<Credentials>(&id, &credentials)?;
         Ok(record.into_user(id))
+    }
+}
+
+/// While a password is hashed its partner may be removed, and nobody would ever erase a user of a
+/// partner who is gone.
+fn check_partner(txn: &Txn<'_>, partner: &PartnerId) -> Result<(), AccountsError> {
+    match partners::standing(txn, partner)? {
+        Standing::Unknown => Err(AccountsError::PartnerNotFound),
+        Standing::Active | Standing::Disabled => Ok(()),
     }
 }

@@ -44,6 +44,7 @@ fn change() -> Change {
         action: "admin_restore_backup".to_owned(),
         target: "backups/x/restore".to_owned(),
         request: "1".to_owned(),
+        claimed: None,
     }
 }
 

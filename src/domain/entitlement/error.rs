@@ -8,6 +8,9 @@ pub enum GrantError {
     /// The catalogue has no such offer.
     #[error("there is no such offer")]
     OfferNotFound,
+    /// There is no such user, or not any more.
+    #[error("there is no such user")]
+    UserNotFound,
     /// It would end before it begins.
     #[error("the expiry is in the past")]
     ExpiryPast,

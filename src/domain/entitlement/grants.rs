@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::error::GrantError;
 use super::model::{Grant, Revocation};
 use super::tables::{self, GrantMirror};
+use crate::domain::accounts::UserExists;
 use crate::domain::catalog::Catalog;
 use crate::store::{Commit, Durability, Store, StoreError, Txn};
 use crate::types::time::DAY;
@@ -18,20 +19,22 @@ pub const GRANTS_MAX: usize = 200;
 pub struct Grants {
     store: Store,
     catalog: Catalog,
+    exists: UserExists,
     mirror: Arc<GrantMirror>,
 }
 
 impl Grants {
-    /// Reads the grants into memory.
+    /// Reads the grants into memory. `exists` knows the users of the same store.
     ///
     /// # Errors
     /// That the store failed.
-    pub fn open(store: Store, catalog: Catalog) -> Result<Self, StoreError> {
+    pub fn open(store: Store, catalog: Catalog, exists: UserExists) -> Result<Self, StoreError> {
         let mirror = Arc::new(GrantMirror::default());
         store.attach::<tables::Grants>(Arc::clone(&mirror) as _)?;
         Ok(Self {
             store,
             catalog,
+            exists,
             mirror,
         })
     }
@@ -43,14 +46,15 @@ impl Grants {
     }
 
     /// Gives an offer to a user: until `expiry`, else for the offer's duration, else until revoked.
-    /// Durable. The caller knows that the user exists.
+    /// Durable.
     ///
     /// Decision: giving what the user has renews it, counted from now, and never shortens it unless
     /// `expiry` says so; there is no second grant beside it. An operator's gift is no sale, so the
     /// sale window does not bind it.
     ///
     /// # Errors
-    /// [`GrantError::OfferNotFound`], [`GrantError::ExpiryPast`], [`GrantError::TooMany`].
+    /// [`GrantError::OfferNotFound`], [`GrantError::ExpiryPast`], [`GrantError::TooMany`],
+    /// [`GrantError::UserNotFound`].
     pub fn grant(
         &self,
         user: UserId,
@@ -60,7 +64,11 @@ impl Grants {
         now: UnixSeconds,
     ) -> Commit<Grant, GrantError> {
         let known = self.catalog.snapshot().offer(&offer).cloned();
+        let exists = self.exists;
         self.store.write(Durability::Durable, move |txn| {
+            if !exists(txn, &user)? {
+                return Err(GrantError::UserNotFound);
+            }
             let known = known.ok_or(GrantError::OfferNotFound)?;
             if expiry.is_some_and(|expiry| expiry <= now) {
                 return Err(GrantError::ExpiryPast);

@@ -147,7 +147,7 @@ fn world(settings: Settings) -> World {
         retention_days: 30,
     };
     schedule.import(draft, &options).unwrap();
-    let grants = Grants::open(store.clone(), catalog.clone()).unwrap();
+    let grants = Grants::open(store.clone(), catalog.clone(), |_, _| Ok(true)).unwrap();
     let rights = Rights::new(catalog, Arc::new(schedule), grants.clone(), settings);
     World {
         store,
@@ -371,7 +371,12 @@ fn grants_open_and_end() {
     assert_eq!(world.take("month", NOW), Err(GrantError::NotGranted));
     // The history stays, also over a start.
     world.give("month", None, EVENING).unwrap();
-    let reopened = Grants::open(world.store.clone(), world.rights.catalog().clone()).unwrap();
+    let reopened = Grants::open(
+        world.store.clone(),
+        world.rights.catalog().clone(),
+        |_, _| Ok(true),
+    )
+    .unwrap();
     let history = reopened.of(&user().id);
     assert_eq!(history.len(), 2);
     assert_eq!(history[0].revoked.map(|revoked| revoked.at), Some(NOW));

@@ -151,7 +151,7 @@ impl Mail {
             let words = "what it brings cannot be read: it was sealed under another key";
             return Err(Unsent::Refused(words.to_owned()));
         }
-        let letter = self.letter(key, mail);
+        let letter = self.letter(key, mail, super::Secrets::Shown);
         let parcel = Parcel {
             id: letter.summary.id,
             to: letter.summary.to,
@@ -169,7 +169,10 @@ impl Mail {
             Ok(words) => Ok(hidden(words)),
             Err(Unsent::Later(words)) => Err(Unsent::Later(hidden(words))),
             Err(Unsent::Refused(words)) => Err(Unsent::Refused(hidden(words))),
-            Err(Unsent::Trouble(trouble)) => Err(Unsent::Trouble(trouble)),
+            Err(Unsent::Trouble(trouble)) => Err(Unsent::Trouble(Trouble {
+                words: hidden(trouble.words),
+                ..trouble
+            })),
         }
     }
 

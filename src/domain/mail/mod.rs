@@ -34,6 +34,17 @@ pub const MAILS_MAX: u64 = 10_000;
 const BATCH: usize = 200;
 /// What stands for a token or PIN that is no longer kept.
 const REMOVED: &str = "(removed)";
+/// What stands for a token or PIN that the reader may not see.
+const MASKED: &str = "********";
+
+/// Whether a rendered mail shows its token or PIN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrets {
+    /// As the recipient gets it.
+    Shown,
+    /// Asterisks in their place.
+    Masked,
+}
 
 /// Adds this module's tables.
 #[must_use]
@@ -177,7 +188,8 @@ impl Mail {
         Ok(id)
     }
 
-    /// Up to `limit` mails, newest first; a cold read.
+    /// Up to `limit` mails, newest first; a cold read. A template may have the PIN in its subject, which
+    /// is masked here for everybody.
     ///
     /// # Errors
     /// That the store failed.
@@ -185,7 +197,7 @@ impl Mail {
         let mails = self.0.store.read(|txn| txn.scan::<Mails>(&All, limit))?;
         Ok(mails
             .iter()
-            .map(|(key, m)| self.letter(key, m).summary)
+            .map(|(key, m)| self.letter(key, m, Secrets::Masked).summary)
             .collect())
     }
 
@@ -193,13 +205,13 @@ impl Mail {
     ///
     /// # Errors
     /// That the store failed.
-    pub fn show(&self, id: &MailId) -> Result<Option<Letter>, StoreError> {
+    pub fn show(&self, id: &MailId, secrets: Secrets) -> Result<Option<Letter>, StoreError> {
         let key = key_of(id);
         let mail = self.0.store.read(|txn| txn.get::<Mails>(&key))?;
-        Ok(mail.map(|mail| self.letter(&key, &mail)))
+        Ok(mail.map(|mail| self.letter(&key, &mail, secrets)))
     }
 
-    /// The mails about a user, newest first; a cold read.
+    /// The mails about a user, newest first, with their secrets masked; a cold read.
     ///
     /// # Errors
     /// That the store failed.
@@ -207,7 +219,8 @@ impl Mail {
         self.0.store.read(|txn| {
             let mut letters = Vec::new();
             for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
-                letters.extend(txn.get::<Mails>(&key)?.map(|mail| self.letter(&key, &mail)));
+                let mail = txn.get::<Mails>(&key)?;
+                letters.extend(mail.map(|mail| self.letter(&key, &mail, Secrets::Masked)));
             }
             Ok(letters)
         })
@@ -334,9 +347,12 @@ impl Mail {
         String::from_utf8(opened).ok()
     }
 
-    fn letter(&self, key: &MailKey, mail: &MailRecord) -> Letter {
+    fn letter(&self, key: &MailKey, mail: &MailRecord, secrets: Secrets) -> Letter {
         let locale = mail.locale.as_ref();
-        let secret = self.secret(key, mail);
+        let secret = match secrets {
+            Secrets::Shown => self.secret(key, mail),
+            Secrets::Masked => mail.secret.as_ref().map(|_| MASKED.to_owned()),
+        };
         let values = Values {
             email: mail.to.to_string(),
             link: secret
@@ -361,6 +377,7 @@ impl Mail {
             },
             text: rendered.text,
             html: rendered.html,
+            secrets,
         }
     }
 }

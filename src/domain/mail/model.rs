@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Secrets;
 use crate::ports::mailer::Dialogue;
 use crate::types::time::{DAY, HOUR};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
@@ -121,7 +122,7 @@ pub struct Summary {
     pub words: Option<String>,
 }
 
-/// A mail, rendered. It carries its secret, so it has no `Debug`.
+/// A mail, rendered. It may carry its secret, so it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Letter {
     /// The line of the list.
@@ -130,6 +131,8 @@ pub struct Letter {
     pub text: String,
     /// The HTML part.
     pub html: String,
+    /// Whether its token or PIN stands in it.
+    pub secrets: Secrets,
 }
 
 /// What came of a test message.

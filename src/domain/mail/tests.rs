@@ -67,12 +67,33 @@ fn a_reset_mail_carries_the_configured_address() {
         draft(Kind::Reset, "a@b.example", "pgr_x"),
         NOW,
     );
-    let letter = mail.show(&id).unwrap().unwrap();
+    let letter = mail.show(&id, Secrets::Shown).unwrap().unwrap();
     assert_eq!(letter.summary.subject, "Välj ett nytt lösenord");
     let link = "https://tv.example/sv/reset?token=pgr_x";
     assert!(letter.text.contains(link) && letter.text.contains("inom 30 minuter"));
     assert!(letter.html.contains(&format!("href=\"{link}\"")));
-    assert!(mail.show(&MailId::from_bytes([0; 16])).unwrap().is_none());
+    assert!(
+        mail.show(&MailId::from_bytes([0; 16]), Secrets::Shown)
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[test]
+fn a_masked_mail_shows_neither_token_nor_pin() {
+    let (store, mail) = mail();
+    for (kind, secret) in [(Kind::Reset, "pgr_x"), (Kind::Pin, "4711")] {
+        let id = queue(&store, &mail, draft(kind, "a@b.example", secret), NOW);
+        let shown = mail.show(&id, Secrets::Shown).unwrap().unwrap();
+        let masked = mail.show(&id, Secrets::Masked).unwrap().unwrap();
+        for (shown, masked) in [(&shown.text, &masked.text), (&shown.html, &masked.html)] {
+            assert!(
+                shown.contains(secret) && !masked.contains(secret),
+                "{masked}"
+            );
+            assert_eq!(shown.replace(secret, MASKED), *masked);
+        }
+    }
 }
 
 #[test]
@@ -85,7 +106,11 @@ fn secrets_go_before_their_mails() {
         NOW,
     );
     let pin = queue(&store, &mail, draft(Kind::Pin, "a@b.example", "4711"), NOW);
-    let text = |id| mail.show(id).unwrap().map(|letter| letter.text);
+    let text = |id| {
+        mail.show(id, Secrets::Shown)
+            .unwrap()
+            .map(|letter| letter.text)
+    };
     assert_eq!(mail.sweep(NOW + 24 * HOUR - 1), Ok(0));
     assert_eq!(mail.sweep(NOW + 24 * HOUR), Ok(1));
     assert!(!text(&reset).unwrap().contains("pgr_x"));
@@ -124,7 +149,7 @@ fn the_queue_is_bounded() {
         .wait()
         .unwrap();
     queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
-    assert!(mail.show(&first).unwrap().is_none());
+    assert!(mail.show(&first, Secrets::Shown).unwrap().is_none());
     assert_eq!(mail.list(10).unwrap().len(), 2);
 }
 

@@ -216,28 +216,64 @@ impl Partners {
         })
     }
 
-    /// Removes a partner and its tokens. Its users are erased first, by whoever calls this.
-    ///
-    /// # Errors
-    /// [`PartnersError::NotFound`].
-    pub fn remove(&self, id: PartnerId) -> Result<(), PartnersError> {
-        self.change(move |txn| {
-            if txn.get::<tables::Partners>(&id)?.is_none() {
-                return Err(PartnersError::NotFound);
-            }
-            for hash in tokens_of(txn, &id)? {
-                txn.delete::<tables::PartnerTokens>(&hash)?;
-            }
-            Ok(txn.delete::<tables::Partners>(&id)?)
-        })
-    }
-
     fn change(
         &self,
         plan: impl FnOnce(&mut Txn<'_>) -> Result<(), PartnersError> + Send + 'static,
     ) -> Result<(), PartnersError> {
         self.store.write(Durability::Durable, plan).wait()
     }
+}
+
+/// The state of a partner within a plan: what memory says may be older than the plans before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its tokens are taken.
+    Active,
+    /// Its tokens are refused.
+    Disabled,
+    /// There is no such partner, or not any more.
+    Unknown,
+}
+
+/// The state of a partner within the plan that makes something of its own.
+///
+/// # Errors
+/// That the store failed.
+pub fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<Standing, StoreError> {
+    Ok(match txn.get::<tables::Partners>(id)? {
+        None => Standing::Unknown,
+        Some(partner) if partner.disabled => Standing::Disabled,
+        Some(_) => Standing::Active,
+    })
+}
+
+/// Stores a partner of a given id, for the tests of other modules.
+#[cfg(test)]
+pub fn seed(store: &Store, id: PartnerId, name: &str) {
+    let record = PartnerRecord {
+        name: name.to_owned(),
+        created: UnixSeconds(0),
+        disabled: false,
+    };
+    let plan = move |txn: &mut Txn<'_>| txn.put::<tables::Partners>(&id, &record);
+    store
+        .write::<_, StoreError, _>(Durability::Durable, plan)
+        .wait()
+        .unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Removes a partner and its tokens, within the plan that has seen that no user is left.
+///
+/// # Errors
+/// [`PartnersError::NotFound`].
+pub fn remove(txn: &mut Txn<'_>, id: &PartnerId) -> Result<(), PartnersError> {
+    if txn.get::<tables::Partners>(id)?.is_none() {
+        return Err(PartnersError::NotFound);
+    }
+    for hash in tokens_of(txn, id)? {
+        txn.delete::<tables::PartnerTokens>(&hash)?;
+    }
+    Ok(txn.delete::<tables::Partners>(id)?)
 }
 
 fn put_token(

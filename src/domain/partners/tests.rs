@@ -47,9 +47,14 @@ fn a_disabled_or_removed_partner_is_unknown_at_once() {
     assert_eq!(partners.authenticate(&presented(&token)), None);
     partners.set_disabled(id, false).unwrap();
     assert_eq!(partners.authenticate(&presented(&token)), Some(id));
-    partners.remove(id).unwrap();
+    let removed = || {
+        store
+            .write(Durability::Durable, move |txn| remove(txn, &id))
+            .wait()
+    };
+    removed().unwrap();
     assert_eq!(partners.authenticate(&presented(&token)), None);
-    assert_eq!(partners.remove(id), Err(PartnersError::NotFound));
+    assert_eq!(removed(), Err(PartnersError::NotFound));
     assert!(partners.list().is_empty());
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }

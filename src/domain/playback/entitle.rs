@@ -160,8 +160,12 @@ impl Playback {
         let user = viewer.user;
         let surplus = self.tokens.surplus(&user);
         let session = session.map(|session| (session.user, session.id));
+        let world = Arc::clone(&self.world);
         self.store
             .write_for(Need::Session, Durability::Logged, move |txn| {
+                if !world.exists(txn, &user)? {
+                    return Err(PlaybackError::UserGone);
+                }
                 for old in &surplus {
                     txn.delete::<tables::Entitlements>(&(user, *old))?;
                 }

@@ -25,6 +25,9 @@ pub enum PlaybackError {
     /// The entitlement is bad, expired, or for another user, asset, partner or device: alike.
     #[error("the entitlement is not valid here")]
     EntitlementInvalid,
+    /// The user's account was erased while the request ran.
+    #[error("the user's account is gone")]
+    UserGone,
     /// The entitlement does not reach to this country.
     #[error("not from this country")]
     GeoBlocked,

@@ -1,6 +1,7 @@
 //! What playback asks of the other domains. A trait, so that its rules are tested against a world
 //! of a few lines, and so that nothing here can reach further than this.
 
+use crate::store::{StoreError, Txn};
 use crate::types::{
     AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
 };
@@ -66,7 +67,7 @@ pub struct Playable {
     pub address: Option<String>,
 }
 
-/// The other domains, as playback sees them. Every answer comes from memory.
+/// The other domains, as playback sees them. Every answer but [`World::exists`] comes from memory.
 pub trait World: Send + Sync + 'static {
     /// The defaults of a channel; nothing if the catalogue does not know it.
     fn channel(&self, livestream: &LivestreamId) -> Option<Channel>;
@@ -100,4 +101,10 @@ pub trait World: Send + Sync + 'static {
 
     /// The content key of a key id that the asset lists.
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]>;
+
+    /// Whether the user still has an account, within the plan that makes something of theirs.
+    ///
+    /// # Errors
+    /// That the store failed.
+    fn exists(&self, txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError>;
 }

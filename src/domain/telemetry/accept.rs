@@ -8,7 +8,7 @@ use super::model::{Fingerprint, NewEvent, Sender, StoredEvent, Taken};
 use super::segment::Segment;
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, State, Telemetry, frame, hour_of};
-use crate::store::{Durability, Need, StoreError};
+use crate::store::{Durability, Need};
 use crate::types::{UnixSeconds, UserId};
 
 impl Telemetry {
@@ -114,11 +114,14 @@ impl Inner {
                 return Ok(state);
             }
             drop(state);
+            let exists = self.settings.exists;
             self.store
                 .write(Durability::Logged, move |txn| {
+                    if !exists(txn, &user)? {
+                        return Err(TelemetryError::UserGone);
+                    }
                     let record = UserHourRecord {};
-                    txn.put::<UserHours>(&(hour, user), &record)?;
-                    Ok::<(), StoreError>(())
+                    Ok(txn.put::<UserHours>(&(hour, user), &record)?)
                 })
                 .wait()?;
             let mut state = self.state.lock();

@@ -10,6 +10,9 @@ pub enum TelemetryError {
     /// There is no space, or the file system is read-only. Nothing was changed.
     #[error("the disk is full or read-only")]
     Full,
+    /// The user's account was erased while the request ran.
+    #[error("the user is gone")]
+    UserGone,
     /// Too much is waiting to be written.
     #[error("too much is waiting to be written")]
     Overloaded,

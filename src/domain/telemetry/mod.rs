@@ -40,6 +40,7 @@ pub use read::{Events, Selection};
 pub use report::{Facts, Quality, QualityReport};
 pub use tables::schema;
 
+use crate::domain::accounts::UserExists;
 use crate::store::Store;
 use crate::types::{UnixSeconds, UserId};
 use gaps::Gaps;
@@ -48,7 +49,7 @@ use segment::{Directory, Segment};
 use sync::SyncThread;
 
 /// How telemetry is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the files lie.
     pub directory: PathBuf,
@@ -56,6 +57,8 @@ pub struct Settings {
     pub retention_days: u32,
     /// Whether anything is synced; switched off only by the control runs of durability tests.
     pub sync: bool,
+    /// Knows the users of the same store: events that come after an erasure would stay.
+    pub exists: UserExists,
 }
 
 /// The telemetry of an appliance.

@@ -34,6 +34,8 @@ impl Bench {
             directory: self.files(),
             retention_days: 30,
             sync: true,
+            // User 66 has been erased.
+            exists: |_, user| Ok(*user != UserId::from_bytes([66; 16])),
         };
         let failed = |error: &TelemetryError| panic!("{error}");
         Telemetry::open(self.store.clone(), settings, now, failed).unwrap()
@@ -111,6 +113,16 @@ fn events_are_kept_as_sent() {
     assert_eq!(all[1].sender, sender(1));
     assert_eq!((all[1].received, all[1].clock_skew()), (later, -7));
     assert_eq!(telemetry.counts().accepted, 2);
+}
+
+#[test]
+fn events_of_a_user_who_has_been_erased_are_refused_and_leave_nothing() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let refused = telemetry.accept(sender(66), events([1]), NOW);
+    assert_eq!(refused, Err(TelemetryError::UserGone));
+    assert_eq!(bench.index_rows(), 0);
+    assert!(sequences(&telemetry, Selection::default()).is_empty());
 }
 
 #[test]

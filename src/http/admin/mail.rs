@@ -1,6 +1,7 @@
 //! Handlers of mail.
 
 use crate::app::App;
+use crate::domain::mail::Secrets;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::system::{MailRequest, PreviewMailRequest, TestMailRequest};
@@ -23,18 +24,23 @@ pub async fn mails(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Repl
     Reply::json(&lines)
 }
 
-/// GET a message.
+/// GET a message: masked, unless the role sees secrets; the audit record has every such reading.
 ///
 /// # Errors
 /// `MAIL_NOT_FOUND`.
 pub async fn show(
     app: &App,
     _cx: &Context,
-    _auth: OperatorAuth,
+    auth: OperatorAuth,
     request: MailRequest,
 ) -> Result<Reply, ApiError> {
     let mail = app.mail.clone();
-    let letter = cold(app, move || mail.show(&request.mail))
+    let secrets = if auth.role().sees_secrets() {
+        Secrets::Shown
+    } else {
+        Secrets::Masked
+    };
+    let letter = cold(app, move || mail.show(&request.mail, secrets))
         .await?
         .ok_or_else(|| ApiError::new(ErrorCode::MailNotFound, "there is no such message"))?;
     Reply::json(&MailReply::from(letter))

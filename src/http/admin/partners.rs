@@ -79,13 +79,8 @@ pub async fn remove_partner(
 ) -> Result<Reply, ApiError> {
     let now = cx.now;
     let id = resolve::partner(app, &request.partner)?;
-    let (partners, accounts) = (app.partners.clone(), app.accounts.clone());
-    bulk(app, move || -> Result<(), ApiError> {
-        partners.set_disabled(id, true)?;
-        accounts.remove_all(id, now)?;
-        Ok(partners.remove(id)?)
-    })
-    .await?;
+    let accounts = app.accounts.clone();
+    bulk(app, move || accounts.remove_partner(id, now)).await?;
     Ok(Reply::no_content())
 }
 

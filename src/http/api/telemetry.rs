@@ -21,6 +21,10 @@ impl From<TelemetryError> for ApiError {
                 )
                 .with_cause(error)
             }
+            TelemetryError::UserGone => {
+                Self::new(ErrorCode::UserTokenInvalid, "the user's account is gone")
+                    .with_token_sent()
+            }
             TelemetryError::Io(_) => Self::internal(error),
         }
     }

@@ -11,6 +11,11 @@ impl From<AccountsError> for ApiError {
                 ErrorCode::EmailInUse,
                 "the address has an account with this partner",
             ),
+            E::PartnerGone => Self::new(
+                ErrorCode::PartnerTokenInvalid,
+                "the partner token has been revoked",
+            ),
+            E::PartnerNotFound => Self::new(ErrorCode::PartnerNotFound, "there is no such partner"),
             E::InvalidCredentials => Self::new(
                 ErrorCode::InvalidCredentials,
                 "the user is unknown or the password is wrong",

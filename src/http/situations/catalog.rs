@@ -39,6 +39,7 @@ impl From<GrantError> for ApiError {
             GrantError::OfferNotFound => {
                 Self::new(ErrorCode::OfferNotFound, "there is no such offer")
             }
+            GrantError::UserNotFound => Self::new(ErrorCode::UserNotFound, "there is no such user"),
             GrantError::ExpiryPast => Self::field("expiry", "must be in the future"),
             GrantError::TooMany => Self::malformed("the user has too many active grants"),
             GrantError::NotGranted => Self::new(

@@ -15,6 +15,9 @@ impl From<PlaybackError> for ApiError {
                 return Self::new(ErrorCode::RateLimited, message).with_limit(limit);
             }
             E::Store(error) => return error.into(),
+            E::UserGone => {
+                return Self::new(ErrorCode::UserTokenInvalid, error.to_string()).with_token_sent();
+            }
             E::DrmProtocolMismatch(_) => ErrorCode::DrmProtocolMismatch,
             E::EntitlementInvalid => ErrorCode::EntitlementInvalid,
             E::GeoBlocked => ErrorCode::GeoBlocked,

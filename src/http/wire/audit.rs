@@ -13,6 +13,8 @@ pub struct AuditLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     operator_id: Option<String>,
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claimed: Option<String>,
     role: &'static str,
     action: String,
     target: String,
@@ -28,6 +30,7 @@ impl From<&Entry> for AuditLine {
             timestamp: change.at.0,
             operator_id: change.operator.map(|id| id.to_string()),
             name: change.name.clone(),
+            claimed: change.claimed.clone(),
             role: change.role.as_str(),
             action: change.action.clone(),
             target: change.target.clone(),

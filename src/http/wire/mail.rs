@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::mail::{Letter, Summary, Tested};
+use crate::domain::mail::{Letter, Secrets, Summary, Tested};
 
 /// A line of the list.
 #[derive(Serialize)]
@@ -74,6 +74,8 @@ pub struct MailReply {
     pub text: String,
     /// The HTML part.
     pub html: String,
+    /// Whether asterisks stand for its token or PIN.
+    pub masked: bool,
 }
 
 impl From<Letter> for MailReply {
@@ -82,6 +84,7 @@ impl From<Letter> for MailReply {
             entry: (&letter.summary).into(),
             text: letter.text,
             html: letter.html,
+            masked: letter.secrets == Secrets::Masked,
         }
     }
 }

@@ -57,6 +57,9 @@ fn fixture_with(settings: Settings) -> Fixture {
     )
     .unwrap();
     let beside = beside(&store, &mail, Vec::new());
+    for n in [1, 2] {
+        partners::seed(&store, partner(n), &format!("partner {n}"));
+    }
     let partners = beside.partners.clone();
     let accounts = Accounts::open(store.clone(), entropy, settings, beside).unwrap();
     Fixture {
@@ -150,7 +153,8 @@ impl Fixture {
     fn mailed(&self, kind: mail::Kind, after: &str) -> String {
         let mails = self.mail.list(100).unwrap();
         let newest = mails.iter().find(|m| m.kind == kind).unwrap();
-        let letter = self.mail.show(&newest.id).unwrap().unwrap();
+        let letter = self.mail.show(&newest.id, mail::Secrets::Shown);
+        let letter = letter.unwrap().unwrap();
         let (_, rest) = letter.text.split_once(after).unwrap();
         rest.split_whitespace().next().unwrap().to_owned()
     }

@@ -224,9 +224,65 @@ fn a_partners_users_are_removed_together() {
         assert!(f.add(1, &format!("user{n}@example.com")).is_ok());
     }
     assert!(f.add(2, "a@b.example").is_ok());
-    assert_eq!(f.accounts.remove_all(partner(1), NOW), Ok(120));
+    assert_eq!(f.accounts.remove_partner(partner(1), NOW), Ok(()));
     assert!(f.accounts.list(Some(partner(1)), None, 9).is_empty());
     assert_eq!(f.accounts.list(Some(partner(2)), None, 9).len(), 1);
+    assert_eq!(f.partners.name(&partner(1)), None);
+    let again = f.accounts.remove_partner(partner(1), NOW);
+    assert_eq!(again, Err(AccountsError::PartnerNotFound));
+    f.assert_sound();
+}
+
+#[test]
+fn no_account_is_left_of_a_partner_that_is_removed_while_users_sign_up() {
+    for round in 0..4 {
+        let f = fixture();
+        let outcomes = at_once(17, 4, |n| {
+            // The last thread removes the partner in the middle of it.
+            if n / 4 == 16 {
+                if n % 4 == round {
+                    f.accounts.remove_partner(partner(1), NOW).unwrap();
+                }
+                return true;
+            }
+            let address = new_user(&format!("user{n}@example.com"));
+            let signed_up = if n % 8 == 0 {
+                let first = FirstPassword::Plain(password(PASSWORD));
+                let added = f
+                    .accounts
+                    .add(partner(1), address, first, NOW, &mut memory());
+                added.map(drop)
+            } else {
+                let word = password(PASSWORD);
+                let (here, who) = (HERE, partner(1));
+                let signed_up = f
+                    .accounts
+                    .sign_up(who, address, &word, here, NOW, &mut memory());
+                signed_up.map(drop)
+            };
+            let gone = [AccountsError::PartnerGone, AccountsError::PartnerNotFound];
+            signed_up.map_or_else(|error| gone.contains(&error), |()| true)
+        });
+        assert!(outcomes.into_iter().all(|sound| sound));
+        assert!(f.accounts.list(None, None, 99).is_empty(), "round {round}");
+        f.assert_sound();
+    }
+}
+
+#[test]
+fn users_whose_partner_is_gone_are_erased_and_others_stay() {
+    let f = fixture();
+    assert!(f.add(1, "a@b.example").is_ok() && f.add(2, "a@b.example").is_ok());
+    assert_eq!(f.accounts.remove_orphans(NOW), Ok(0));
+    // What a version without the check in the plan of a sign-up left behind.
+    let plan = |txn: &mut Txn<'_>| partners::remove(txn, &partner(1));
+    f.store.write(Durability::Durable, plan).wait().unwrap();
+    assert_eq!(f.accounts.remove_orphans(NOW), Ok(1));
+    let left = f.accounts.list(None, None, 9);
+    assert_eq!(
+        left.iter().map(|user| user.partner).collect::<Vec<_>>(),
+        [partner(2)]
+    );
     f.assert_sound();
 }
 

@@ -77,7 +77,7 @@ impl Fixture {
     }
 
     fn status(&self, id: &MailId) -> (Status, u32, Option<String>) {
-        let summary = self.mail.show(id).unwrap().unwrap().summary;
+        let summary = self.mail.show(id, Secrets::Shown).unwrap().unwrap().summary;
         (summary.status, summary.attempts, summary.words)
     }
 
@@ -102,14 +102,28 @@ fn a_mail_is_sent_once_and_forgets_what_it_brought() {
     let f = Fixture::new();
     let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
     assert_eq!(f.status(&id), (Status::Queued, 0, None));
-    assert!(f.mail.show(&id).unwrap().unwrap().text.contains("pgr_x"));
+    assert!(
+        f.mail
+            .show(&id, Secrets::Shown)
+            .unwrap()
+            .unwrap()
+            .text
+            .contains("pgr_x")
+    );
     assert_eq!(f.mail.deliver(NOW), Ok(1));
     assert_eq!(f.mail.deliver(NOW), Ok(0));
     let (name, to, text) = f.server.taken.lock().remove(0);
     assert_eq!((name, to.as_str()), (id, "a@b.example"));
     assert!(text.contains("token=pgr_x"));
     assert_eq!(f.status(&id), (Status::Sent, 1, Some("250 ok".to_owned())));
-    assert!(!f.mail.show(&id).unwrap().unwrap().text.contains("pgr_x"));
+    assert!(
+        !f.mail
+            .show(&id, Secrets::Shown)
+            .unwrap()
+            .unwrap()
+            .text
+            .contains("pgr_x")
+    );
     assert_eq!(f.taken(), 0);
     assert_eq!((f.mail.counts().queued, f.mail.counts().sent), (0, 1));
 }
@@ -242,7 +256,14 @@ fn mails_end_when_what_they_bring_is_no_longer_good() {
     assert_eq!(f.status(&reset).2.as_deref(), Some("no"));
     f.mail.deliver(NOW + DAY).unwrap();
     assert_eq!(f.status(&pin).0, Status::Expired);
-    assert!(!f.mail.show(&pin).unwrap().unwrap().text.contains("4711"));
+    assert!(
+        !f.mail
+            .show(&pin, Secrets::Shown)
+            .unwrap()
+            .unwrap()
+            .text
+            .contains("4711")
+    );
     assert_eq!((f.taken(), f.mail.counts().expired), (0, 2));
 }
 
@@ -327,7 +348,7 @@ fn a_queued_mail_does_not_fall_out_of_the_ring() {
         .wait()
         .unwrap();
     f.queue(Kind::Pin, "a@b.example", "1");
-    assert!(f.mail.show(&first).unwrap().is_some());
+    assert!(f.mail.show(&first, Secrets::Shown).unwrap().is_some());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::domain::playback::world::{Channel, Playable, Program, Viewer, World};
+use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
 /// The world of the tests.
@@ -17,6 +18,8 @@ pub(super) struct Small {
     pub(super) pins: Mutex<HashSet<String>>,
     /// Whether `news` has no catch-up.
     pub(super) only_live: AtomicBool,
+    /// Whether every account has been erased.
+    pub(super) erased: AtomicBool,
     /// Whether every offer has been taken away.
     pub(super) revoked: AtomicBool,
 }
@@ -97,5 +100,9 @@ impl World for Small {
 
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]> {
         (asset.as_str() == "film" && *kid == KEY.0).then_some(KEY.1)
+    }
+
+    fn exists(&self, _: &Txn<'_>, _: &UserId) -> Result<bool, StoreError> {
+        Ok(!self.erased.load(Ordering::Relaxed))
     }
 }

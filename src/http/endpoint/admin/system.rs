@@ -151,7 +151,7 @@ impl AddOperatorRequest {
         Ok(Self {
             name: name(&body)?,
             role: body.required("role", |text| {
-                Role::parse(text).ok_or(Malformed("must be admin, content or agent"))
+                Role::parse(text).ok_or(Malformed("must be admin, content, agent or observer"))
             })?,
         })
     }

@@ -1,0 +1,151 @@
+//! What operators of each role see and do, and what is left where their work meets that of viewers.
+
+use std::thread;
+
+use playgate::types::Role;
+use serde_json::{Value, json};
+
+use super::house::{House, PASSWORD};
+use super::lab::NOON;
+use super::wire::{Answer, ask, request};
+
+fn operator(house: &House, role: Role) -> String {
+    let (_, token) = house.app.operators.add(role.as_str(), role, NOON).unwrap();
+    token.reveal().to_owned()
+}
+
+fn get(house: &House, token: &str, target: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let target = format!("/admin/v1/{target}");
+    let headers = [("Authorization", bearer.as_str())];
+    ask(house.ops, request("GET", &target, &headers, ""))
+}
+
+/// Identifier and text of the newest mail of a kind, as an administrator reads it.
+fn mail(house: &House, kind: &str) -> (String, String) {
+    let listed = house.operator("GET", "mail", &Value::Null).json();
+    let mails = listed.as_array().unwrap();
+    let mail = mails.iter().find(|mail| mail["kind"] == kind).unwrap();
+    let id = mail["id"].as_str().unwrap().to_owned();
+    let shown = house.operator("GET", &format!("mail/{id}"), &Value::Null);
+    assert_eq!(shown.json()["masked"], false);
+    (id, shown.json()["text"].as_str().unwrap().to_owned())
+}
+
+fn readings(house: &House) -> Vec<(String, String)> {
+    let listed = house
+        .operator("GET", "audit?limit=1000", &Value::Null)
+        .json();
+    let entries = listed.as_array().unwrap().iter().rev();
+    let shown = entries.filter(|entry| entry["action"] == "admin_show_mail");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let told = shown.map(|entry| (text(&entry["name"]), text(&entry["target"])));
+    told.collect()
+}
+
+#[test]
+fn only_an_administrator_reads_the_secrets_of_mail_and_each_reading_is_recorded() {
+    let house = House::start();
+    let ann = house.sign_up("ann@example.com");
+    let reset = json!({"email": "ann@example.com"});
+    let sent = house.partner("POST", "/api/login/v2/password/send-reset-password", &reset);
+    assert_eq!(sent.status, 200);
+    let on = json!({"parentalControl": {"enabled": true}});
+    assert_eq!(
+        house
+            .operator("PUT", &format!("users/{}", ann.id), &on)
+            .status,
+        200
+    );
+    let (reset, text) = mail(&house, "reset");
+    let token = text
+        .split_once("token=")
+        .unwrap()
+        .1
+        .split_whitespace()
+        .next()
+        .unwrap();
+    let (pin_mail, text) = mail(&house, "pin");
+    let digits = |word: &&str| word.len() == 4 && word.bytes().all(|b| b.is_ascii_digit());
+    let pin = text.split_whitespace().find(digits).unwrap();
+    let by_admin = [("Eva", &reset), ("Eva", &pin_mail)];
+    let by_admin = by_admin.map(|(name, id)| (name.to_owned(), format!("mail/{id}")));
+    assert_eq!(readings(&house), by_admin);
+
+    for role in [Role::Agent, Role::Observer] {
+        let reader = operator(&house, role);
+        for id in [&reset, &pin_mail] {
+            let shown = get(&house, &reader, &format!("mail/{id}")).json();
+            assert_eq!(shown["masked"], true);
+            assert!(
+                shown["text"].as_str().unwrap().contains("********"),
+                "{shown}"
+            );
+        }
+        for target in [
+            "mail".to_owned(),
+            "audit".to_owned(),
+            format!("mail/{reset}"),
+            format!("mail/{pin_mail}"),
+            format!("users/{}", ann.id),
+            "mail/preview/reset".to_owned(),
+        ] {
+            let answer = get(&house, &reader, &target);
+            let body = String::from_utf8_lossy(&answer.body).into_owned();
+            assert!(!body.contains(token), "{target}: {body}");
+            let members = body.replace("createdTimestamp", "");
+            let shown = members.split(|c: char| !c.is_ascii_digit());
+            // Of the preview the made-up PIN is shown.
+            assert!(target.contains("preview") || !shown.into_iter().any(|word| word == pin));
+        }
+        let role = get(&house, &reader, &format!("mail/{}", "x".repeat(22)));
+        assert_eq!(role.status, 404);
+    }
+    assert_eq!(readings(&house), by_admin, "what is masked is not recorded");
+}
+
+/// A sign-up hashes for a while after its token was looked up.
+#[test]
+fn no_account_is_left_of_a_partner_that_is_removed_under_a_flood_of_sign_ups() {
+    let house = House::with(&[("limits.sign_up_per_address", "10000")]);
+    let made = house
+        .operator("POST", "partners", &json!({"name": "Leaving"}))
+        .json();
+    let token = made["accessToken"].as_str().unwrap();
+    let statuses: Vec<u16> = thread::scope(|scope| {
+        let flood: Vec<_> = (0..16)
+            .map(|n| {
+                let house = &house;
+                scope.spawn(move || {
+                    let body = json!({
+                        "identity": format!("user{n}@example.com"),
+                        "accessKey": PASSWORD,
+                    });
+                    let headers = [("Service-AccessToken", token)];
+                    let body = body.to_string();
+                    let target = "/api/login/v2/auth/email";
+                    ask(house.public, request("PUT", target, &headers, &body)).status
+                })
+            })
+            .collect();
+        // While the first hash is computed all tokens have been looked up, or nearly.
+        while house.app.accounts.counts().is_empty() && !flood.iter().any(|t| t.is_finished()) {
+            thread::yield_now();
+        }
+        let removed = house.operator("DELETE", "partners/Leaving", &Value::Null);
+        assert_eq!(removed.status, 204);
+        flood
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(
+        statuses.iter().all(|status| [200, 401].contains(status)),
+        "{statuses:?}"
+    );
+    assert_eq!(
+        house.app.accounts.list(None, None, 99).len(),
+        0,
+        "{statuses:?}"
+    );
+}
