@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{Backups, Status};
+use crate::domain::clock_guard::ClockGuard;
 use crate::domain::feeds::{FeedState, Feeds, Standstill};
 use crate::domain::mail::{self, Mail};
 use crate::domain::playback::Playback;
@@ -95,6 +96,17 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
         "When a backup could last not be made, since the start.",
         &[],
         of(|status, _| Some(status.failed?.0)),
+    );
+}
+
+/// Shows whether the clock is believed.
+pub(super) fn of_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
+    let guard = Arc::clone(guard);
+    metrics.gauge_of(
+        "playgate_clock_jump_seconds",
+        "By how much the clock jumped, while deletions wait for it to be believed; 0 if it is believed.",
+        &[],
+        move || guard.doubt().map_or(0, |doubt| doubt.seconds()),
     );
 }
 

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::domain::accounts::{Accounts, Beside, Eraser};
 use crate::domain::catalog::Catalog;
+use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::entitlement;
 use crate::domain::feeds::Feeds;
 use crate::domain::mail::{Mail, MailError};
@@ -26,12 +27,27 @@ use crate::types::UnixSeconds;
 
 /// What every service stands on.
 pub struct Ground<'a> {
-    pub config: &'a Config,
-    pub store: &'a Store,
-    pub entropy: &'a Arc<dyn Entropy>,
+    config: &'a Config,
+    store: &'a Store,
+    entropy: &'a Arc<dyn Entropy>,
+    expiry: Arc<ExpiryClock>,
 }
 
-impl Ground<'_> {
+impl<'a> Ground<'a> {
+    pub const fn new(
+        config: &'a Config,
+        store: &'a Store,
+        entropy: &'a Arc<dyn Entropy>,
+        expiry: Arc<ExpiryClock>,
+    ) -> Self {
+        Self {
+            config,
+            store,
+            entropy,
+            expiry,
+        }
+    }
+
     pub fn front(&self, http: &HttpSettings, metrics: &Registry) -> Result<Front, AppError> {
         let messages = settings::messages(self.config)?;
         Front::new(http, messages, &**self.entropy, metrics).map_err(AppError::setting)
@@ -67,6 +83,7 @@ impl Ground<'_> {
                 partners: partners.clone(),
                 erasers,
                 key: keys::read_or_make(data_dir, keys::ACCOUNTS, &**self.entropy)?,
+                expiry: Arc::clone(&self.expiry),
             },
         )?;
         Ok(accounts)
@@ -118,7 +135,10 @@ impl Ground<'_> {
         let signing = Signing::new(&origin_key, self.config.cdn.networks.clone());
         let limits = settings::playback(self.config);
         let entropy = Arc::clone(self.entropy);
-        Ok(Playback::open(self.store, entropy, limits, signing, world)?)
+        let expiry = Arc::clone(&self.expiry);
+        Ok(Playback::open(
+            self.store, entropy, limits, signing, world, expiry,
+        )?)
     }
 
     /// Telemetry, and what sends it on where that is asked for.

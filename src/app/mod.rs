@@ -20,6 +20,7 @@ use crate::domain::accounts::{self, Accounts, HashMemory};
 use crate::domain::audit::Audit;
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
+use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{Grants, Rights};
 use crate::domain::feeds::Feeds;
 use crate::domain::mail::Mail;
@@ -35,6 +36,7 @@ use crate::http::front::Front;
 use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
+use crate::ports::clock::boot_id;
 use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::places::Places;
@@ -54,6 +56,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     /// The same clock where an operator may move it.
     pub lab: Option<Arc<LabClock>>,
+    /// Whether the clock is believed, and what expiry is judged by.
+    pub clock_guard: Arc<ClockGuard>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
     /// The configuration.
@@ -240,11 +244,8 @@ impl App {
         let (clock, entropy) = (ports.clock, ports.entropy);
         let http = settings::http(&config, listener);
         let metrics = Arc::new(Registry::default());
-        let ground = Ground {
-            config: &config,
-            store: &store,
-            entropy: &entropy,
-        };
+        let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
+        let ground = Ground::new(&config, &store, &entropy, guard.expiry());
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&http.public_url)?;
@@ -269,10 +270,13 @@ impl App {
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
         figures::of_services(&metrics, forwarder.as_ref(), &playback, &feeds, &clock);
+        let clock_guard = Arc::new(guard);
+        figures::of_clock(&metrics, &clock_guard);
         Ok(Self {
             front: ground.front(&http, &metrics)?,
             clock,
             lab: ports.lab,
+            clock_guard,
             entropy,
             limits: config.limits.clone(),
             http,

@@ -7,6 +7,7 @@ mod backup;
 mod begin;
 mod bind;
 mod catalog;
+mod clock;
 mod complete;
 mod config;
 mod decision;
@@ -223,6 +224,9 @@ enum Command {
     /// What operators have changed
     #[command(subcommand)]
     Audit(audit::Command),
+    /// Accept the machine's clock after a jump
+    #[command(subcommand)]
+    Clock(clock::Command),
     /// Integrity of the store
     #[command(subcommand)]
     Store(store::Command),
@@ -274,6 +278,7 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Telemetry(command) => wait(telemetry::run(command, &global)),
         Command::Backup(command) => wait(backup::run(command, &global)),
         Command::Audit(command) => wait(audit::run(command, &global)),
+        Command::Clock(command) => wait(clock::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
         Command::Doctor(command) => wait(doctor::run(command, &global)),

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod backoff;
 pub mod backups;
 pub mod catalog;
+pub mod clock_guard;
 pub mod entitlement;
 pub mod feeds;
 pub mod loops;
@@ -27,7 +28,8 @@ pub use crate::store::StoreError;
 /// Every table of the service.
 #[must_use]
 pub fn schema() -> Schema {
-    let schema = partners::schema(Schema::default());
+    let schema = clock_guard::schema(Schema::default());
+    let schema = partners::schema(schema);
     let schema = operators::schema(schema);
     let schema = audit::schema(schema);
     let schema = accounts::schema(schema);

@@ -127,8 +127,9 @@ fn operator(
     match endpoint {
         E::About => Outcome::Now(about::about(app, &cx, auth)),
         E::ReadClock => Outcome::Now(clock::read(app, &cx, auth)),
-        E::MoveClock(request) => Outcome::Now(clock::shift(app, &cx, auth, request)),
-        E::ResetClock => Outcome::Now(clock::reset(app, &cx, auth)),
+        E::MoveClock(request) => later!(app, cx, clock::shift, auth, request),
+        E::ResetClock => later!(app, cx, clock::reset, auth),
+        E::AcceptClock => later!(app, cx, clock::accept, auth),
         E::Partners => later!(app, cx, partners::partners, auth),
         E::AddPartner(request) => later!(app, cx, partners::add_partner, auth, request),
         E::ChangePartner(request) => later!(app, cx, partners::change_partner, auth, request),

@@ -125,6 +125,7 @@ pub enum OperatorRoute {
     ReadClock,
     MoveClock,
     ResetClock,
+    AcceptClock,
     Partners,
     AddPartner,
     ChangePartner,
@@ -434,6 +435,7 @@ impl Route {
             | O::Backups => &[Role::Admin, Role::Observer],
             O::MoveClock
             | O::ResetClock
+            | O::AcceptClock
             | O::AddPartner
             | O::ChangePartner
             | O::RemovePartner

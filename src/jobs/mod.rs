@@ -18,8 +18,8 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crate::app::App;
+use crate::domain::clock_guard::ClockGuard;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
-use crate::ports::Clock;
 use crate::types::UnixSeconds;
 
 /// How soon after the start a task runs for the first time, unless its interval is shorter.
@@ -53,6 +53,10 @@ struct Task {
     bell: Bell,
     rung: Receiver<()>,
     hurry: Option<Hurry>,
+    /// Whether it must not run while the clock is in doubt.
+    needs_time: bool,
+    /// Whether what it did is deletions, which the log reports.
+    deletes: bool,
 }
 
 impl Task {
@@ -69,7 +73,21 @@ impl Task {
             bell: Bell(bell),
             rung,
             hurry: None,
+            needs_time: false,
+            deletes: false,
         }
+    }
+
+    /// A task that acts on what lies far back or ahead by the clock, and waits while that is in doubt.
+    fn needs_time(mut self) -> Self {
+        self.needs_time = true;
+        self
+    }
+
+    /// A task that deletes by age: it waits while the clock is in doubt, and is logged with counts.
+    fn deletes(mut self) -> Self {
+        self.deletes = true;
+        self.needs_time()
     }
 
     /// Has `hurry` called when the tasks are stopped, for one that may wait for somebody.
@@ -94,10 +112,10 @@ impl Jobs {
     /// # Errors
     /// A thread cannot be started; those that were are stopped again.
     pub fn start(app: &Arc<App>) -> io::Result<Self> {
-        Self::run(list::tasks(app), &app.clock, &app.metrics)
+        Self::run(list::tasks(app), &app.clock_guard, &app.metrics)
     }
 
-    fn run(tasks: Vec<Task>, clock: &Arc<dyn Clock>, metrics: &Registry) -> io::Result<Self> {
+    fn run(tasks: Vec<Task>, guard: &Arc<ClockGuard>, metrics: &Registry) -> io::Result<Self> {
         let (alive, running) = channel();
         let mut jobs = Self {
             stopping: Arc::default(),
@@ -110,7 +128,7 @@ impl Jobs {
             jobs.hurries.extend(task.hurry.take());
             let runner = Runner {
                 observed: Observed::new(task.name, metrics),
-                clock: Arc::clone(clock),
+                guard: Arc::clone(guard),
                 stopping: Arc::clone(&jobs.stopping),
                 task,
                 _alive: alive.clone(),
@@ -185,7 +203,7 @@ impl Observed {
 struct Runner {
     task: Task,
     stopping: Arc<AtomicBool>,
-    clock: Arc<dyn Clock>,
+    guard: Arc<ClockGuard>,
     observed: Observed,
     /// Dropped with the thread.
     _alive: Sender<()>,
@@ -206,7 +224,13 @@ impl Runner {
     }
 
     fn once(&mut self) {
-        let now = self.clock.now();
+        let now = if self.task.needs_time {
+            // The very reading that was judged: the clock may jump after any look.
+            let Ok(now) = self.guard.look() else { return };
+            now
+        } else {
+            self.guard.now()
+        };
         let began = Instant::now();
         let name = self.task.name;
         let work = &mut self.task.work;
@@ -220,7 +244,14 @@ impl Runner {
             Ok(done) => {
                 self.observed.done.add(done as u64);
                 self.observed.last.set(now.0);
-                if done > 0 {
+                if done > 0 && self.task.deletes {
+                    tracing::info!(
+                        job = name,
+                        deleted = done,
+                        ?took,
+                        "deleted what has expired"
+                    );
+                } else if done > 0 {
                     tracing::debug!(job = name, done, ?took, "a task ran");
                 }
             }
@@ -243,15 +274,23 @@ fn words_of(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::clock_guard;
+    use crate::ports::Clock;
     use crate::ports::clock::ManualClock;
+    use crate::store::{Schema, Store};
 
     const SOON: Duration = Duration::from_millis(5);
     const LONG: Duration = Duration::from_secs(20);
 
+    fn guard(clock: Arc<dyn Clock>) -> Arc<ClockGuard> {
+        let store = Store::in_memory(clock_guard::schema(Schema::default()));
+        Arc::new(ClockGuard::open(store, clock, None).unwrap())
+    }
+
     fn run(tasks: Vec<Task>) -> (Jobs, Registry) {
         let metrics = Registry::default();
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(UnixSeconds(7)));
-        (Jobs::run(tasks, &clock, &metrics).unwrap(), metrics)
+        let guard = guard(Arc::new(ManualClock::at(UnixSeconds(7))));
+        (Jobs::run(tasks, &guard, &metrics).unwrap(), metrics)
     }
 
     #[test]

@@ -15,6 +15,24 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> UnixSeconds {
         UnixSeconds(self.now_millis().div_euclid(1_000))
     }
+
+    /// Milliseconds since the machine was started, suspension included: nobody sets that clock, so
+    /// it shows when somebody sets the other one. `None` if there is none; every reading is then
+    /// believed.
+    fn uptime_millis(&self) -> Option<i64>;
+
+    /// How far an operator has moved the clock, in milliseconds. Such a move is no jump.
+    fn moved_millis(&self) -> i64 {
+        0
+    }
+}
+
+/// Names the present run of the machine, where the kernel tells it: uptimes of two runs do not
+/// compare.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
 }
 
 /// The machine's clock.
@@ -30,6 +48,11 @@ impl Clock for SystemClock {
             .map_or(0, |since| {
                 i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
             })
+    }
+
+    fn uptime_millis(&self) -> Option<i64> {
+        let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Some(up.tv_sec.saturating_mul(1_000) + up.tv_nsec / 1_000_000)
     }
 }
 
@@ -73,9 +96,15 @@ impl LabClock {
 
 impl Clock for LabClock {
     fn now_millis(&self) -> i64 {
-        self.base
-            .now_millis()
-            .saturating_add(self.offset_millis.load(Ordering::SeqCst))
+        self.base.now_millis().saturating_add(self.moved_millis())
+    }
+
+    fn uptime_millis(&self) -> Option<i64> {
+        self.base.uptime_millis()
+    }
+
+    fn moved_millis(&self) -> i64 {
+        self.offset_millis.load(Ordering::SeqCst)
     }
 }
 
@@ -105,5 +134,9 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now_millis(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
+    }
+
+    fn uptime_millis(&self) -> Option<i64> {
+        None
     }
 }

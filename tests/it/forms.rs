@@ -227,6 +227,7 @@ fn of_users(seen: &mut Seen, server: &Appliance) {
 }
 
 fn of_mail_and_telemetry(seen: &mut Seen) {
+    seen.tells("clock accept", &[]);
     seen.tells("mail test", &[ANN]);
     let mails = seen.tells("mail list", &[]);
     let newest = mails[0]["id"].as_str().unwrap();

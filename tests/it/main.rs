@@ -19,6 +19,7 @@ mod bodies;
 mod canaries;
 mod catalog;
 mod cli;
+mod clock_jumps;
 mod codes;
 mod connections;
 mod console;

@@ -183,7 +183,11 @@ pub(super) async fn of_store(service: &mut Admin, findings: &mut Vec<Finding>) -
         )
     }));
     findings.extend(listed(&body, "warnings", |said| {
-        Finding::warning("service", said, "the log tells more")
+        let advice = match said.starts_with("clock: ") {
+            true => "set the machine's clock right, then: playgate clock accept",
+            false => "the log tells more",
+        };
+        Finding::warning("service", said, advice)
     }));
     if findings.iter().all(|finding| finding.part != "service") {
         findings.push(Finding::ok("service", "does its work"));

@@ -66,7 +66,8 @@ impl Accounts {
                 )?;
             }
             let user = record.into_user(id);
-            begin(txn, &inner.settings, hash, login, &user, now)?;
+            let at = inner.expiry.at(now);
+            begin(txn, &inner.settings, hash, login, &user, at)?;
             Ok(user)
         })?;
         Ok(Opened { token, login, user })

@@ -26,7 +26,8 @@ impl Accounts {
         now: UnixSeconds,
     ) -> Option<Login> {
         let found = self.0.logins.get(token)?;
-        let good = found.partner == partner && is_alive(found.created, found.expires, now);
+        let at = self.0.expiry.at(now);
+        let good = found.partner == partner && is_alive(found.created, found.expires, at);
         good.then_some(Login {
             user: found.user,
             login: found.login,
@@ -55,15 +56,17 @@ impl Accounts {
     /// # Errors
     /// That the store failed.
     pub fn logins(&self, user: &UserId, now: UnixSeconds) -> Result<Vec<LoginInfo>, StoreError> {
+        let expiry = &self.0.expiry;
+        let at = expiry.at(now);
         self.0.store.read(|txn| {
             let mut logins = of_user(txn, user)?;
-            logins.retain(|(_, login)| is_alive(login.created, login.expires, now));
+            logins.retain(|(_, login)| is_alive(login.created, login.expires, at));
             Ok(logins
                 .into_iter()
                 .map(|(_, login)| LoginInfo {
                     id: login.login,
-                    created: login.created,
-                    expires: login.expires,
+                    created: expiry.to_wall(login.created, now),
+                    expires: expiry.to_wall(login.expires, now),
                 })
                 .collect())
         })
@@ -95,14 +98,15 @@ impl Accounts {
     }
 }
 
-/// Begins a login session, at the cost of the oldest where there are as many as may be.
+/// Begins a login session, at the cost of the oldest where there are as many as may be. `at` is in
+/// token time.
 pub(super) fn begin(
     txn: &mut Txn<'_>,
     settings: &Settings,
     token: TokenHash,
     login: LoginId,
     user: &User,
-    now: UnixSeconds,
+    at: UnixSeconds,
 ) -> Result<(), StoreError> {
     let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
     let surplus = (present.len() + 1).saturating_sub(settings.logins_per_user.max(1));
@@ -113,8 +117,8 @@ pub(super) fn begin(
         login,
         user: user.id,
         partner: user.partner,
-        created: now,
-        expires: now + settings.token_life,
+        created: at,
+        expires: at + settings.token_life,
     };
     txn.put::<Logins>(&token, &record)
 }

@@ -38,6 +38,7 @@ pub use model::{
 pub use sign_up::{NewAccount, Prepared, Unhashed};
 pub use throttle::Limits;
 
+use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::mail::Mail;
 use crate::domain::partners::Partners;
 use crate::ports::Entropy;
@@ -73,6 +74,8 @@ pub struct Beside {
     pub erasers: Vec<Eraser>,
     /// A secret of the appliance that no restart changes: it chooses stand-ins.
     pub key: [u8; 32],
+    /// Judges the expiry of logins and reset tokens.
+    pub expiry: Arc<ExpiryClock>,
 }
 
 /// The users of all partners.
@@ -86,6 +89,7 @@ struct Inner {
     mail: Mail,
     partners: Partners,
     erasers: Vec<Eraser>,
+    expiry: Arc<ExpiryClock>,
     stand_ins: StandIns,
     users: Arc<UserTable>,
     logins: Arc<MemoryTable<Logins>>,
@@ -108,6 +112,7 @@ impl Accounts {
             partners,
             erasers,
             key,
+            expiry,
         } = beside;
         let users = Arc::new(tables::user_table());
         let logins = Arc::new(MemoryTable::default());
@@ -122,6 +127,7 @@ impl Accounts {
             mail,
             partners,
             erasers,
+            expiry,
             stand_ins: StandIns::new(&key),
             users,
             logins,

@@ -49,7 +49,8 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::ResetTokenInvalid`].
     pub fn may_redeem(&self, token: &TokenHash, now: UnixSeconds) -> Result<(), AccountsError> {
-        let redeemable = |txn: &Txn<'_>| redeemable(txn, token, None, now).map(drop);
+        let at = self.0.expiry.at(now);
+        let redeemable = |txn: &Txn<'_>| redeemable(txn, token, None, at).map(drop);
         self.0.store.read(redeemable)
     }
 
@@ -76,13 +77,13 @@ impl Accounts {
         let user = self
             .0
             .store
-            .read(|txn| redeemable(txn, &token, partner, now))?;
+            .read(|txn| redeemable(txn, &token, partner, self.0.expiry.at(now)))?;
         let known = self.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
         self.check_password(new, known.partner, &known.email, known.name.as_ref())?;
         let password = self.hash(new.reveal(), memory)?;
         self.change(move |inner, txn| {
             // Of many at once, the first plan takes the token away.
-            let user = redeemable(txn, &token, partner, now)?;
+            let user = redeemable(txn, &token, partner, inner.expiry.at(now))?;
             void(txn, &user)?;
             let credentials = credentials(txn, &user)?.with_password(password, now);
             txn.put::<Credentials>(&user, &credentials)?;
@@ -111,11 +112,12 @@ impl Inner {
             return Ok(());
         }
         void(txn, &id)?;
+        let at = self.expiry.at(now);
         let record = ResetRecord {
             user: id,
             partner: user.partner,
-            created: now,
-            expires: now + self.settings.reset_life,
+            created: at,
+            expires: at + self.settings.reset_life,
         };
         txn.put::<ResetTokens>(&token.hash(), &record)?;
         let draft = mail::Draft {
@@ -131,16 +133,16 @@ impl Inner {
     }
 }
 
-/// Whose password the token may set.
+/// Whose password the token may set; `at` is in token time.
 fn redeemable(
     txn: &Txn<'_>,
     token: &TokenHash,
     partner: Option<PartnerId>,
-    now: UnixSeconds,
+    at: UnixSeconds,
 ) -> Result<UserId, AccountsError> {
     txn.get::<ResetTokens>(token)?
         .filter(|reset| partner.is_none_or(|partner| partner == reset.partner))
-        .filter(|reset| is_alive(reset.created, reset.expires, now))
+        .filter(|reset| is_alive(reset.created, reset.expires, at))
         .map(|reset| reset.user)
         .ok_or(AccountsError::ResetTokenInvalid)
 }

@@ -48,7 +48,8 @@ impl Accounts {
                 return Err(AccountsError::PartnerGone);
             }
             let user = account.put(txn)?;
-            begin(txn, &inner.settings, token_hash, login, &user, now)?;
+            let at = inner.expiry.at(now);
+            begin(txn, &inner.settings, token_hash, login, &user, at)?;
             Ok(user)
         })?;
         Ok(Opened { token, login, user })

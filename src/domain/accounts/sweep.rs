@@ -15,10 +15,11 @@ impl Accounts {
     /// # Errors
     /// That the store failed.
     pub fn sweep(&self, now: UnixSeconds) -> Result<Swept, StoreError> {
+        let at = self.0.expiry.at(now);
         Ok(Swept {
             logins: self.repeat(move |txn| {
                 let due =
-                    txn.range_index::<LoginsByExpiry>(&UnixSeconds(i64::MIN), &(now + 1), BATCH)?;
+                    txn.range_index::<LoginsByExpiry>(&UnixSeconds(i64::MIN), &(at + 1), BATCH)?;
                 for (_, token) in &due {
                     txn.delete::<Logins>(token)?;
                 }
@@ -26,7 +27,7 @@ impl Accounts {
             })?,
             resets: self.repeat(move |txn| {
                 let due =
-                    txn.range_index::<ResetsByExpiry>(&UnixSeconds(i64::MIN), &(now + 1), BATCH)?;
+                    txn.range_index::<ResetsByExpiry>(&UnixSeconds(i64::MIN), &(at + 1), BATCH)?;
                 for (_, token) in &due {
                     txn.delete::<ResetTokens>(token)?;
                 }

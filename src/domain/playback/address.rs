@@ -43,7 +43,7 @@ impl Playback {
         values: &Values<'_>,
     ) -> Result<Playlist, PlaybackError> {
         let ours = |path: MediaPath| {
-            let address = self.origin_address(&path, values.expires);
+            let address = self.origin_address(&path, values.expires, values.now);
             (Playlist::Origin(address), https)
         };
         // A catalogue has no location that cannot be read.
@@ -64,10 +64,20 @@ impl Playback {
         Ok(playlist)
     }
 
-    /// The signed address of a file of the built-in origin, without `{base_url}`.
+    /// The signed address of a file of the built-in origin, without `{base_url}`. It is good until
+    /// the wall clock of `now` shows `expires`.
     #[must_use]
-    pub fn origin_address(&self, path: &MediaPath, expires: UnixSeconds) -> String {
-        let mut target = format!("{ORIGIN_PATH}{}/", self.signing.origin.sign(path, expires));
+    pub fn origin_address(
+        &self,
+        path: &MediaPath,
+        expires: UnixSeconds,
+        now: UnixSeconds,
+    ) -> String {
+        let token = self
+            .signing
+            .origin
+            .sign(path, self.expiry.from_wall(expires, now));
+        let mut target = format!("{ORIGIN_PATH}{token}/");
         encode_into(&mut target, path.as_str(), true);
         target
     }

@@ -97,12 +97,13 @@ impl Playback {
         session: Option<&SessionId>,
         now: UnixSeconds,
     ) -> Considered {
+        let at = self.expiry.at(now);
         let session = session
             .and_then(|id| self.sessions.get(id))
             .filter(|session| {
                 session.user == viewer.user
                     && session.start.asset == asset
-                    && session.life(now) != Life::Over
+                    && session.life(at) != Life::Over
             });
         let unlocked_before = || {
             let subject = right.unlocks(&asset);
@@ -149,8 +150,8 @@ impl Playback {
             program: right.program.as_ref().map(|(program, _)| program.clone()),
             unlock: None,
             countries: right.countries,
-            issued: now,
-            expires,
+            issued: self.expiry.at(now),
+            expires: self.expiry.from_wall(expires, now),
             device: None,
         };
         let live = matches!(entitlement.playing, Playing::Live { .. });

@@ -87,19 +87,20 @@ impl Playback {
         heartbeat: &Heartbeat<'_>,
         now: UnixSeconds,
     ) -> Result<Beaten, PlaybackError> {
+        let at = self.expiry.at(now);
         let session = self.find(heartbeat.session.as_ref())?;
         let own = session.user == *heartbeat.user;
         // Another user's beats must not use up the session's rate.
-        if own && !session.admit(self.settings.beats, now) {
+        if own && !session.admit(self.settings.beats, at) {
             return Err(PlaybackError::TooManyBeats(self.settings.beats.reached()));
         }
-        if session.life(now) == Life::Over {
+        if session.life(at) == Life::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         let held = heartbeat
             .token
             .and_then(|hash| self.tokens.get(&hash))
-            .filter(|held| held.entitlement.holds(now))
+            .filter(|held| held.entitlement.holds(at))
             .ok_or(PlaybackError::EntitlementExpired)?;
         let bound = |device: &crate::types::DeviceId| device.as_str() == heartbeat.device;
         let matches = own
@@ -116,18 +117,18 @@ impl Playback {
         }
         session.record(&beat, now);
         let judged = self.judge(&session, Grace::Allowed, now);
-        if session.touch(now) {
+        if session.touch(at) {
             return judged.map(|()| Beaten::Counted);
         }
-        Ok(Beaten::Reviving(self.revive(session, judged, now)))
+        Ok(Beaten::Reviving(self.revive(session, judged, at)))
     }
 
-    /// Gives an idle session its slot back if it is free.
+    /// Gives an idle session its slot back if it is free; `at` is in token time.
     fn revive(
         &self,
         session: Arc<Session>,
         judged: Result<(), PlaybackError>,
-        now: UnixSeconds,
+        at: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
         let memory = Arc::clone(&self.sessions);
         let start = &session.start;
@@ -156,8 +157,8 @@ impl Playback {
                     total,
                     here,
                 };
-                match limits::make_room(&sessions, &memory, &wanted, WhenFull::Deny, now) {
-                    Ok(_) => session.revive(now),
+                match limits::make_room(&sessions, &memory, &wanted, WhenFull::Deny, at) {
+                    Ok(_) => session.revive(at),
                     Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
                     Err(other) => return Err(other),
                 }
@@ -177,15 +178,16 @@ impl Playback {
         request: &LicenseRequest<'_>,
         now: UnixSeconds,
     ) -> Result<Arc<Session>, PlaybackError> {
+        let at = self.expiry.at(now);
         let session = self.find(request.session.as_ref())?;
-        if session.life(now) == Life::Over {
+        if session.life(at) == Life::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         let device = &session.start.device.id;
         let entitlement = request
             .token
             .and_then(|hash| self.tokens.get(&hash))
-            .filter(|held| held.entitlement.holds(now));
+            .filter(|held| held.entitlement.holds(at));
         let valid = entitlement.is_some_and(|held| {
             held.user == *request.user
                 && held.entitlement.asset == session.start.asset

@@ -11,6 +11,7 @@ use super::limits;
 use super::model::{EndReason, Entitlement, Registered, SessionView};
 use super::session::{Life, Session};
 use super::tables;
+use super::tokens::Held;
 use super::world::Viewer;
 
 /// How long it is remembered how a session ended.
@@ -40,31 +41,37 @@ impl Playback {
     pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<Export, PlaybackError> {
         let tokens = self.tokens.of_user(user);
         let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
+        let shown = |held: Arc<Held>| Entitlement {
+            issued: self.expiry.to_wall(held.entitlement.issued, now),
+            expires: self.expiry.to_wall(held.entitlement.expires, now),
+            ..held.entitlement.clone()
+        };
         Ok(Export {
             devices: self.devices_of(user)?,
             sessions: self.sessions_of(user, now),
-            entitlements: held.map(|held| held.entitlement.clone()).collect(),
+            entitlements: held.map(shown).collect(),
         })
     }
 
     /// The running sessions of a user, oldest first.
     #[must_use]
     pub fn sessions_of(&self, user: &UserId, now: UnixSeconds) -> Vec<SessionView> {
+        let at = self.expiry.at(now);
         self.sessions
             .of_user(user)
             .iter()
-            .filter(|session| session.life(now) != Life::Over)
-            .map(|session| session.view())
+            .filter(|session| session.life(at) != Life::Over)
+            .map(|session| self.view(session, now))
             .collect()
     }
 
     /// Running sessions of everybody, oldest first, up to `limit`; for operators.
     #[must_use]
     pub fn all_sessions(&self, limit: usize, now: UnixSeconds) -> Vec<SessionView> {
-        let mut views = Vec::new();
+        let (mut views, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
-            if session.life(now) == Life::Alive {
-                views.push(session.view());
+            if session.life(at) == Life::Alive {
+                views.push(self.view(session, now));
             }
         });
         views.sort_by_key(|view| (view.since, view.id));
@@ -72,12 +79,21 @@ impl Playback {
         views
     }
 
+    /// A session as clients see it, in wall time.
+    fn view(&self, session: &Session, now: UnixSeconds) -> SessionView {
+        let view = session.view();
+        SessionView {
+            seen: self.expiry.to_wall(view.seen, now),
+            ..view
+        }
+    }
+
     /// The number of sessions that hold a slot.
     #[must_use]
     pub fn streams(&self, now: UnixSeconds) -> usize {
-        let mut count = 0;
+        let (mut count, at) = (0, self.expiry.at(now));
         self.sessions
-            .for_each(|session| count += usize::from(session.life(now) == Life::Alive));
+            .for_each(|session| count += usize::from(session.life(at) == Life::Alive));
         count
     }
 
@@ -97,7 +113,7 @@ impl Playback {
         if session.user != *user {
             return Err(PlaybackError::SessionMismatch);
         }
-        if session.life(now) == Life::Over {
+        if session.life(self.expiry.at(now)) == Life::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         Ok(self.end(vec![session], reason, now))
@@ -225,7 +241,8 @@ impl Playback {
     /// Gives every session that has not ended its time again: to be called once, when the service is
     /// ready after a start. A restart neither ends a running session nor brings an ended one back.
     pub fn refresh(&self, now: UnixSeconds) {
-        self.sessions.for_each(|session| session.revive(now));
+        let at = self.expiry.at(now);
+        self.sessions.for_each(|session| session.revive(at));
     }
 
     /// Ends the sessions that no beat came for. Blocks.
@@ -233,9 +250,9 @@ impl Playback {
     /// # Errors
     /// That the store failed.
     pub fn sweep_sessions(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
-        let mut over = Vec::new();
+        let (mut over, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
-            if session.life(now) == Life::Over {
+            if session.life(at) == Life::Over {
                 over.push(Arc::clone(session));
             }
         });
@@ -250,7 +267,7 @@ impl Playback {
     /// # Errors
     /// That the store failed.
     pub fn sweep_entitlements(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
-        let expired = self.tokens.expired(now);
+        let expired = self.tokens.expired(self.expiry.at(now));
         self.delete_all::<tables::Entitlements>(&expired)?;
         Ok(expired.len())
     }

@@ -61,13 +61,13 @@ pub(super) fn make_room(
     memory: &SessionMap,
     wanted: &Wanted<'_>,
     when_full: WhenFull,
-    now: UnixSeconds,
+    at: UnixSeconds,
 ) -> Result<Vec<SessionId>, PlaybackError> {
     let mut others: Vec<&(SessionId, StoredSession)> = sessions
         .iter()
         .filter(|(_, stored)| stored.device.id != *wanted.device)
         // One that is not in memory was made by a plan of the same group, just now.
-        .filter(|(id, _)| memory.get(id).is_none_or(|session| session.holds_slot(now)))
+        .filter(|(id, _)| memory.get(id).is_none_or(|session| session.holds_slot(at)))
         .collect();
     others.sort_by_key(|(id, stored)| (stored.since, *id));
     let mut ends = Vec::new();

@@ -67,6 +67,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::domain::clock_guard::ExpiryClock;
 use crate::ports::Entropy;
 use crate::store::{Store, StoreError};
 use crate::types::{MediaPath, SessionId, UnixSeconds};
@@ -131,6 +132,9 @@ pub struct Playback {
     settings: Arc<Settings>,
     world: Arc<dyn World>,
     signing: Arc<Signing>,
+    /// Judges the expiry of entitlements and addresses, and how long sessions live: what they store
+    /// is in token time.
+    expiry: Arc<ExpiryClock>,
     tokens: Arc<TokenMap>,
     sessions: Arc<SessionMap>,
     ended: Arc<EndedMap>,
@@ -147,6 +151,7 @@ impl Playback {
         settings: Settings,
         signing: Signing,
         world: Arc<dyn World>,
+        expiry: Arc<ExpiryClock>,
     ) -> Result<Self, StoreError> {
         let playback = Self {
             store: store.clone(),
@@ -154,6 +159,7 @@ impl Playback {
             settings: Arc::new(settings),
             world,
             signing: Arc::new(signing),
+            expiry,
             tokens: Arc::default(),
             sessions: Arc::default(),
             ended: Arc::default(),
@@ -167,7 +173,8 @@ impl Playback {
     /// Whether the signed address of a media file is good.
     #[must_use]
     pub fn origin_allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
-        self.signing.origin.allows(token, path, now)
+        let at = self.expiry.at(now);
+        self.signing.origin.allows(token, path, at)
     }
 
     /// Whether a preflight may compute so long that it must not run on a thread that serves others.

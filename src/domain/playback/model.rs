@@ -61,7 +61,7 @@ pub struct Entitlement {
     pub unlock: Option<AssetId>,
     /// Where it may be used; empty means everywhere.
     pub countries: Vec<Country>,
-    /// When it was issued.
+    /// When it was issued, in token time.
     pub issued: UnixSeconds,
     /// From when on it is worthless.
     pub expires: UnixSeconds,
@@ -70,10 +70,10 @@ pub struct Entitlement {
 }
 
 impl Entitlement {
-    /// Whether it is still good at `now`.
+    /// Whether it is still good at an instant of token time.
     #[must_use]
-    pub const fn holds(&self, now: UnixSeconds) -> bool {
-        now.0 < self.expires.0
+    pub const fn holds(&self, at: UnixSeconds) -> bool {
+        at.0 < self.expires.0
     }
 }
 

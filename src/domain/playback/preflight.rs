@@ -55,6 +55,8 @@ struct Plan {
     start: StoredSession,
     streams: Option<u32>,
     now: UnixSeconds,
+    /// `now` in token time.
+    at: UnixSeconds,
 }
 
 impl Playback {
@@ -79,11 +81,12 @@ impl Playback {
             token,
             device,
         } = start;
+        let at = self.expiry.at(now);
         let playable = self.world.playable(&asset, protocol);
         self.check_pair(drm, protocol, playable.as_ref())?;
         let (hash, held) = token
             .and_then(|hash| Some((hash, self.tokens.get(&hash)?)))
-            .filter(|(_, held)| usable(held, &viewer, &asset, &device, now))
+            .filter(|(_, held)| usable(held, &viewer, &asset, &device, at))
             .ok_or(PlaybackError::EntitlementInvalid)?;
         let entitlement = &held.entitlement;
         if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_ref()) {
@@ -98,7 +101,7 @@ impl Playback {
             asset: &asset,
             session: &session,
             playing: &entitlement.playing,
-            expires: entitlement.expires,
+            expires: self.expiry.to_wall(entitlement.expires, now),
             now,
         };
         let playlist = match &playable {
@@ -123,10 +126,11 @@ impl Playback {
                 since: now,
                 program: entitlement.program.clone(),
                 unlocks: Vec::new(),
-                seen: now,
+                seen: at,
             },
             streams: playable.and_then(|found| found.streams),
             now,
+            at,
         };
         Ok(self
             .store
@@ -163,19 +167,13 @@ impl Playback {
 }
 
 /// Whether the entitlement is this viewer's, for this asset, still good, and not another device's.
-fn usable(
-    held: &Held,
-    viewer: &Viewer,
-    asset: &AssetId,
-    device: &Device,
-    now: UnixSeconds,
-) -> bool {
+fn usable(held: &Held, viewer: &Viewer, asset: &AssetId, device: &Device, at: UnixSeconds) -> bool {
     let entitlement = &held.entitlement;
     let bound = entitlement.device.as_ref();
     held.user == viewer.user
         && entitlement.partner == viewer.partner
         && entitlement.asset == *asset
-        && entitlement.holds(now)
+        && entitlement.holds(at)
         && bound.is_none_or(|bound| *bound == device.id)
 }
 
@@ -208,7 +206,7 @@ impl Plan {
             &self.memory,
             &wanted,
             self.settings.when_full,
-            self.now,
+            self.at,
         )?;
         let playlist = playlist?;
         for (id, _) in sessions

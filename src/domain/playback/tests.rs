@@ -106,6 +106,7 @@ impl Lab {
             settings,
             Signing::new(&[3; 32], Vec::new()),
             world.clone(),
+            Arc::default(),
         )
         .unwrap()
     }

@@ -58,12 +58,12 @@ impl TokenMap {
         self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
     }
 
-    /// The keys of the entitlements that are worthless at `now`.
+    /// The keys of the entitlements that are worthless at an instant of token time.
     #[must_use]
-    pub fn expired(&self, now: UnixSeconds) -> Vec<(UserId, TokenHash)> {
+    pub fn expired(&self, at: UnixSeconds) -> Vec<(UserId, TokenHash)> {
         self.by_hash
             .iter()
-            .filter(|held| !held.entitlement.holds(now))
+            .filter(|held| !held.entitlement.holds(at))
             .map(|held| (held.user, *held.key()))
             .collect()
     }

@@ -164,11 +164,11 @@ impl Schedule {
         Ok(())
     }
 
-    /// Drops the days that are older than `retention_days`.
+    /// Drops the days that are older than `retention_days`. Returns how many parts of days went.
     ///
     /// # Errors
     /// That the store refused; they are no longer served all the same.
-    pub fn retain(&self, now: UnixSeconds, retention_days: u32) -> Result<(), ScheduleError> {
+    pub fn retain(&self, now: UnixSeconds, retention_days: u32) -> Result<usize, ScheduleError> {
         let mut shelf = self.shelf.lock();
         let first = first_day(now, retention_days);
         let dropped = shelf.drop_before(&self.store, first);
@@ -181,9 +181,9 @@ impl Schedule {
             let channels = old.channels().map(|c| Arc::new(c.since(from, &mut slab)));
             self.publish(Snapshot::of(channels.collect::<Vec<_>>()));
         }
-        dropped?;
+        let dropped = dropped?;
         shelf.sweep(&self.store)?;
-        Ok(())
+        Ok(dropped)
     }
 
     /// Replaces what requests read. The caller holds the shelf.

@@ -191,8 +191,9 @@ impl Shelf {
 
     /// Takes days before `first` off the shelf: as the index by day has them, so that not every
     /// livestream is looked through.
-    pub(super) fn drop_before(&mut self, store: &Store, first: i64) -> Result<(), StoreError> {
+    pub(super) fn drop_before(&mut self, store: &Store, first: i64) -> Result<usize, StoreError> {
         let old = store.read(|txn| txn.range_index::<ByDay>(&All, &first, RETIRED))?;
+        let dropped = old.len();
         for ((day, livestream), key) in old {
             if let Some(days) = self.livestreams.get_mut(&livestream) {
                 days.remove(&day);
@@ -205,7 +206,7 @@ impl Shelf {
         // An older generation of such a day may have been noted before.
         self.garbage.sort_unstable();
         self.garbage.dedup();
-        Ok(())
+        Ok(dropped)
     }
 
     /// Deletes what does not count. What could not be deleted stays noted.

@@ -1,4 +1,6 @@
-//! Handlers of the clock of a lab.
+//! Handlers of the clock: whether it is believed, and the clock of a lab.
+
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -8,6 +10,7 @@ use crate::http::context::Context;
 use crate::http::endpoint::admin::system::MoveClockRequest;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
+use crate::http::run::cold;
 use crate::ports::LabClock;
 
 #[derive(Serialize)]
@@ -15,6 +18,8 @@ struct ClockBody {
     now: i64,
     offset: i64,
     movable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jump: Option<i64>,
 }
 
 fn body(app: &App) -> Result<Reply, ApiError> {
@@ -22,6 +27,7 @@ fn body(app: &App) -> Result<Reply, ApiError> {
         now: app.clock.now().0,
         offset: app.lab.as_ref().map_or(0, |lab| lab.offset()),
         movable: app.lab.is_some(),
+        jump: app.clock_guard.doubt().map(|doubt| doubt.seconds()),
     })
 }
 
@@ -46,7 +52,7 @@ pub fn read(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiE
 ///
 /// # Errors
 /// `LAB_CLOCK_OFF`.
-pub fn shift(
+pub async fn shift(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -58,14 +64,40 @@ pub fn shift(
         MoveClockRequest::Offset(seconds) => lab.set_offset(seconds),
     }
     tracing::warn!(offset = lab.offset(), "the clock was moved");
-    body(app)
+    moved(app).await
 }
 
 /// DELETE: back to real time.
 ///
 /// # Errors
 /// `LAB_CLOCK_OFF`.
-pub fn reset(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub async fn reset(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     lab(app)?.set_offset(0);
+    moved(app).await
+}
+
+/// Has a move take effect for expiry before it is answered.
+async fn moved(app: &App) -> Result<Reply, ApiError> {
+    let guard = Arc::clone(&app.clock_guard);
+    cold(app, move || {
+        // A doubt about the clock below is shown with the clock.
+        let _ = guard.look();
+        Ok::<_, ApiError>(())
+    })
+    .await?;
+    body(app)
+}
+
+/// POST: believes the clock as it runs, without waiting for it to agree with itself.
+///
+/// # Errors
+/// `OVERLOADED`.
+pub async fn accept(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let guard = Arc::clone(&app.clock_guard);
+    cold(app, move || {
+        guard.accept();
+        Ok::<_, ApiError>(())
+    })
+    .await?;
     body(app)
 }

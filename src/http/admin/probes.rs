@@ -45,6 +45,9 @@ pub fn readyz(app: &App) -> Result<Reply, ApiError> {
     if let Some(need) = app.upkeep.refuses() {
         warnings.insert("store", format!("the disk runs full: {}", need.refusal()));
     }
+    if let Some(doubt) = app.clock_guard.doubt() {
+        warnings.insert("clock", doubt.to_string());
+    }
     let body = ReadyBody {
         ready,
         reasons,

@@ -128,7 +128,7 @@ pub fn watch(
     let place = place(&open.livestream, request.protocol);
     let address = match place.ok_or(PlaybackError::ProtocolNotAvailable)? {
         Place::Origin(path) => {
-            let address = app.playback.origin_address(&path, open.until);
+            let address = app.playback.origin_address(&path, open.until, cx.now);
             format!("{}{address}", app.http.public_url)
         }
         Place::Address(address) => address,

@@ -76,6 +76,7 @@ fn beside(store: &Store, mail: &Mail, erasers: Vec<Eraser>) -> Beside {
         partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(3))).unwrap(),
         erasers,
         key: [7; 32],
+        expiry: Arc::default(),
     }
 }
 

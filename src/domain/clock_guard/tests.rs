@@ -1,0 +1,283 @@
+//! The judgement of the clock, over scripted readings.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::belief::{AGREEMENT, Belief, Change, DOWNTIME, JUMP, MARK_EVERY, Reading};
+use super::*;
+use crate::store::Schema;
+
+const NOW: i64 = 1_767_225_600_000;
+const SECOND: i64 = 1_000;
+const DAY: i64 = 86_400 * SECOND;
+
+/// The two clocks of a machine, as a test sets them.
+struct Machine {
+    wall: AtomicI64,
+    uptime: AtomicI64,
+    moved: AtomicI64,
+}
+
+impl Machine {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            wall: AtomicI64::new(NOW),
+            uptime: AtomicI64::new(1_000 * SECOND),
+            moved: AtomicI64::new(0),
+        })
+    }
+
+    fn run(&self, millis: i64) {
+        self.wall.fetch_add(millis, Ordering::SeqCst);
+        self.uptime.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    fn set(&self, by: i64) {
+        self.wall.fetch_add(by, Ordering::SeqCst);
+    }
+
+    fn shift(&self, by: i64) {
+        self.moved.store(by, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Machine {
+    fn now_millis(&self) -> i64 {
+        self.wall.load(Ordering::SeqCst) + self.moved_millis()
+    }
+
+    fn uptime_millis(&self) -> Option<i64> {
+        Some(self.uptime.load(Ordering::SeqCst))
+    }
+
+    fn moved_millis(&self) -> i64 {
+        self.moved.load(Ordering::SeqCst)
+    }
+}
+
+fn store() -> Store {
+    Store::in_memory(schema(Schema::default()))
+}
+
+fn guard(store: &Store, machine: &Arc<Machine>, boot: &str) -> ClockGuard {
+    let clock = Arc::clone(machine) as Arc<dyn Clock>;
+    ClockGuard::open(store.clone(), clock, Some(boot.to_owned())).unwrap()
+}
+
+/// Token time for a request of this moment, relative to the first reading.
+fn token(guard: &ClockGuard) -> i64 {
+    guard.expiry().at(guard.now()).0 * SECOND - NOW
+}
+
+/// Looks every second for as long.
+fn pass(machine: &Machine, guard: &ClockGuard, millis: i64) {
+    for _ in 0..millis / SECOND {
+        machine.run(SECOND);
+        let _ = guard.look();
+    }
+}
+
+#[test]
+fn token_time_is_the_wall_clock_until_it_jumps() {
+    let (store, machine) = (store(), Machine::new());
+    let guard = guard(&store, &machine, "a");
+    pass(&machine, &guard, 5 * SECOND);
+    // A request between two looks.
+    machine.run(SECOND);
+    assert_eq!(token(&guard), 6 * SECOND);
+    // Time servers correct by less than a jump, either way.
+    machine.set(JUMP - SECOND);
+    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(token(&guard), JUMP + 5 * SECOND);
+    machine.set(-JUMP + SECOND);
+    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(token(&guard), JUMP + 5 * SECOND);
+    pass(&machine, &guard, 10 * SECOND);
+    assert_eq!(token(&guard), JUMP + 15 * SECOND);
+}
+
+#[test]
+fn a_jump_pauses_deletions_for_ten_minutes_and_expires_nothing_meanwhile() {
+    for jump in [400 * DAY, -400 * DAY, JUMP + SECOND, -JUMP - SECOND] {
+        let (store, machine) = (store(), Machine::new());
+        let guard = guard(&store, &machine, "a");
+        pass(&machine, &guard, 5 * SECOND);
+        machine.set(jump);
+        // Requests see it before the first look does.
+        assert_eq!(token(&guard), 5 * SECOND, "{jump}");
+        assert_eq!(guard.look().unwrap_err().seconds(), jump / SECOND);
+        pass(&machine, &guard, AGREEMENT - SECOND);
+        assert_eq!(token(&guard), 4 * SECOND + AGREEMENT, "{jump}");
+        assert!(guard.doubt().is_some());
+        machine.run(SECOND);
+        assert_eq!(guard.look(), Ok(guard.now()));
+        assert!(guard.doubt().is_none());
+        let expected = 5 * SECOND + AGREEMENT + jump.max(0);
+        assert_eq!(token(&guard), expected, "{jump}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_ahead_for_25_seconds_has_expired_nothing() {
+    let (store, machine) = (store(), Machine::new());
+    let guard = guard(&store, &machine, "a");
+    pass(&machine, &guard, 5 * SECOND);
+    machine.set(400 * DAY);
+    pass(&machine, &guard, 25 * SECOND);
+    assert_eq!(token(&guard), 30 * SECOND);
+    machine.set(-400 * DAY);
+    assert!(guard.look().is_err());
+    pass(&machine, &guard, AGREEMENT);
+    assert!(guard.look().is_ok());
+    assert_eq!(token(&guard), 30 * SECOND + AGREEMENT);
+}
+
+#[test]
+fn what_had_expired_stays_expired_and_what_is_issued_after_lasts_as_long_as_promised() {
+    let (store, machine) = (store(), Machine::new());
+    let guard = guard(&store, &machine, "a");
+    let expiry = guard.expiry();
+    let old = expiry.at(guard.now()) + 30 * 86_400;
+    machine.set(400 * DAY);
+    guard.accept();
+    assert!(old <= expiry.at(guard.now()), "an accepted jump expires");
+    machine.set(-400 * DAY);
+    assert!(guard.look().is_err());
+    assert!(old <= expiry.at(guard.now()), "it stays expired");
+    // Issued while the clock is in doubt, seen by a client as a time of its own clock.
+    let new = expiry.at(guard.now()) + 60;
+    assert_eq!(expiry.to_wall(new, guard.now()), guard.now() + 60);
+    assert_eq!(expiry.from_wall(guard.now() + 60, guard.now()), new);
+    pass(&machine, &guard, 59 * SECOND);
+    assert!(expiry.at(guard.now()) < new);
+    pass(&machine, &guard, SECOND);
+    assert!(new <= expiry.at(guard.now()));
+}
+
+#[test]
+fn an_operators_move_is_believed_at_once() {
+    let (store, machine) = (store(), Machine::new());
+    let guard = guard(&store, &machine, "a");
+    machine.shift(31 * DAY);
+    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(token(&guard), 31 * DAY);
+    machine.shift(0);
+    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(token(&guard), 31 * DAY);
+    // The same move again adds nothing.
+    machine.shift(31 * DAY);
+    assert!(guard.look().is_ok());
+    assert_eq!(token(&guard), 31 * DAY);
+}
+
+#[test]
+fn a_clock_without_uptime_is_believed() {
+    let clock = Arc::new(crate::ports::clock::ManualClock::at(UnixSeconds(
+        NOW / SECOND,
+    )));
+    let guard = ClockGuard::open(store(), Arc::clone(&clock) as Arc<dyn Clock>, None).unwrap();
+    clock.advance(400 * 86_400);
+    assert_eq!(token(&guard), 400 * DAY);
+    assert!(guard.look().is_ok());
+    clock.advance(-400 * 86_400);
+    assert!(guard.look().is_ok());
+    assert_eq!(token(&guard), 400 * DAY);
+}
+
+#[test]
+fn the_mark_survives_a_restart() {
+    let (store, machine) = (store(), Machine::new());
+    let first = guard(&store, &machine, "a");
+    pass(&machine, &first, SECOND);
+    machine.set(400 * DAY);
+    first.accept();
+    // Killed at once, and the clock is set back.
+    drop(first);
+    machine.set(-400 * DAY);
+    machine.run(30 * SECOND);
+    let second = guard(&store, &machine, "a");
+    assert!(second.doubt().is_some());
+    assert_eq!(token(&second), 400 * DAY + 31 * SECOND);
+    // After a reboot the uptime says nothing.
+    machine.uptime.store(5 * SECOND, Ordering::SeqCst);
+    let third = guard(&store, &machine, "b");
+    assert!(third.doubt().is_some());
+    assert_eq!(token(&third), 400 * DAY + SECOND + MARK_EVERY);
+}
+
+/// Starts with a clock that differs by `gap` from the mark of the run before.
+fn begin(gap: i64, boot: &str, away: i64) -> Belief {
+    let reading = |wall, uptime| Reading {
+        now: wall,
+        moved: 0,
+        uptime: Some(uptime),
+    };
+    let mark = Belief::begin(None, Some("a"), reading(NOW, 100 * SECOND)).mark(Some("a"));
+    let uptime = if boot == "a" { 100 * SECOND + away } else { 9 };
+    Belief::begin(Some(&mark), Some(boot), reading(NOW + gap, uptime))
+}
+
+#[test]
+fn a_start_believes_a_downtime_and_doubts_a_clock_far_ahead_or_back() {
+    for (gap, boot, away, doubted, token) in [
+        // The same run of the machine tells exactly.
+        (5 * SECOND, "a", 5 * SECOND, false, 5 * SECOND),
+        (60 * DAY, "a", 60 * DAY, false, 60 * DAY),
+        (400 * DAY, "a", 5 * SECOND, true, 5 * SECOND),
+        (2 * JUMP, "a", 5 * SECOND, true, 5 * SECOND),
+        (-2 * JUMP, "a", 5 * SECOND, true, 5 * SECOND),
+        // Another one: a long downtime and a wrong clock look the same.
+        (DOWNTIME, "b", 0, false, DOWNTIME),
+        (DOWNTIME + SECOND, "b", 0, true, MARK_EVERY),
+        (400 * DAY, "b", 0, true, MARK_EVERY),
+        (-SECOND, "b", 0, false, 0),
+        (-2 * JUMP, "b", 0, true, MARK_EVERY),
+    ] {
+        let belief = begin(gap, boot, away);
+        assert_eq!(belief.doubt().is_some(), doubted, "{gap} {boot}");
+        assert_eq!(belief.token() - NOW, token, "{gap} {boot}");
+    }
+}
+
+#[test]
+fn a_doubt_of_a_start_survives_the_next_start_and_ends_after_ten_minutes() {
+    let mut belief = begin(400 * DAY, "b", 0);
+    let at = |up: i64| Reading {
+        now: NOW + 400 * DAY + up,
+        moved: 0,
+        uptime: Some(up),
+    };
+    assert_eq!(belief.observe(at(60 * SECOND)), None);
+    let mark = belief.mark(Some("b"));
+    let mut again = Belief::begin(Some(&mark), Some("b"), at(70 * SECOND));
+    assert!(again.doubt().is_some());
+    assert_eq!(again.observe(at(69 * SECOND + AGREEMENT)), None);
+    assert_eq!(
+        again.observe(at(70 * SECOND + AGREEMENT)),
+        Some(Change::Agreed)
+    );
+    assert_eq!(again.token(), NOW + 400 * DAY + 70 * SECOND + AGREEMENT);
+}
+
+#[test]
+fn a_doubt_is_said_in_words() {
+    let said = begin(400 * DAY, "b", 0).doubt().unwrap().to_string();
+    assert!(
+        said.starts_with("the clock stands 400 days ahead of the last time recorded: "),
+        "{said}"
+    );
+    assert!(said.ends_with("`playgate clock accept`"), "{said}");
+    let mut belief = begin(0, "b", 0);
+    let Some(Change::Doubted(doubt)) = belief.observe(Reading {
+        now: NOW - 2 * JUMP,
+        moved: 0,
+        uptime: Some(9),
+    }) else {
+        panic!("no doubt");
+    };
+    assert!(
+        doubt
+            .to_string()
+            .starts_with("the clock jumped back by 2 hours: ")
+    );
+}

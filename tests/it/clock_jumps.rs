@@ -1,0 +1,337 @@
+//! A clock that jumps: what had expired stays expired, what is issued afterwards works, and nothing
+//! is deleted by a time that nobody believes. The real process reads a clock that libfaketime moves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::appliance::{Appliance, playgate, sign_up};
+use super::guide_maker::MadeGuide;
+use super::house::PASSWORD;
+use super::stage::Stage;
+
+const DAY: i64 = 86_400;
+/// Tasks run for the first time ten seconds after a start.
+const FIRST_RUN: Duration = Duration::from_secs(12);
+
+/// A clock of a process, told by a file.
+struct FakeClock {
+    library: PathBuf,
+    file: PathBuf,
+}
+
+impl FakeClock {
+    /// `None` where libfaketime is absent; it must be there where CI=true.
+    fn new(folder: &Path) -> Option<Self> {
+        let name = "faketime/libfaketimeMT.so.1";
+        let triplets = fs::read_dir("/usr/lib").unwrap();
+        let mut paths = triplets.map(|entry| entry.unwrap().path().join(name));
+        let Some(library) = paths.find(|path| path.is_file()) else {
+            let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+            assert!(!must, "{name} is absent");
+            eprintln!("skipped: {name} is absent");
+            return None;
+        };
+        let clock = Self {
+            library,
+            file: folder.join("faketime"),
+        };
+        clock.set(0);
+        Some(clock)
+    }
+
+    /// Moves the clock of the running process that many days away from the real one.
+    fn set(&self, days: i64) {
+        let beside = self.file.with_extension("new");
+        fs::write(&beside, format!("{days:+}d\n")).unwrap();
+        fs::rename(beside, &self.file).unwrap();
+    }
+
+    /// A server that reads this clock. Timers run on: only the wall clock is moved.
+    fn serve(&self, data: &Path) -> Appliance {
+        let settings = [
+            ("LD_PRELOAD", self.library.to_str().unwrap()),
+            ("FAKETIME_TIMESTAMP_FILE", self.file.to_str().unwrap()),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+            ("NO_FAKE_STAT", "1"),
+            ("PLAYGATE_LOG_LEVEL", "info"),
+            ("PLAYGATE_LOG_FORMAT", "text"),
+        ];
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.log());
+        Appliance::with_log(data, &settings, Stdio::from(log.unwrap()))
+    }
+
+    fn log(&self) -> PathBuf {
+        self.file.with_extension("log")
+    }
+}
+
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let given_up = Instant::now() + Duration::from_secs(30);
+    while !is() {
+        assert!(Instant::now() < given_up, "{what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The status of a request that needs the user's token.
+fn reads_itself(appliance: &Appliance, (partner, bearer): &(String, String)) -> u16 {
+    let headers = [
+        ("Service-AccessToken", partner.as_str()),
+        ("Authorization", bearer.as_str()),
+    ];
+    let target = "/api/catalog/v1/livestreams";
+    let any = appliance.ask("GET", target, &headers, "");
+    assert_eq!(any.status, 200);
+    // The route of one's own offers needs no id: any other id is 404, after the token was judged.
+    let target = "/api/user/v1/users/AAAAAAAAAAAAAAAAAAAAAA";
+    appliance.ask("GET", target, &headers, "").status
+}
+
+/// What [`reads_itself`] says of a token that is good.
+const GOOD: u16 = 404;
+
+fn log_in(appliance: &Appliance, partner: &str) -> (String, String) {
+    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD}).to_string();
+    let headers = [("Service-AccessToken", partner)];
+    let answer = appliance.ask("POST", "/api/login/v2/auth/email", &headers, &body);
+    assert_eq!(answer.status, 200);
+    let token = answer.json()["token"].as_str().unwrap().to_owned();
+    (partner.to_owned(), format!("Bearer {token}"))
+}
+
+fn clock_warning(appliance: &Appliance) -> String {
+    let (_, text) = appliance.operator("GET", "/readyz", "");
+    let body: Value = serde_json::from_str(&text).unwrap();
+    body["warnings"]["clock"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn jobs_have_run(appliance: &Appliance) -> bool {
+    let runs = "playgate_job_runs_total{task=\"playback-beats\"} ";
+    let text = appliance.metrics();
+    let count = text.lines().find_map(|line| line.strip_prefix(runs));
+    count.is_some_and(|count| count != "0")
+}
+
+/// The rows that the store has of what is deleted by age.
+fn rows(data: &Path) -> [usize; 3] {
+    let output = playgate(data)
+        .args(["store", "export", "-"])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ["logins", "schedule_chunks", "telemetry_hours"].map(|table| {
+        text.lines()
+            .filter(|line| line.split('\t').next() == Some(table))
+            .count()
+    })
+}
+
+/// A store with a login, a guide and telemetry.
+fn fill(folder: &Path, data: &Path) -> (String, String) {
+    let guide = folder.join("guide.xml");
+    let now = i64::try_from(
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_secs(),
+    )
+    .unwrap();
+    MadeGuide {
+        channels: 2,
+        programmes: 50,
+        shift: 0,
+        word: "a",
+        first: now - DAY,
+    }
+    .write(&guide);
+    let mut appliance = Appliance::start(data);
+    appliance.does(&[
+        "epg",
+        "import",
+        "--create-livestreams",
+        guide.to_str().unwrap(),
+    ]);
+    let tokens = sign_up(&appliance);
+    let events = json!([{"timestamp": now, "action": "x", "seqId": 1}]).to_string();
+    let headers = [
+        ("Service-AccessToken", tokens.0.as_str()),
+        ("Authorization", tokens.1.as_str()),
+    ];
+    let target = "/api/tracker/v1/telemetry-events";
+    let answer = appliance.ask("POST", target, &headers, &events);
+    assert_eq!(answer.status, 202, "{}", answer.json());
+    appliance.end();
+    tokens
+}
+
+#[test]
+fn a_start_with_the_clock_400_days_ahead_deletes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(clock) = FakeClock::new(folder.path()) else {
+        return;
+    };
+    let data = folder.path().join("data");
+    let tokens = fill(folder.path(), &data);
+    let before = rows(&data);
+    assert!(before.iter().all(|count| *count > 0), "{before:?}");
+
+    clock.set(400);
+    let mut appliance = clock.serve(&data);
+    assert!(clock_warning(&appliance).contains("400 days ahead"));
+    let began = Instant::now();
+    wait_until("tasks run", || {
+        jobs_have_run(&appliance) && began.elapsed() > FIRST_RUN
+    });
+    assert_eq!(reads_itself(&appliance, &tokens), GOOD);
+    let found = appliance.command(&["doctor"]).output().unwrap();
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(found.contains("playgate clock accept"), "{found}");
+    appliance.kill();
+    assert_eq!(rows(&data), before);
+
+    // The real time again: everything is as it was.
+    clock.set(0);
+    let mut appliance = clock.serve(&data);
+    assert_eq!(reads_itself(&appliance, &tokens), GOOD);
+    assert_eq!(clock_warning(&appliance), "");
+    appliance.kill();
+
+    // Control: on an operator's word the same start deletes all of it, and says so.
+    clock.set(400);
+    let mut appliance = clock.serve(&data);
+    appliance.does(&["clock", "accept"]);
+    assert_eq!(clock_warning(&appliance), "");
+    assert_eq!(reads_itself(&appliance, &tokens), 401);
+    wait_until("retention", || {
+        let log = fs::read_to_string(clock.log()).unwrap();
+        ["accounts", "schedule-retention", "telemetry-retention"]
+            .iter()
+            .all(|job| {
+                log.lines().any(|line| {
+                    line.contains("INFO") && line.contains(job) && line.contains("deleted=")
+                })
+            })
+    });
+    appliance.kill();
+    assert_eq!(rows(&data), [0, 0, 0]);
+}
+
+#[test]
+fn a_jump_of_a_running_server_expires_nothing_until_it_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(clock) = FakeClock::new(folder.path()) else {
+        return;
+    };
+    let data = folder.path().join("data");
+    let mut appliance = clock.serve(&data);
+    let tokens = sign_up(&appliance);
+    let doubted = |appliance: &Appliance, what: &str| {
+        wait_until(what, || clock_warning(appliance).contains(what));
+    };
+    for (days, what) in [
+        (400, "jumped ahead by 400 days"),
+        (0, "jumped back by 400 days"),
+        (-300, "jumped back by 300 days"),
+        (0, "jumped ahead by 300 days"),
+    ] {
+        clock.set(days);
+        assert_eq!(reads_itself(&appliance, &tokens), GOOD, "{days}");
+        doubted(&appliance, what);
+        assert_eq!(reads_itself(&appliance, &tokens), GOOD, "{days}");
+    }
+
+    clock.set(400);
+    doubted(&appliance, "jumped ahead by 400 days");
+    appliance.does(&["clock", "accept"]);
+    assert_eq!(reads_itself(&appliance, &tokens), 401);
+    // Back: what had expired stays expired, over a kill as well, and a new login is good.
+    clock.set(0);
+    assert_eq!(reads_itself(&appliance, &tokens), 401);
+    doubted(&appliance, "jumped back by 400 days");
+    assert_eq!(reads_itself(&appliance, &tokens), 401);
+    let new = log_in(&appliance, &tokens.0);
+    assert_eq!(reads_itself(&appliance, &new), GOOD);
+    appliance.kill();
+    let appliance = clock.serve(&data);
+    assert_eq!(reads_itself(&appliance, &tokens), 401);
+    assert_eq!(reads_itself(&appliance, &new), GOOD);
+    // Control: on this machine the clock is where it was when the first token was issued.
+    let log = fs::read_to_string(clock.log()).unwrap();
+    assert!(log.contains("the clock jumped ahead by 400 days"), "{log}");
+}
+
+#[test]
+fn what_had_expired_stays_expired_when_the_clock_goes_back() {
+    let stage = Stage::set();
+    let old = stage.ann.clone();
+    let playing = stage.play(&old, "film", "tv");
+    let entitlement = stage.token(&old, "film");
+    let statuses = |viewer: &_, token: &str, playlist: &str| {
+        (
+            stage.entitle(viewer, "film", "").status,
+            stage.preflight(viewer, "film", token, &[]).status,
+            stage.fetch(playlist, &[]).status,
+        )
+    };
+    // Control: before the clock moves all of it is good.
+    assert_eq!(
+        statuses(&old, &entitlement, &playing.playlist),
+        (200, 200, 200)
+    );
+    stage.house.wait(31 * DAY);
+    assert_eq!(stage.fetch(&playing.playlist, &[]).status, 403);
+    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
+    let log_in = || {
+        let answer = stage
+            .house
+            .partner("POST", "/api/login/v2/auth/email", &body);
+        super::house::viewer(&answer)
+    };
+    // A look as the clock's task takes it every second.
+    let look = || assert!(stage.house.app.clock_guard.look().is_ok());
+    look();
+    let later = log_in();
+    assert_eq!(stage.entitle(&old, "film", "").status, 401);
+    stage.house.wait(-31 * DAY);
+    look();
+    assert_eq!(stage.entitle(&old, "film", "").status, 401);
+    assert_eq!(
+        statuses(&later, &entitlement, &playing.playlist),
+        (200, 403, 403)
+    );
+    // What is issued now is good for as long as it says by the clock of now.
+    let new = log_in();
+    let now = stage.house.app.clock.now().0;
+    let answer = stage.entitle(&new, "film", "").json();
+    assert_eq!(answer["expires"], now + DAY);
+    let token = answer["token"].as_str().unwrap();
+    let started = stage.preflight(&new, "film", token, &[]);
+    let player = super::stage::player(&new, "tv", &started);
+    assert_eq!(statuses(&new, token, &player.playlist), (200, 200, 200));
+    let target = format!("/api/user/v1/users/{}/sessions", new.id);
+    let sessions = stage
+        .house
+        .user(&new.token, "GET", &target, &Value::Null)
+        .json();
+    let text = sessions.to_string();
+    assert!(
+        text.contains(&format!("\"createdTimestamp\":{now}")),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("\"expires\":{}", now + 30 * DAY)),
+        "{text}"
+    );
+}
