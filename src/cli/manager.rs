@@ -63,25 +63,28 @@ pub fn tell_opening() {
     ]);
 }
 
-/// Feeds the watchdog while the runtime and the writer thread answer: a full disk is an answer, a hang
-/// and a writer that has ended are none.
+/// Feeds the watchdog while the runtime and the writer thread answer, on a full disk too. A writer that
+/// hangs or has ended starves it.
 pub async fn feed_watchdog(store: Store) {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return;
     };
     let mut tick = interval((limit / 3).max(Duration::from_millis(100)));
+    let mut written = store.written();
     loop {
         tick.tick().await;
-        let answer = timeout(limit, store.probe()).await;
-        if answer.is_ok_and(|answer| is_alive(&answer)) {
+        let alive = match timeout(limit, store.probe()).await {
+            Ok(Ok(())) => true,
+            // Too many wait for it to be asked: they move on, or it hangs.
+            Ok(Err(StoreError::Overloaded)) => store.written() != written,
+            // It hangs, or has ended.
+            Ok(Err(_)) | Err(_) => false,
+        };
+        written = store.written();
+        if alive {
             notify(&[NotifyState::Watchdog]);
         }
     }
-}
-
-/// Whether the writer thread has answered. A store without it answers too, at once, that it is closed.
-const fn is_alive(answer: &Result<(), StoreError>) -> bool {
-    !matches!(answer, Err(StoreError::Closed | StoreError::Failed(_)))
 }
 
 fn reloading(more: &[NotifyState<'static>]) {

@@ -7,7 +7,7 @@ use super::portable::{self, Exported, Imported};
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
 use super::verify::{self, TableReport, Verified};
-use super::{Durability, Options, Store, StoreError, compaction, keeper};
+use super::{Durability, Options, Store, StoreError, compaction, compare, keeper};
 
 /// Writes every record of a snapshot, be it a base or a backup, as a line of text.
 ///
@@ -32,7 +32,7 @@ impl Store {
         let core = &self.0.core;
         let truth = match &core.disk {
             Some(disk) => {
-                let (tables, truth, matched) = verify::against_truth(core, disk, &self.0.inbox)?;
+                let (tables, truth, matched) = compare::against_truth(core, disk, &self.0.inbox)?;
                 if matched && truth.is_sound() && tables.iter().all(TableReport::is_sound) {
                     let truth = Some(truth);
                     return Ok(Verified { tables, truth });

@@ -14,6 +14,7 @@
 mod backup;
 mod care;
 mod compaction;
+mod compare;
 mod core;
 mod engine;
 mod error;
@@ -33,6 +34,7 @@ mod snapshot;
 mod space;
 mod table;
 mod tail;
+mod threads;
 mod truth;
 mod txn;
 mod verify;
@@ -54,7 +56,6 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::hash::Hash;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
@@ -94,6 +95,7 @@ use place::{Identity, Place};
 use plan::Plan;
 use recovery::{Recovered, Recovery};
 use space::Space;
+use threads::spawn;
 use writer::{Message, Outcome, Writer};
 
 /// How many commits may wait; more are refused at once.
@@ -450,9 +452,19 @@ impl Store {
         self.0.core.counts.read()
     }
 
-    /// Whether the writer thread answers, for the watchdog: whatever it answers, it is not hung.
+    /// Whether the writer thread answers, for the watchdog: [`StoreError::Overloaded`] says that nobody
+    /// could ask it.
     pub fn probe(&self) -> Commit<(), StoreError> {
-        self.write(Durability::Logged, |_| Ok(()))
+        let (sender, commit) = Commit::channel();
+        let (message, refused) = match self.0.inbox.try_send(Message::Probe(sender)) {
+            Ok(()) => return commit,
+            Err(TrySendError::Full(message)) => (message, StoreError::Overloaded),
+            Err(TrySendError::Disconnected(message)) => (message, StoreError::Closed),
+        };
+        if let Message::Probe(sender) = message {
+            let _ = sender.send(Err(refused));
+        }
+        commit
     }
 
     fn between<R: Send + 'static>(
@@ -474,33 +486,4 @@ impl Drop for Inner {
         // A start after this has nothing to replay. If it fails, the log still has it all.
         let _ = keeper::checkpoint(&self.core);
     }
-}
-
-/// Starts a thread of the store. A panic in it is a failure of the store: without its threads nothing
-/// is written, and memory may be ahead of or behind what was promised.
-fn spawn(
-    name: &'static str,
-    core: &Arc<Core>,
-    work: impl FnOnce() + Send + 'static,
-) -> Option<JoinHandle<()>> {
-    // The keeper must not keep the core alive.
-    let core = Arc::downgrade(core);
-    let guarded = move || {
-        let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
-            return;
-        };
-        if let Some(core) = core.upgrade() {
-            let words = engine::words_of(&*panic);
-            core.failure.report(&StoreError::Failed(format!(
-                "the thread {name} panicked: {words}"
-            )));
-            core.tail.end();
-        }
-    };
-    // Without the thread every write answers that the store is closed.
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(guarded)
-        .inspect_err(|error| tracing::error!(%error, name, "no thread could be started"))
-        .ok()
 }

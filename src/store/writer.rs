@@ -80,6 +80,8 @@ pub(super) enum Message {
     Write(Durability, Job),
     /// Runs between two groups. It must be quick: no commit is answered meanwhile.
     Between(Box<dyn FnOnce(&mut Writer) + Send>),
+    /// Asks whether the writer is there. It waits for one sync at the most, and for no group of its own.
+    Probe(oneshot::Sender<Result<(), StoreError>>),
     Stop,
 }
 
@@ -128,6 +130,7 @@ impl Writer {
                     self.sync_or_fail();
                     work(&mut self);
                 }
+                Ok(Message::Probe(probe)) => self.answer(probe),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => self.sync_or_fail(),
             }
@@ -165,7 +168,13 @@ impl Writer {
             if answers.len() >= GROUP_JOBS || group.bytes() >= GROUP_BYTES {
                 break;
             }
-            match inbox.try_recv() {
+            let following = loop {
+                match inbox.try_recv() {
+                    Ok(Message::Probe(probe)) => self.answer(probe),
+                    other => break other,
+                }
+            };
+            match following {
                 Ok(Message::Write(c, j)) => (class, job) = (c, j),
                 Ok(other) => {
                     next = Some(other);
@@ -183,6 +192,11 @@ impl Writer {
             answer(result.clone());
         }
         next
+    }
+
+    fn answer(&self, probe: oneshot::Sender<Result<(), StoreError>>) {
+        // Whoever asked may have stopped waiting.
+        let _ = probe.send(self.core.failure.get().map_or(Ok(()), Err));
     }
 
     /// Runs a plan. One that panics is dropped with its changes; its caller finds the line closed.

@@ -292,6 +292,11 @@ pub fn freeze(pid: u32) {
     signal("STOP", pid);
 }
 
+/// Lets them go on.
+pub fn thaw(pid: u32) {
+    signal("CONT", pid);
+}
+
 fn signal(name: &str, pid: u32) {
     let status = Command::new("kill")
         .args([format!("-{name}"), pid.to_string()])

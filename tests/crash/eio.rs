@@ -1,6 +1,6 @@
-//! The n-th call of a kind fails with EIO, by strace: what is being asked for then is not answered
-//! with success, the process ends with exit code 5 where it cannot go on, and the next start has
-//! everything that was acknowledged.
+//! The n-th call of a kind fails, by strace: what is being asked for then is not answered with success,
+//! the process ends with exit code 5 where it cannot go on, and the next start has everything that was
+//! acknowledged. Here the error is EIO.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,17 +27,20 @@ const WORK_EACH: Duration = Duration::from_millis(8);
 const NTH: u64 = 200;
 
 /// Calls that fail.
-struct Calls {
-    names: &'static str,
+pub struct Calls {
+    pub names: &'static str,
+    /// The name of the error.
+    pub error: &'static str,
     /// A failure here says that what was promised cannot be kept: the process must not go on.
-    fatal: bool,
+    pub fatal: bool,
     /// Sockets and libraries are met by them too: only calls on the data directory's files count.
-    anywhere: bool,
+    pub anywhere: bool,
 }
 
 const fn calls(names: &'static str, fatal: bool, anywhere: bool) -> Calls {
     Calls {
         names,
+        error: "EIO",
         fatal,
         anywhere,
     }
@@ -169,7 +172,7 @@ impl Trial<'_> {
             .into();
         command.push(trace.to_str().unwrap().to_owned());
         command.extend(["-e".to_owned(), format!("trace={}", calls.names)]);
-        let inject = format!("inject={}:error=EIO:when={nth}", calls.names);
+        let inject = format!("inject={}:error={}:when={nth}", calls.names, calls.error);
         command.extend(["-e".to_owned(), inject]);
         for path in self.paths.iter().filter(|_| calls.anywhere) {
             command.extend(["-P".to_owned(), path.clone()]);
@@ -230,23 +233,28 @@ impl Trial<'_> {
 
 #[test]
 fn failing_calls_lose_nothing() {
+    campaign("eio", &CALLS, 8, NTH);
+}
+
+/// Runs so many trials of each kind of call for every change, and up to the last of the long form.
+pub fn campaign(name: &str, kinds: &[Calls], short: u64, long: u64) {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
-        return skip("failing calls", &why);
+        return skip(name, &why);
     }
-    let dice = Dice::of_test("eio");
+    let dice = Dice::of_test(name);
     let templates = [Left::ByStop, Left::ByKill].map(|left| {
         let template = Template::make(left, &dice);
         let paths = paths(&template, &dice);
         (template, paths)
     });
-    let mut table: BTreeMap<(&str, Outcome), u32> = BTreeMap::new();
-    for calls in &CALLS {
-        let each = rounds(8, NTH).clamp(1, NTH);
+    let mut table: BTreeMap<(&str, &str, Outcome), u32> = BTreeMap::new();
+    for calls in kinds {
+        let each = rounds(short, long).clamp(1, long);
         let mut not_reached = 0;
         for step in 0..each {
             // The first calls are those of the start: each by itself, then further and further
             // apart. Both ways to have been left, in turn.
-            let nth = 1 + step + step * step * (NTH - each) / (each * each);
+            let nth = 1 + step + step * step * (long - each) / (each * each);
             let (template, paths) = &templates[usize::from(step % 2 == 1)];
             let trial = Trial {
                 template,
@@ -254,9 +262,16 @@ fn failing_calls_lose_nothing() {
                 dice: dice.split(nth),
             };
             let (outcome, told) = trial.run(calls, nth);
-            *table.entry((calls.names, outcome)).or_default() += 1;
+            *table
+                .entry((calls.error, calls.names, outcome))
+                .or_default() += 1;
             if outcome == Outcome::Wrong {
-                println!("{} number {nth}:\n  {}", calls.names, told.join("\n  "));
+                println!(
+                    "{} {} number {nth}:\n  {}",
+                    calls.error,
+                    calls.names,
+                    told.join("\n  ")
+                );
             }
             not_reached = match outcome {
                 Outcome::NotReached => not_reached + 1,
@@ -268,10 +283,14 @@ fn failing_calls_lose_nothing() {
             }
         }
     }
-    println!("Calls that fail with EIO\n| calls | outcome | runs |\n| --- | --- | --- |");
-    for ((names, outcome), runs) in &table {
-        println!("| {names} | {outcome:?} | {runs} |");
+    println!(
+        "{name}: calls that fail\n| error | calls | outcome | runs |\n| --- | --- | --- | --- |"
+    );
+    for ((error, names, outcome), runs) in &table {
+        println!("| {error} | {names} | {outcome:?} | {runs} |");
     }
-    let wrong = table.keys().any(|(_, outcome)| *outcome == Outcome::Wrong);
+    let wrong = table
+        .keys()
+        .any(|(_, _, outcome)| *outcome == Outcome::Wrong);
     assert!(!wrong, "runs went wrong, as told above");
 }

@@ -109,9 +109,16 @@ impl Scene {
         let ended = appliance.wait(BACK_WITHIN);
         let log = appliance.log();
         assert_eq!(ended, Some(Some(5)), "{log}");
-        assert!(log.contains("Input/output error"), "{log}");
+        let told = ["Input/output error", "Read-only file system"];
+        assert!(told.iter().any(|told| log.contains(told)), "{log}");
         println!("it ended with 5, and is started again");
         self.appliance = Some(ready(&launch(&self.disk)));
+    }
+
+    /// Whether it ends by itself within the time in which everything has to be synced.
+    fn running_ends(&mut self) -> bool {
+        let appliance = self.appliance.as_mut().expect("it runs");
+        appliance.wait(Duration::from_secs(2)).is_some()
     }
 
     fn writes_are_back(&self) {
@@ -280,6 +287,10 @@ fn a_disk_that_turns_read_only_is_survived() {
     });
     println!("read-only: a write is answered {told}");
     assert!(told.starts_with("503"), "{told}");
+    // What was logged and not synced is synced now, which fails.
+    if scene.running_ends() {
+        scene.ends_and_starts_again();
+    }
     scene.reads_go_on();
     scene.still_runs();
 }

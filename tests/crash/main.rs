@@ -11,6 +11,7 @@
 //! | `appliance`, `line` | the process; the connections to it |
 //! | `disk` | file systems of our own, to be cut off, filled up, and made read-only |
 //! | `orders` | a command that is given meanwhile |
+//! | `tracer` | strace on a process that runs, to fail or delay its calls |
 //! | `template` | a data directory and its ledger, to be copied and harmed |
 //! | `dice` | the seed, how many rounds, and how a test is skipped |
 //! | the others | one kind of blow each: the tests |
@@ -32,6 +33,7 @@ mod cuts;
 mod dice;
 mod disk;
 mod eio;
+mod errno;
 mod fact;
 mod flips;
 mod full;
@@ -41,9 +43,11 @@ mod order;
 mod orders;
 mod rig;
 mod sessions;
+mod slow;
 mod soak;
 mod tally;
 mod template;
+mod tracer;
 #[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../it/wire.rs"]
 mod wire;

@@ -1,0 +1,241 @@
+//! The comparison of the engine with base and log, and of their records with their indexes, while commits
+//! go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use super::core::{Core, OnDisk};
+use super::engine::Digest;
+use super::log::read_segment;
+use super::plan::visit;
+use super::snapshot::Triple;
+use super::table::{Schema, TreeName};
+use super::truth::Truth;
+use super::verify::{TableReport, TruthReport};
+use super::writer::{Message, between, last_number};
+use super::{StoreError, keeper};
+
+/// A key of a tree, and the digest of the value that it must have.
+type Expected = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
+
+/// So few keys are looked at by the writer between two commits...
+const FEW: usize = 256;
+/// ...and more of them as well, if they were changed each time that they were looked at.
+const LOOKS: u32 = 16;
+
+fn digest_of(key: &[u8], value: &[u8]) -> Digest {
+    let mut digest = Digest::default();
+    digest.add(key, value);
+    digest
+}
+
+/// Compares records and indexes of base and log as of one commit, and the engine with them, while
+/// commits go on. What is read of the engine is of no one moment, so a key that differs is looked at
+/// again, and compared with what base, log and the commits since say of it.
+pub(super) fn against_truth(
+    core: &Arc<Core>,
+    disk: &OnDisk,
+    writer: &SyncSender<Message>,
+) -> Result<(Vec<TableReport>, TruthReport, bool), StoreError> {
+    // Held, so that nothing that is read here is retired, and no other engine takes the place of this.
+    let base = disk.base.lock();
+    let number = last_number(writer)?;
+    // What waits for the engine would differ. If it takes nothing, that is looked at again.
+    let _ = core.tail.reach(number);
+    let mut report = TruthReport {
+        base: base.as_ref().map(|base| base.number),
+        number,
+        ..TruthReport::default()
+    };
+    let mut census = Census::new(&core.schema);
+    let mut differing = Expected::new();
+    let compared = keeper::truth(core, base.as_ref(), number)
+        .and_then(Truth::pairs)
+        .and_then(|pairs| compare(core, pairs, &mut census, &mut differing));
+    match compared {
+        Err(StoreError::Damaged { place, what }) => {
+            report.damage = Some(format!("{place}: {what}"));
+        }
+        other => other?,
+    }
+    settle(core, writer, differing, &mut report)?;
+    let (tables, matched) = census.finish();
+    Ok((tables, report, matched))
+}
+
+fn compare(
+    core: &Core,
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+    census: &mut Census<'_>,
+    differing: &mut Expected,
+) -> Result<(), StoreError> {
+    let mut pairs = pairs.peekable();
+    let missing = |(tree, key, value): Triple, census: &mut Census<'_>, all: &mut Expected| {
+        census.add(tree, &key, &value);
+        let digest = digest_of(&key, &value);
+        all.insert((tree, key), Some(digest));
+    };
+    let mut trees: Vec<_> = core.schema.trees().collect();
+    trees.sort_unstable();
+    let engine = core.engine();
+    for tree in trees {
+        for found in engine.scan(tree, &[], None) {
+            let (key, value) = found?;
+            while let Some(pair) =
+                pairs.next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) < (tree, &key)))
+            {
+                missing(pair?, census, differing);
+            }
+            match pairs.next_if(|pair| !matches!(pair, Ok((t, k, _)) if (*t, k) != (tree, &key))) {
+                Some(Ok(pair)) if pair.2 == value => census.add(tree, &key, &value),
+                Some(pair) => missing(pair?, census, differing),
+                None => drop(differing.insert((tree, key), None)),
+            }
+        }
+    }
+    for pair in pairs {
+        missing(pair?, census, differing);
+    }
+    Ok(())
+}
+
+/// Looks again at keys that the engine had otherwise than base and log as of `report.number`, until
+/// none of them was changed while it was looked at. What then differs is reported.
+fn settle(
+    core: &Arc<Core>,
+    writer: &SyncSender<Message>,
+    mut expected: Expected,
+    report: &mut TruthReport,
+) -> Result<(), StoreError> {
+    let mut known = report.number;
+    for _ in 0..LOOKS {
+        if expected.len() <= FEW {
+            break;
+        }
+        let before = last_number(writer)?;
+        let found = read_again(core, &expected)?;
+        let after = last_number(writer)?;
+        let touched = bring_forward(core, &mut expected, known, before, after)?;
+        known = after;
+        let settled = std::mem::take(&mut expected).into_iter().zip(found);
+        for ((place, expected_value), found) in settled {
+            if touched.contains(&place) {
+                expected.insert(place, expected_value);
+            } else {
+                report.enter(place, expected_value, found);
+            }
+        }
+    }
+    if expected.is_empty() {
+        return Ok(());
+    }
+    let core = Arc::clone(core);
+    let settled = between(writer, move |writer| {
+        let number = writer.number;
+        bring_forward(&core, &mut expected, known, number, number)?;
+        let found = read_again(&core, &expected)?;
+        Ok(expected.into_iter().zip(found).collect::<Vec<_>>())
+    })?;
+    for ((place, expected), found) in settled {
+        report.enter(place, expected, found);
+    }
+    Ok(())
+}
+
+/// What the keys have now: the tail over the engine.
+fn read_again(core: &Core, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
+    let engine = core.engine();
+    let read = |(tree, key): &(TreeName, Vec<u8>)| {
+        let value = match core.tail.get(tree, key) {
+            Some(change) => change,
+            None => engine.get(tree, key)?,
+        };
+        Ok(value.map(|value| digest_of(key, &value)))
+    };
+    expected.keys().map(read).collect()
+}
+
+/// Makes what was expected as of the commit `known` what is expected as of the commit `to`. Returns the
+/// keys that were changed after the commit `before`.
+fn bring_forward(
+    core: &Core,
+    expected: &mut Expected,
+    known: u64,
+    before: u64,
+    to: u64,
+) -> Result<BTreeSet<(TreeName, Vec<u8>)>, StoreError> {
+    let mut touched = BTreeSet::new();
+    let segments = keeper::truth(core, None, to)?.segments;
+    let ends = segments.iter().skip(1).map(|next| next.first - 1);
+    let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
+    let newer = segments.iter().zip(ends).filter(|(_, end)| *end > known);
+    for (segment, _) in newer {
+        read_segment(segment, &mut |frame, _| {
+            if frame.number <= known || frame.number > to {
+                return Ok(());
+            }
+            let payload = frame.payload;
+            visit(payload, &core.schema, &mut |tree, key, value| {
+                let place = (tree, key.to_vec());
+                if let Some(expected) = expected.get_mut(&place) {
+                    let value = value.and_then(|at| payload.get(at));
+                    *expected = value.map(|value| digest_of(key, value));
+                    if frame.number > before {
+                        touched.insert(place);
+                    }
+                }
+            })
+            .ok_or_else(|| StoreError::Damaged {
+                place: format!("commit {} of the log", frame.number),
+                what: "is not a plan of this version's tables".to_owned(),
+            })
+        })?;
+    }
+    Ok(touched)
+}
+
+/// Counts the records of a consistent stream of pairs, and adds up which index entries they should
+/// have and which there are. That takes no memory, however large the store is, and tells whether
+/// anything is wrong; what it is, `verify::examine_engine` finds.
+struct Census<'a> {
+    schema: &'a Schema,
+    tables: Vec<TableReport>,
+    wanted: BTreeMap<TreeName, Digest>,
+    found: BTreeMap<TreeName, Digest>,
+}
+
+impl<'a> Census<'a> {
+    fn new(schema: &'a Schema) -> Self {
+        let tables = schema.tables().iter();
+        Self {
+            schema,
+            tables: tables.map(|table| TableReport::new(table.name)).collect(),
+            wanted: BTreeMap::new(),
+            found: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, tree: TreeName, key: &[u8], value: &[u8]) {
+        let mut tables = self.schema.tables().iter().zip(&mut self.tables);
+        let Some((table, report)) = tables.find(|(table, _)| table.name == tree) else {
+            self.found.entry(tree).or_default().add(key, b"");
+            return;
+        };
+        report.records += 1;
+        match (table.examine)(key, value) {
+            Some(entries) => {
+                for (tree, entry) in entries {
+                    self.wanted.entry(tree).or_default().add(&entry, b"");
+                }
+            }
+            None => report.damaged.add(tree, key),
+        }
+    }
+
+    /// The reports, and whether every index has what it should.
+    fn finish(self) -> (Vec<TableReport>, bool) {
+        let matched = self.wanted == self.found;
+        (self.tables, matched)
+    }
+}
