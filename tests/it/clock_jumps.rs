@@ -73,6 +73,10 @@ impl FakeClock {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the process under test is watched from outside"
+)]
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let given_up = Instant::now() + Duration::from_secs(30);
     while !is() {
@@ -139,6 +143,10 @@ fn rows(data: &Path) -> [usize; 3] {
 }
 
 /// A store with a login, a guide and telemetry.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the guide must lie around the real present"
+)]
 fn fill(folder: &Path, data: &Path) -> (String, String) {
     let guide = folder.join("guide.xml");
     let now = i64::try_from(
