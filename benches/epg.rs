@@ -63,6 +63,7 @@ impl Rights for Catalogue {
         BroadcastRights {
             live: true,
             catchup: Some((broadcast.stop, broadcast.stop + 7 * DAY)),
+            start_over: false,
             pause: true,
             rewind: true,
             fast_forward: false,

@@ -71,7 +71,7 @@ impl<'a> Ground<'a> {
         let data_dir = &self.config.server.data_dir;
         let erasers: Vec<Eraser> = vec![
             |txn, user, _| entitlement::erase_user(txn, user),
-            |txn, user, _| playback::tables::erase(txn, user),
+            playback::tables::erase,
             telemetry::request_erasure,
         ];
         let accounts = Accounts::open(
@@ -82,6 +82,7 @@ impl<'a> Ground<'a> {
                 mail: mail.clone(),
                 partners: partners.clone(),
                 erasers,
+                revokers: vec![playback::tables::revoke],
                 key: keys::read_or_make(data_dir, keys::ACCOUNTS, &**self.entropy)?,
                 expiry: Arc::clone(&self.expiry),
             },

@@ -48,7 +48,7 @@ use gate::Doors;
 use ground::Ground;
 use keys::KeyError;
 pub use opening::{Opening, has_store, open_store};
-pub use settings::{backups as backup_settings, tls};
+pub use settings::{backups as backup_settings, license_systems, tls};
 
 /// What every handler gets.
 pub struct App {

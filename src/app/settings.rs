@@ -26,6 +26,7 @@ use crate::ports::sink::HttpSink;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
 use crate::ports::tls::Tls;
 use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
+use crate::types::Drm;
 use crate::types::time::DAY;
 
 const MINUTE: i64 = 60;
@@ -287,12 +288,26 @@ pub fn playback(config: &Config) -> playback::Settings {
             WhenFull::Displace => playback::WhenFull::Displace,
         },
         clearkey: given.clearkey,
+        license_servers: license_systems(config),
         beats: playback::BeatRate {
             per_second: config.limits.heartbeats_per_second,
             burst: config.limits.heartbeat_burst,
         },
         ..playback::Settings::default()
     }
+}
+
+/// The systems for which a license server is configured.
+pub fn license_systems(config: &Config) -> Vec<Drm> {
+    let servers = [
+        (Drm::Widevine, &config.widevine),
+        (Drm::Playready, &config.playready),
+        (Drm::Fairplay, &config.fairplay),
+    ];
+    let configured = servers
+        .into_iter()
+        .filter(|(_, server)| server.url.is_some());
+    configured.map(|(drm, _)| drm).collect()
 }
 
 /// The license servers of others, and the certificate of FairPlay.

@@ -20,9 +20,21 @@ pub fn show(why: &Value, json: bool) -> Outcome {
         let (check, finding) = (output::text(step, "check"), output::text(step, "finding"));
         output::line(&format!("{mark}  {check}{subject}: {finding}"))?;
     }
-    output::line(match (why.get("granted"), why.get("pinNeeded")) {
-        (Some(Value::Bool(true)), Some(Value::Bool(true))) => "granted, with the PIN",
-        (Some(Value::Bool(true)), _) => "granted",
-        _ => "denied",
+    let is = |member: &str, value: bool| why.get(member) == Some(&Value::Bool(value));
+    if !is("granted", true) {
+        return output::line("denied");
+    }
+    if is("playable", false) {
+        let playback = steps
+            .into_iter()
+            .flatten()
+            .find(|step| step["check"] == "playback");
+        let missing = playback.map_or_else(String::new, |step| output::text(step, "finding"));
+        return output::line(&format!("would be granted, but cannot play: {missing}"));
+    }
+    output::line(if is("pinNeeded", true) {
+        "granted, with the PIN"
+    } else {
+        "granted"
     })
 }

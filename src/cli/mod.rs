@@ -26,6 +26,7 @@ mod operator;
 mod output;
 mod owner;
 mod partner;
+mod playable;
 mod reload;
 mod restart;
 mod rights;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::accounts::{self, Accounts};
 use super::catalog::{Asset, Catalog, KeyId, Livestream};
-use super::entitlement::{self, Rights};
-use super::playback::world::{Channel, Playable, Program};
+use super::entitlement::{self, PositionRights, Rights};
+use super::playback::world::{Playable, Playlists, Program, Shown};
 use super::playback::{Viewer, World};
 use super::schedule::{self, Schedule};
 use crate::store::{StoreError, Txn};
-use crate::types::time::DAY;
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
 /// What playback's questions are answered from.
@@ -65,29 +64,29 @@ fn program(found: &schedule::Program) -> Option<Program> {
     Some(Program {
         id: found.id()?,
         start: found.start(),
-        stop: found.stop(),
-        live: found.live(),
-        catchup: found.catchup(),
         pg_age: found.pg_age(),
     })
 }
 
 impl World for Surroundings {
-    fn channel(&self, livestream: &LivestreamId) -> Option<Channel> {
+    fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown> {
         let catalog = self.catalog.snapshot();
-        let found = catalog.livestream(livestream)?;
-        Some(Channel {
-            live_rights: found.live_rights,
-            catchup: i64::from(found.catchup_days) * DAY,
+        let livestream = catalog.livestream(livestream)?;
+        let (rights, found) = PositionRights::at(&self.schedule.snapshot(), livestream, at);
+        Some(Shown {
+            program: found.as_ref().and_then(program),
+            rights,
         })
     }
 
-    fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program> {
-        program(&self.schedule.snapshot().program_at(livestream, at)?)
-    }
-
-    fn program(&self, id: &BroadcastId) -> Option<Program> {
-        program(&self.schedule.snapshot().program(id)?)
+    fn broadcast(&self, id: &BroadcastId) -> Option<Shown> {
+        let found = self.schedule.snapshot().program(id)?;
+        let catalog = self.catalog.snapshot();
+        let livestream = catalog.livestream(found.livestream())?;
+        Some(Shown {
+            program: program(&found),
+            rights: PositionRights::of_program(livestream, &found),
+        })
     }
 
     fn program_needs_pin(
@@ -113,6 +112,18 @@ impl World for Surroundings {
             (Some(user), Some(asset)) => self.pins.asset_needs_pin(&user, asset.pg_age),
             _ => true,
         }
+    }
+
+    fn playlists(&self, asset: &AssetId) -> Option<Playlists> {
+        let source = self.source(asset)?;
+        let (encrypted, playlist) = match &source {
+            Source::Livestream(found) => (found.encrypted, &found.playlist),
+            Source::Asset(found) => (found.encrypted, &found.playlist),
+        };
+        Some(Playlists {
+            encrypted,
+            protocols: playlist.0.keys().copied().collect(),
+        })
     }
 
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable> {

@@ -20,8 +20,14 @@ use crate::types::LimitReached;
 pub struct SessionInTheWay {
     /// Its id.
     pub session_id: String,
+    /// The device that its preflight named.
+    pub device_id: String,
     /// The device model that its preflight named.
     pub device_model: String,
+    /// The device type that its preflight named.
+    pub device_type: String,
+    /// What it plays.
+    pub asset_id: String,
     /// Its start, in Unix seconds.
     pub since: i64,
 }
@@ -59,6 +65,11 @@ pub enum Details {
     Sessions {
         /// Oldest first.
         sessions: Vec<SessionInTheWay>,
+    },
+    /// Why a session has ended.
+    Reason {
+        /// A word of a closed list.
+        reason: &'static str,
     },
     /// The mistakes of an imported file.
     Problems {
@@ -329,13 +340,19 @@ mod tests {
         let full = Details::Sessions {
             sessions: vec![SessionInTheWay {
                 session_id: "s".into(),
+                device_id: "d".into(),
                 device_model: "m".into(),
+                device_type: "t".into(),
+                asset_id: "a".into(),
                 since: 5,
             }],
         };
         assert_eq!(
             serde_json::to_value(full).unwrap(),
-            serde_json::json!({"sessions": [{"sessionId": "s", "deviceModel": "m", "since": 5}]})
+            serde_json::json!({"sessions": [{
+                "sessionId": "s", "deviceId": "d", "deviceModel": "m", "deviceType": "t",
+                "assetId": "a", "since": 5
+            }]})
         );
     }
 }

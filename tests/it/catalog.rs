@@ -277,6 +277,7 @@ fn offers_are_given_explained_and_taken_away() {
             {"check": "country", "finding": "DE, by the address", "passed": true},
             {"check": "offer", "subject": "premium", "finding": "subscription offer: the user does not have it", "passed": false},
             {"check": "rights", "finding": "is within its availability", "passed": true},
+            {"check": "playback", "finding": "no playlist: the catalogue names none for dash, hls or sstr", "passed": false},
         ])
     );
     let given = lab.operator("PUT", &premium, "").json();

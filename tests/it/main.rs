@@ -55,6 +55,7 @@ mod operators;
 mod page;
 mod places;
 mod playback;
+mod positions;
 mod programs;
 mod proxies;
 mod reload;

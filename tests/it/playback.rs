@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::house::{PASSWORD, Viewer, viewer};
 use super::lab::NOON;
-use super::stage::{FILM_KEY, Stage, never_issued, player};
+use super::stage::{FILM_KEY, Player, Stage, never_issued, player};
 use super::wire::Answer;
 
 /// Status and code of an error, status alone otherwise.
@@ -12,6 +13,13 @@ fn outcome(answer: &Answer) -> String {
         200..=299 => answer.status.to_string(),
         status => format!("{status} {}", answer.code()),
     }
+}
+
+/// Why a session has ended, as its next heartbeat is told.
+fn ended(answer: &Answer) -> String {
+    assert_eq!(outcome(answer), "410 SESSION_ENDED");
+    let reason = &answer.json()["error"]["details"]["reason"];
+    reason.as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -146,10 +154,22 @@ fn a_pin_unlocks_one_program_in_one_session() {
     };
     assert_eq!(again(&first.session), "200");
     assert_eq!(again("nonsense"), "403 PIN_CODE_REQUIRED");
+    // A retry, and a fallback to another system, take the unlock along; another device does not.
     let second = player(ann, "tv", &stage.preflight(ann, "adult", &token, &[]));
-    assert_eq!(again(&second.session), "403 PIN_CODE_REQUIRED");
+    assert_eq!(again(&second.session), "200");
+    stage.house.wait(31);
+    assert_eq!(outcome(&stage.beat(&second, &[])), "200");
+    let none = player(
+        ann,
+        "tv",
+        &stage.preflight(ann, "clear", &stage.token(ann, "clear"), &[]),
+    );
+    assert_eq!(again(&none.session), "403 PIN_CODE_REQUIRED");
+    // What plays another asset has handed nothing on.
+    let third = player(ann, "tv", &stage.preflight(ann, "adult", &token, &[]));
+    assert_eq!(again(&third.session), "403 PIN_CODE_REQUIRED");
     stage.house.wait(30);
-    assert_eq!(outcome(&stage.beat(&second, &[])), "403 PIN_CODE_REQUIRED");
+    assert_eq!(outcome(&stage.beat(&third, &[])), "403 PIN_CODE_REQUIRED");
     for left in (1..=3).rev().chain([0]) {
         let wrong = stage.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
         assert_eq!(wrong.json()["error"]["details"]["attemptsLeft"], left);
@@ -258,8 +278,31 @@ fn every_refusal_of_preflight() {
     ] {
         assert_eq!(outcome(&of(&[changed])), expected, "{changed:?}");
     }
+    let message = |answer: &Answer| {
+        answer.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let hls = of(&[("DRM", "none"), ("Protocol", "hls")]);
+    assert_eq!(outcome(&hls), "400 DRM_PROTOCOL_MISMATCH");
+    let widevine = of(&[("DRM", "widevine")]);
+    assert_eq!(outcome(&widevine), "404 PROTOCOL_NOT_AVAILABLE");
+    assert_eq!(
+        message(&widevine),
+        "the asset is encrypted, and no license server is configured for widevine: set `license.widevine.url`"
+    );
     let sstr = [("DRM", "PlayReady"), ("Protocol", "sstr")];
     assert_eq!(outcome(&of(&sstr)), "404 PROTOCOL_NOT_AVAILABLE");
+    let nothing = stage.preflight(ann, "nothing", &token, &[]);
+    assert_eq!(outcome(&nothing), "404 ASSET_NOT_FOUND");
+    let bare = stage.token(ann, "bare");
+    let bare = stage.preflight(ann, "bare", &bare, &[]);
+    assert_eq!(outcome(&bare), "404 PROTOCOL_NOT_AVAILABLE");
+    assert_eq!(
+        message(&bare),
+        "the catalogue has no playlist for this asset, so no protocol can play it"
+    );
     let bob = stage.viewer("bob");
     let stolen = stage.preflight(&bob, "film", &token, &[]);
     assert_eq!(outcome(&stolen), "403 ENTITLEMENT_INVALID");
@@ -282,6 +325,9 @@ fn what_is_clear_needs_no_license() {
     let body = stage.preflight(ann, "clear", &token, &hls).json();
     assert_eq!(body["playlist"], "https://cdn.example/clear.m3u8");
     assert_eq!(body.get("license"), None);
+    let license = [("license.fairplay.url", "http://127.0.0.1:9/")];
+    let stage = Stage::with(&license);
+    let ann = &stage.ann;
     let token = stage.token(ann, "news");
     let fairplay = [("DRM", "fairplay"), ("Protocol", "hls")];
     let body = stage.preflight(ann, "news", &token, &fairplay).json();
@@ -306,7 +352,7 @@ fn a_right_that_is_taken_away_ends_its_tokens() {
     assert!(revoked.status < 300);
     assert_eq!(outcome(&stage.beat(&film, &[])), "200");
     let lost = stage.beat(&premium, &[]);
-    assert_eq!(outcome(&lost), "403 ENTITLEMENT_EXPIRED");
+    assert_eq!(ended(&lost), "revoked");
     let answer = stage.preflight(ann, "premium", &token, &[]);
     assert_eq!(outcome(&answer), "403 ENTITLEMENT_INVALID");
 }
@@ -328,7 +374,10 @@ fn streams_are_limited_and_those_in_the_way_can_be_ended() {
     assert_eq!(sessions.as_array().unwrap().len(), 2);
     assert_eq!(
         sessions[0],
-        json!({"sessionId": tv.session, "deviceModel": "Model", "since": NOON.0})
+        json!({
+            "sessionId": tv.session, "deviceId": "tv", "deviceModel": "Model", "deviceType": "tv",
+            "assetId": "film", "since": NOON.0
+        })
     );
     let own = format!("/api/user/v1/users/{}/sessions", ann.id);
     let one = format!("{own}/{}", tv.session);
@@ -348,10 +397,7 @@ fn streams_are_limited_and_those_in_the_way_can_be_ended() {
     let foreign = stage.ask(&bob, "DELETE", &foreign, &[], "");
     assert_eq!(outcome(&foreign), "404 SESSION_NOT_FOUND");
     assert_eq!(stage.ask(ann, "DELETE", &one, &[], "").status, 204);
-    let ended = stage.beat(&tv, &[]);
-    assert_eq!(outcome(&ended), "410 SESSION_ENDED");
-    let message = ended.json()["error"]["message"].clone();
-    assert_eq!(message, "the session was revoked");
+    assert_eq!(ended(&stage.beat(&tv, &[])), "revoked");
     assert_eq!(outcome(&start("tablet")), "200");
 
     let displacing = Stage::with(&[
@@ -360,8 +406,7 @@ fn streams_are_limited_and_those_in_the_way_can_be_ended() {
     ]);
     let first = displacing.play(&displacing.ann, "film", "tv");
     displacing.play(&displacing.ann, "film", "phone");
-    let gone = displacing.beat(&first, &[]);
-    assert_eq!(outcome(&gone), "410 SESSION_ENDED");
+    assert_eq!(ended(&displacing.beat(&first, &[])), "displaced");
 }
 
 #[test]
@@ -442,7 +487,7 @@ fn every_refusal_of_the_heartbeat() {
         (("Session", "nonsense"), "404 SESSION_NOT_FOUND"),
         (
             ("EntitlementId", unknown.as_str()),
-            "403 ENTITLEMENT_EXPIRED",
+            "403 ENTITLEMENT_INVALID",
         ),
         (("EntitlementId", other.as_str()), "403 SESSION_MISMATCH"),
         (("DeviceId", "phone"), "403 SESSION_MISMATCH"),
@@ -462,6 +507,10 @@ fn every_refusal_of_the_heartbeat() {
     stolen.viewer = bob.clone();
     stolen.entitlement.clone_from(&bobs.entitlement);
     assert_eq!(outcome(&stage.beat(&stolen, &[])), "403 SESSION_MISMATCH");
+    let mut foreign = player.clone();
+    foreign.entitlement.clone_from(&bobs.entitlement);
+    let foreign = stage.beat(&foreign, &[]);
+    assert_eq!(outcome(&foreign), "403 ENTITLEMENT_INVALID");
     assert_eq!(outcome(&stage.stop(&stolen)), "403 SESSION_MISMATCH");
 
     stage.house.wait(20);
@@ -492,6 +541,145 @@ fn a_session_lives_by_its_beats() {
     assert_eq!(outcome(&stage.beat(&player, &[])), "200");
     stage.house.wait(335);
     assert_eq!(outcome(&stage.beat(&player, &[])), "410 SESSION_ENDED");
+}
+
+#[test]
+fn an_ended_session_says_why_it_has_ended() {
+    let stage = Stage::set();
+    let (house, ann) = (&stage.house, &stage.ann);
+    let operator = |method: &str, target: &str| house.operator(method, target, &Value::Null);
+    let ask = |method: &str, target: &str| {
+        let answer = stage.ask(ann, method, target, &[], "");
+        assert!(answer.status < 300, "{target}: {}", answer.status);
+    };
+    let after = |end: &dyn Fn(&Player)| {
+        let mut player = stage.play(ann, "film", "tv");
+        end(&player);
+        // By another login of the same user: the first one may have gone.
+        let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
+        player.viewer = viewer(&house.partner("POST", "/api/login/v2/auth/email", &body));
+        ended(&stage.beat(&player, &[]))
+    };
+    let own =
+        |player: &Player| format!("/api/user/v1/users/{}/sessions/{}", ann.id, player.session);
+    let session = |player: &Player| format!("sessions/{}", player.session);
+    assert_eq!(
+        after(&|player| assert_eq!(stage.stop(player).status, 204)),
+        "stopped"
+    );
+    assert_eq!(
+        after(&|_| drop(stage.play(ann, "clear", "tv"))),
+        "displaced"
+    );
+    assert_eq!(after(&|_| house.wait(335)), "expired");
+    assert_eq!(after(&|player| ask("DELETE", &own(player))), "revoked");
+    let by_operator = after(&|player| {
+        assert_eq!(operator("DELETE", &session(player)).status, 204);
+    });
+    assert_eq!(by_operator, "revoked");
+    let logged_out = after(&|_| ask("POST", "/api/login/v2/auth/logout"));
+    assert_eq!(logged_out, "signed_out");
+
+    // What ends with the account or all of its logins, as an operator is told who names the session.
+    let gone = |name: &str, end: &dyn Fn(&Viewer)| {
+        let viewer = stage.viewer(name);
+        let player = stage.play(&viewer, "film", "tv");
+        end(&viewer);
+        ended(&operator("DELETE", &session(&player)))
+    };
+    let logout = |viewer: &Viewer| {
+        let target = format!("users/{}/logout", viewer.id);
+        assert!(operator("POST", &target).status < 300);
+    };
+    assert_eq!(gone("bob", &logout), "revoked");
+    let disable = |viewer: &Viewer| stage.change(viewer, &json!({"disabled": true}));
+    assert_eq!(gone("cid", &disable), "revoked");
+    let everywhere = |viewer: &Viewer| {
+        let target = format!("/api/user/v1/users/{}/sessions", viewer.id);
+        assert_eq!(stage.ask(viewer, "DELETE", &target, &[], "").status, 204);
+    };
+    assert_eq!(gone("dora", &everywhere), "signed_out");
+    let remove = |viewer: &Viewer| {
+        let target = format!("users/{}", viewer.id);
+        assert_eq!(operator("DELETE", &target).status, 204);
+    };
+    assert_eq!(gone("eva", &remove), "erased");
+}
+
+#[test]
+fn a_retry_goes_on_where_the_session_before_was() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    stage.protect(ann);
+    stage.house.wait(3_600);
+    let target = |offset: i64| format!("/api/entitlement/v2/asset/news?offset={offset}");
+    let token = |session: &[(&str, &str)], offset: i64, body: &str| {
+        let answer = stage.ask(ann, "POST", &target(offset), session, body);
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        answer.json()["token"].as_str().unwrap().to_owned()
+    };
+    let pin = r#"{"pinCode":"2468"}"#;
+    // Begun behind the live point, where no PIN is needed; then at the live point with the PIN.
+    let began = token(&[], -5_400, "");
+    let first = player(ann, "tv", &stage.preflight(ann, "news", &began, &[]));
+    stage.house.wait(31);
+    token(&[("Service-Play-Session", first.session.as_str())], 0, pin);
+    assert_eq!(outcome(&stage.beat(&first, &[])), "200");
+    // The same token again, as after a failed license: the unlock of later and the position go on.
+    let retried = player(ann, "tv", &stage.preflight(ann, "news", &began, &[]));
+    let kid = json!({"kids": ["EREiIjMzRERVVWZmd3eIiA"], "type": "temporary"}).to_string();
+    assert_eq!(outcome(&stage.license(&retried, "clearkey", &kid)), "200");
+    stage.house.wait(1);
+    assert_eq!(outcome(&stage.beat(&retried, &[])), "200");
+    assert_eq!(ended(&stage.beat(&first, &[])), "displaced");
+    // A session that has ended hands nothing on.
+    assert_eq!(stage.stop(&retried).status, 204);
+    let fresh = player(ann, "tv", &stage.preflight(ann, "news", &began, &[]));
+    stage.house.wait(1);
+    assert_eq!(outcome(&stage.beat(&fresh, &[])), "403 PIN_CODE_REQUIRED");
+}
+
+#[test]
+fn an_expired_entitlement_is_told_from_one_that_never_was() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    let player = stage.play(ann, "film", "tv");
+    stage.house.wait(86_400);
+    let app = &stage.house.app;
+    app.playback.refresh(app.clock.now());
+    app.playback.sweep_entitlements(app.clock.now()).unwrap();
+    assert_eq!(
+        outcome(&stage.beat(&player, &[])),
+        "403 ENTITLEMENT_EXPIRED"
+    );
+}
+
+#[test]
+fn a_reset_ends_what_plays_and_what_is_entitled() {
+    let stage = Stage::set();
+    let ann = &stage.ann;
+    let token = stage.token(ann, "film");
+    let playing = stage.play(ann, "film", "tv");
+    let house = &stage.house;
+    let ask = json!({"email": "ann@example.com"});
+    let asked = house.partner("POST", "/api/login/v2/password/send-reset-password", &ask);
+    assert_eq!(asked.status, 200);
+    let mails = house.operator("GET", "mail", &Value::Null).json();
+    let id = mails[0]["id"].as_str().unwrap();
+    let mail = house.operator("GET", &format!("mail/{id}"), &Value::Null);
+    let text = mail.json()["text"].as_str().unwrap().to_owned();
+    let (_, rest) = text.split_once("token=").unwrap();
+    let reset = rest.split_whitespace().next().unwrap();
+    let new = json!({"token": reset, "password": "a fresh and longer one"});
+    let done = house.partner("POST", "/api/login/v2/password/reset", &new);
+    assert_eq!(done.status, 200, "{}", done.json());
+    let body = json!({"identity": "ann@example.com", "accessKey": "a fresh and longer one"});
+    let back = viewer(&house.partner("POST", "/api/login/v2/auth/email", &body));
+    let mut player = playing;
+    player.viewer = back.clone();
+    assert_eq!(ended(&stage.beat(&player, &[])), "revoked");
+    let old = stage.preflight(&back, "film", &token, &[]);
+    assert_eq!(outcome(&old), "403 ENTITLEMENT_INVALID");
 }
 
 #[test]

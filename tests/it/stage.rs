@@ -50,6 +50,10 @@ pg_age = 0
 playlist = { dash = "origin:film/manifest.mpd" }
 
 [[asset]]
+id = "bare"
+pg_age = 0
+
+[[asset]]
 id = "old"
 pg_age = 0
 available = { to = 2025-01-01T00:00:00Z }
@@ -57,7 +61,7 @@ available = { to = 2025-01-01T00:00:00Z }
 [[offer]]
 id = "basic"
 type = "default"
-pack = { livestreams = ["news"], assets = ["film", "adult", "clear", "old"] }
+pack = { livestreams = ["news"], assets = ["film", "adult", "clear", "bare", "old"] }
 
 [[offer]]
 id = "premium"
@@ -146,10 +150,11 @@ impl Stage {
         stage
     }
 
-    fn import(&self, what: &str, body: &str) {
+    /// Imports a catalogue or a guide, whatever it takes away.
+    pub fn import(&self, what: &str, body: &str) {
         let bearer = format!("Bearer {}", self.house.admin);
         let headers = [("Authorization", bearer.as_str())];
-        let target = format!("/admin/v1/{what}/import");
+        let target = format!("/admin/v1/{what}/import?accept=true");
         let answer = ask(self.house.ops, request("POST", &target, &headers, body));
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         assert_eq!(answer.status, 200, "{text}");

@@ -13,7 +13,7 @@ use super::Finding;
 use crate::app;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::{Global, media, output};
+use crate::cli::{Global, media, output, playable};
 use crate::config::{Address, Config, Loaded};
 use crate::ports::web::Site;
 use crate::ports::{Clock as _, SystemClock};
@@ -204,6 +204,16 @@ pub(super) async fn of_store(service: &mut Admin, findings: &mut Vec<Finding>) -
     let sources = service.get(&path(&["epg", "sources"])).await?;
     findings.extend(sources.as_array().into_iter().flatten().filter_map(guide));
     Ok(())
+}
+
+/// Whether what the catalogue holds can be played: users are granted it all the same.
+pub(super) async fn playability(
+    service: &mut Admin,
+    config: &Config,
+) -> Result<Vec<Finding>, Failure> {
+    let stuck = playable::unplayable(service, config).await?;
+    let finding = |(said, mend): (String, &'static str)| Finding::warning("playback", said, mend);
+    Ok(stuck.into_iter().map(finding).collect())
 }
 
 /// Whether the files are there that the catalogue names.

@@ -1,7 +1,7 @@
 //! Login sessions: what a User Authorization Token lives in.
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
-use super::{Accounts, AccountsError, Login, LoginInfo, Settings, User};
+use super::{Accounts, AccountsError, Inner, Login, LoginInfo, Settings, User};
 use crate::store::{Need, StoreError, Txn};
 use crate::types::time::DAY;
 use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
@@ -121,6 +121,22 @@ pub(super) fn begin(
         expires: at + settings.token_life,
     };
     txn.put::<Logins>(&token, &record)
+}
+
+impl Inner {
+    /// Ends everything that was begun with the account: login sessions, and what other modules run.
+    pub(super) fn revoke(
+        &self,
+        txn: &mut Txn<'_>,
+        user: &UserId,
+        now: UnixSeconds,
+    ) -> Result<(), StoreError> {
+        end_all(txn, user, None)?;
+        for revoker in &self.revokers {
+            revoker(txn, user, now)?;
+        }
+        Ok(())
+    }
 }
 
 /// Ends the login sessions of a user, all or all but one.

@@ -61,7 +61,7 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<Throttles>()
 }
 
-/// Deletes what another module holds of a user, within the plan that erases the account.
+/// What another module does about a user, within a plan of this one: erasing or ending what it holds.
 pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreError>;
 
 /// What accounts stand beside.
@@ -72,6 +72,9 @@ pub struct Beside {
     pub partners: Partners,
     /// Those of the other modules that hold something of a user.
     pub erasers: Vec<Eraser>,
+    /// What ends that a user is doing in other modules, when a new password or an operator takes the
+    /// account out of the hands of whoever was logged in.
+    pub revokers: Vec<Eraser>,
     /// A secret of the appliance that no restart changes: it chooses stand-ins.
     pub key: [u8; 32],
     /// Judges the expiry of logins and reset tokens.
@@ -90,6 +93,7 @@ struct Inner {
     partners: Partners,
     erasers: Vec<Eraser>,
     expiry: Arc<ExpiryClock>,
+    revokers: Vec<Eraser>,
     stand_ins: StandIns,
     users: Arc<UserTable>,
     logins: Arc<MemoryTable<Logins>>,
@@ -111,6 +115,7 @@ impl Accounts {
             mail,
             partners,
             erasers,
+            revokers,
             key,
             expiry,
         } = beside;
@@ -128,6 +133,7 @@ impl Accounts {
             partners,
             erasers,
             expiry,
+            revokers,
             stand_ins: StandIns::new(&key),
             users,
             logins,

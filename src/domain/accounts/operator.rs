@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::logins::end_all;
 use super::pin::FreshPin;
 use super::tables::{UserRecord, Users};
 use super::{Accounts, AccountsError, HashMemory, OperatorChange, User, reset, user_record};
@@ -86,7 +85,7 @@ impl Accounts {
                 ..record
             };
             if record.disabled {
-                end_all(txn, &id, None)?;
+                inner.revoke(txn, &id, now)?;
                 reset::void(txn, &id)?;
             }
             match fresh {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::logins::{self, is_alive};
+use super::logins::is_alive;
 use super::tables::{Credentials, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail};
 use super::throttle::{Kind, Subject};
 use super::{Accounts, AccountsError, HashMemory, Inner, credentials, throttle, user_record};
@@ -56,7 +56,7 @@ impl Accounts {
 
     /// Sets a new password by a reset token, once; blocking. `partner` is who asks; on our own page
     /// nobody does, and the token alone says whose password it is. In one commit the token goes, all
-    /// login sessions end, and a notice is queued. The account's limit on wrong passwords is
+    /// login and playback sessions end, and a notice is queued. The account's limit on wrong passwords is
     /// lifted: a stranger who has run into it must not keep the owner out.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Accounts {
             void(txn, &user)?;
             let credentials = credentials(txn, &user)?.with_password(password, now);
             txn.put::<Credentials>(&user, &credentials)?;
-            logins::end_all(txn, &user, None)?;
+            inner.revoke(txn, &user, now)?;
             let known = user_record(txn, &user)?;
             let account = Subject::account(Kind::LoginAccount, &known.partner, &known.email);
             txn.delete::<Throttles>(&account.key())?;

@@ -132,6 +132,9 @@ pub(super) struct Draft {
     pub(super) catchup_days: u16,
     pub(super) start_over: bool,
     pub(super) extended: ExtendedRights,
+    /// Live rights were taken away by a layer that says nothing of starting over: see
+    /// [`Draft::may_start_over`].
+    blackout: bool,
 }
 
 impl Draft {
@@ -142,6 +145,7 @@ impl Draft {
             catchup_days: livestream.catchup_days,
             start_over: livestream.start_over,
             extended: livestream.extended,
+            blackout: false,
         }
     }
 
@@ -156,6 +160,11 @@ impl Draft {
             fast_forward,
         } = *effects;
         let set = |slot: &mut bool, value: Option<bool>| *slot = value.unwrap_or(*slot);
+        match (live, start_over) {
+            (Some(true), _) | (_, Some(_)) => self.blackout = false,
+            (Some(false), None) => self.blackout = true,
+            (None, None) => {}
+        }
         set(&mut self.live, live);
         set(&mut self.catchup, catchup);
         set(&mut self.start_over, start_over);
@@ -165,10 +174,17 @@ impl Draft {
         self.catchup_days = catchup_days.unwrap_or(self.catchup_days);
     }
 
-    /// Decision: what may not be seen live cannot be started over either, so its window opens at
-    /// the stop. A blackout that a viewer walks round by starting the program over is none.
+    /// Whether the broadcast may be started over. A layer that takes live rights away and says
+    /// nothing of starting over takes that away too, whatever the livestream's default is: a viewer
+    /// would walk round the blackout by starting the program over. Who wants start-over without live
+    /// rights says both in one place.
+    const fn may_start_over(&self) -> bool {
+        self.start_over && !self.blackout
+    }
+
+    /// What the layers come to for `broadcast`.
     pub(super) fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
-        let opens = if self.start_over && self.live {
+        let opens = if self.may_start_over() {
             broadcast.start
         } else {
             broadcast.stop
@@ -178,6 +194,7 @@ impl Draft {
         BroadcastRights {
             live: self.live,
             catchup: window.then_some((opens, ends)),
+            start_over: self.may_start_over(),
             pause: self.extended.pause,
             rewind: self.extended.rewind,
             fast_forward: self.extended.fast_forward,
@@ -269,7 +286,7 @@ mod tests {
             ..Effects::default()
         };
         assert_eq!(of(&stream, Some(&effects(None, Some(false), None))), None);
-        // Without live rights nothing can be started over.
+        // A blackout takes start-over away.
         assert_eq!(
             of(&stream, Some(&effects(Some(false), None, None))),
             Some((broadcast.stop, end))
@@ -278,6 +295,32 @@ mod tests {
             of(&plain, Some(&effects(None, Some(true), Some(1)))),
             Some((broadcast.stop, broadcast.stop + DAY))
         );
+    }
+
+    #[test]
+    fn a_blackout_takes_start_over_away_unless_it_is_said_with_it_or_after_it() {
+        let says = |live, start_over| Effects {
+            live,
+            start_over,
+            ..Effects::default()
+        };
+        let of = |stream: &Livestream, layers: &[Effects]| {
+            let mut draft = Draft::of(stream);
+            layers.iter().for_each(|effects| draft.apply(effects));
+            let rights = draft.rights(&broadcast());
+            (rights.live, rights.start_over)
+        };
+        let stream = livestream();
+        let dark = says(Some(false), None);
+        assert_eq!(of(&stream, &[]), (true, true));
+        assert_eq!(of(&stream, &[dark]), (false, false));
+        assert_eq!(of(&stream, &[says(Some(false), Some(true))]), (false, true));
+        assert_eq!(of(&stream, &[dark, says(None, Some(true))]), (false, true));
+        assert_eq!(of(&stream, &[says(None, Some(true)), dark]), (false, false));
+        assert_eq!(of(&stream, &[dark, says(Some(true), None)]), (true, true));
+        let mut not_live = livestream();
+        not_live.live_rights = false;
+        assert_eq!(of(&not_live, &[]), (false, true));
     }
 
     #[test]

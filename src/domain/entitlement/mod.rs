@@ -1,4 +1,4 @@
-//! Who may play what: the offers that users have, and the decision on rights (decisions part 5).
+//! Who may play what: the offers that users have, and the decision on rights.
 //!
 //! It owns the grants. It reads the catalogue and the schedule, in memory, and changes neither; it
 //! checks no PIN and issues no token.
@@ -8,6 +8,7 @@ mod grants;
 mod model;
 mod open;
 mod pin;
+mod position;
 mod rights;
 mod tables;
 mod why;
@@ -22,6 +23,7 @@ pub use model::{
     TAG_ANY_DEVICE,
 };
 pub use open::Open;
+pub use position::{PositionRights, Withheld, judged_position};
 pub use rights::{Rights, any_country, viewer_country};
 pub use tables::schema;
 pub use why::Explained;

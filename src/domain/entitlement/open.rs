@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::model::Denied;
+use super::position::PositionRights;
 use super::rights::{Held, Rights, held, later};
 use crate::domain::catalog::{Livestream, Offer, OfferKind};
 use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};
@@ -60,11 +61,8 @@ impl Rights {
         let most = now + most;
         let most = end.map_or(most, |end| end.min(most));
         let schedule = self.schedule().snapshot();
-        // Decision: in a gap of the guide nothing is withheld that the channel allows.
-        let on = schedule.program_at(&livestream.id, now);
-        if !on.map_or(livestream.live_rights, |program| program.live()) {
-            return Err(Denied::NoLiveRights);
-        }
+        let (rights, _) = PositionRights::at(&schedule, livestream, now);
+        rights.check(now, now)?;
         Ok(Open {
             livestream: Arc::clone(livestream),
             until: schedule.next_withheld(&livestream.id, now, most),

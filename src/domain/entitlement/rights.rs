@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::grants::Grants;
 use super::model::{Denied, Grant, Granted, Playing, Settings, TAG_ANY_COUNTRY};
+use super::position::PositionRights;
 use crate::domain::accounts::User;
 use crate::domain::catalog::{Asset, Catalog, Livestream, Offer, OfferKind, Snapshot};
 use crate::domain::schedule::{Program, Schedule};
@@ -191,19 +192,14 @@ impl Rights {
             Subject::Livestream(livestream) => {
                 let at = offset.before(now);
                 let schedule = self.schedule.snapshot();
-                let program = schedule.program_at(&livestream.id, at);
-                // Decision: in a gap of the guide nothing is withheld that the channel allows.
-                let allowed = program.as_ref().map_or(livestream.live_rights, |program| {
-                    program.live() || in_catchup(program, now)
-                });
+                let (rights, program) = PositionRights::at(&schedule, &livestream, at);
+                rights.check(at, now)?;
                 let playing = Playing::Live {
                     livestream,
                     program,
                     at,
                 };
-                allowed
-                    .then_some((playing, None))
-                    .ok_or(Denied::NoLiveRights)
+                Ok((playing, None))
             }
             Subject::Broadcast(livestream, program) => broadcast(livestream, program, now),
             Subject::Asset(asset) => {
@@ -261,7 +257,8 @@ impl Playing {
     }
 }
 
-/// A broadcast by its own id: live while it runs and may be seen live, else from its catch-up.
+/// A broadcast by its own id: live while it is on air and may be seen live; else from its start,
+/// while it is on air by the right to start it over, later by its catch-up.
 fn broadcast(
     livestream: Arc<Livestream>,
     program: Program,
@@ -278,24 +275,19 @@ fn broadcast(
         };
         return Ok((playing, Some(end)));
     }
-    if in_catchup(&program, now) {
-        let playing = Playing::Catchup {
-            livestream,
-            program,
-        };
-        return Ok((playing, catchup_end));
-    }
-    Err(if on_air {
-        Denied::NoLiveRights
+    let end = if on_air {
+        PositionRights::of_program(&livestream, &program).check(program.start(), now)?;
+        catchup_end.unwrap_or(program.stop())
     } else {
-        Denied::NotAvailable
-    })
-}
-
-fn in_catchup(program: &Program, now: UnixSeconds) -> bool {
-    program
-        .catchup()
-        .is_some_and(|(from, to)| from <= now && now < to)
+        let in_window = |(from, to): &(UnixSeconds, UnixSeconds)| *from <= now && now < *to;
+        let window = program.catchup().filter(in_window);
+        window.ok_or(Denied::NotAvailable)?.1
+    };
+    let playing = Playing::Catchup {
+        livestream,
+        program,
+    };
+    Ok((playing, Some(end)))
 }
 
 pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Held {

@@ -267,8 +267,8 @@ fn every_refusal() {
         ("news", -3_600, None),
         ("audio", 0, Some(NoLiveRights)),
         ("strict", 0, Some(NoLiveRights)),
-        // What is neither live nor in its window is black there too.
-        ("strict", -3_600, Some(NoLiveRights)),
+        // What is over and has no window can no more be gone back to.
+        ("strict", -3_600, Some(NotAvailable)),
         ("strict", -7_200, None),
         // Broadcasts by id.
         ("now", 0, None),

@@ -145,12 +145,12 @@ fn says(playing: &Playing) -> String {
     let title = |program: &Program| format!("`{}`", program.title());
     match playing {
         Playing::Live { program, .. } => match program {
-            None => "live, in a gap of the guide".to_owned(),
-            Some(program) if program.live() => format!("{} may be seen live", title(program)),
-            Some(program) => format!("{} is in its catch-up window", title(program)),
+            None => "the guide has a gap at this position, and the livestream's defaults allow it"
+                .to_owned(),
+            Some(program) => format!("{} may be watched at this position", title(program)),
         },
         Playing::Catchup { program, .. } => {
-            format!("{} is in its catch-up window", title(program))
+            format!("{} may be watched from its start", title(program))
         }
         Playing::Vod { .. } => "is within its availability".to_owned(),
     }

@@ -1,4 +1,4 @@
-//! Entitlement tokens and the unlocks that go with them (interface part 4.4, decisions part 5).
+//! Entitlement tokens and the unlocks that go with them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::types::{
 
 use super::Playback;
 use super::error::PlaybackError;
-use super::model::{Entitlement, Playing, UNLOCKS_MAX};
+use super::model::{Entitlement, Playing, add_unlock};
 use super::session::{Life, Session};
 use super::tables;
 use super::world::Viewer;
@@ -179,10 +179,7 @@ impl Playback {
                         let changed = stored.program != entitlement.program || unlock.is_some();
                         stored.program.clone_from(&entitlement.program);
                         if let Some(unlock) = unlock {
-                            stored.unlocks.retain(|other| *other != unlock);
-                            stored.unlocks.push(unlock);
-                            let forgotten = stored.unlocks.len().saturating_sub(UNLOCKS_MAX);
-                            stored.unlocks.drain(..forgotten);
+                            add_unlock(&mut stored.unlocks, unlock);
                         }
                         if changed {
                             txn.put::<tables::Sessions>(key, &stored)?;

@@ -1,17 +1,19 @@
 //! Why playback is refused: situations that the interface has words for.
 
 use crate::store::StoreError;
-use crate::types::{LimitReached, SessionId, UnixSeconds};
+use crate::types::{AssetId, Drm, LimitReached, SessionId, UnixSeconds};
 
-use super::model::EndReason;
+use super::model::{Device, EndReason};
 
 /// A session that stands in the way of a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InTheWay {
     /// Its id, with which the user may end it.
     pub session: SessionId,
-    /// The model of its device.
-    pub model: String,
+    /// What it plays.
+    pub asset: AssetId,
+    /// On what.
+    pub device: Device,
     /// When it began.
     pub since: UnixSeconds,
 }
@@ -41,8 +43,17 @@ pub enum PlaybackError {
     #[error("no such asset")]
     AssetNotFound,
     /// The asset has no address for the protocol.
-    #[error("the asset has no address for this protocol")]
+    #[error("the asset has no playlist for this protocol")]
     ProtocolNotAvailable,
+    /// The asset has no address at all.
+    #[error("the catalogue has no playlist for this asset, so no protocol can play it")]
+    NoPlaylist,
+    /// Nobody would give out licenses of this system.
+    #[error(
+        "the asset is encrypted, and no license server is configured for {drm}: set `license.{drm}.url`",
+        drm = .0.as_str()
+    )]
+    NoLicenseServer(Drm),
     /// No such session.
     #[error("no such session")]
     SessionNotFound,
@@ -58,9 +69,17 @@ pub enum PlaybackError {
     /// The session sends more beats than its rate allows.
     #[error("too many heartbeats: {0}")]
     TooManyBeats(LimitReached),
-    /// The program at the playing position has no live rights, and no catch-up.
-    #[error("no live rights")]
-    NoLiveRights,
+    /// The program at the playing position may not be watched live.
+    #[error("the program at the playing position has no live rights")]
+    NoLiveRights {
+        /// Whether other programs of the livestream may be.
+        by_default: bool,
+    },
+    /// The playing position is behind the live point, and no right reaches back to it.
+    #[error(
+        "the playing position is behind the live point, and neither start-over, rewind nor catch-up reaches back to it"
+    )]
+    NotAvailable,
     /// The program at the playing position needs a PIN that this session has not given.
     #[error("a PIN is needed")]
     PinCodeRequired,

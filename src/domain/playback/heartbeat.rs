@@ -1,5 +1,4 @@
-//! Heartbeats and licenses: what a running session may do at its playing position (interface parts
-//! 4.6 and 4.7, decisions parts 6 and 7).
+//! Heartbeats and licenses: what a running session may do at its playing position.
 //!
 //! A heartbeat reads and writes memory alone, and takes no lock that all share.
 
@@ -13,13 +12,9 @@ use super::error::PlaybackError;
 use super::limits::{self, Wanted, WhenFull};
 use super::model::{EndReason, Playing};
 use super::session::{Beat, Life, Session};
-use super::world::Program;
+use super::world::Shown;
+use crate::domain::entitlement::{Withheld, judged_position};
 
-/// How far a position may lie in the future before it is taken for a mistake.
-const FUTURE: i64 = 60;
-/// How far behind the live point a player that watches live may be: players hold some segments back.
-/// Without this a channel that has no catch-up would be judged ahead of what its viewers see.
-const BEHIND: i64 = 60;
 /// How long a player has to bring a PIN after a program has begun.
 const PIN_GRACE: i64 = 30;
 /// How far a catch-up stream may run over the ends of its broadcast: recordings are padded.
@@ -100,11 +95,13 @@ impl Playback {
         let held = heartbeat
             .token
             .and_then(|hash| self.tokens.get(&hash))
-            .filter(|held| held.entitlement.holds(at))
-            .ok_or(PlaybackError::EntitlementExpired)?;
+            .filter(|held| held.user == *heartbeat.user)
+            .ok_or(PlaybackError::EntitlementInvalid)?;
+        if !held.entitlement.holds(at) {
+            return Err(PlaybackError::EntitlementExpired);
+        }
         let bound = |device: &crate::types::DeviceId| device.as_str() == heartbeat.device;
         let matches = own
-            && held.user == *heartbeat.user
             && held.entitlement.asset == session.start.asset
             && held.entitlement.device.as_ref().is_none_or(bound)
             && bound(&session.start.device.id);
@@ -235,10 +232,7 @@ impl Playback {
             .ok_or(PlaybackError::KeyNotAllowed)
     }
 
-    /// Live rights and PIN at the playing position.
-    ///
-    /// Decision: a catch-up stream is judged by its broadcast, unless its position says that it
-    /// shows another program; a position that can be nobody's leaves it with its broadcast.
+    /// Rights and PIN at the playing position.
     fn judge(
         &self,
         session: &Session,
@@ -260,8 +254,8 @@ impl Playback {
                 }
             }
             Playing::Live { livestream, .. } => {
-                let at = self.sane(livestream, position, now).unwrap_or(now);
-                self.judge_at(session, livestream, at, now)
+                let at = position.map_or(now, |position| judged_position(position, now));
+                self.judge_livestream(session, livestream, at, now)
             }
             Playing::Catchup {
                 livestream,
@@ -269,16 +263,19 @@ impl Playback {
                 start,
                 stop,
             } => {
-                let elsewhere = self
-                    .sane(livestream, position, now)
-                    .filter(|at| *at < *start - PADDING || *stop + PADDING <= *at);
-                if let Some(at) = elsewhere {
-                    return self.judge_at(session, livestream, at, now);
-                }
-                match self.world.program(broadcast) {
-                    Some(program) => {
+                let own = |at: &UnixSeconds| *start - PADDING <= *at && *at < *stop + PADDING;
+                let at = match position {
+                    Some(at) if own(&at) => at.min(*stop - 1).max(*start),
+                    Some(at) if judged_position(at, now) == at => {
+                        return self.judge_livestream(session, livestream, at, now);
+                    }
+                    // No position yet, or one of a player that counts from its start.
+                    Some(_) | None => *start,
+                };
+                match self.world.broadcast(broadcast) {
+                    Some(shown) => {
                         let late = !self.in_grace(session, grace, now);
-                        self.judge_program(session, livestream, &program, late, now)
+                        self.judge_shown(session, livestream, &shown, (at, late), now)
                     }
                     // The guide has forgotten it; the entitlement's expiry remains.
                     None => Ok(()),
@@ -287,65 +284,54 @@ impl Playback {
         }
     }
 
-    fn judge_at(
+    fn judge_livestream(
         &self,
         session: &Session,
         livestream: &LivestreamId,
         at: UnixSeconds,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
-        match self.world.program_at(livestream, at) {
-            Some(program) => {
-                let late = at.since(program.start) >= PIN_GRACE;
-                self.judge_program(session, livestream, &program, late, now)
-            }
-            None => Ok(()),
-        }
+        let shown = self.world.shown_at(livestream, at);
+        // A livestream that has left the catalogue has no rights to be watched by.
+        let shown = shown.ok_or(PlaybackError::NotAvailable)?;
+        let start = shown.program.as_ref().map(|program| program.start);
+        let late = start.is_some_and(|start| at.since(start) >= PIN_GRACE);
+        self.judge_shown(session, livestream, &shown, (at, late), now)
     }
 
-    fn judge_program(
+    /// `late` says that a PIN which the program needs should have been given by now.
+    fn judge_shown(
         &self,
         session: &Session,
         livestream: &LivestreamId,
-        program: &Program,
-        late: bool,
+        shown: &Shown,
+        (at, late): (UnixSeconds, bool),
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
-        // Only a channel that has live rights by default has programs that stand out (part 4.7).
-        if !program.live
-            && !program.in_catchup(now)
-            && self
-                .world
-                .channel(livestream)
-                .is_some_and(|channel| channel.live_rights)
-        {
-            return Err(PlaybackError::NoLiveRights);
+        shown.rights.check(at, now)?;
+        let locked = shown.program.as_ref().is_some_and(|program| {
+            late && !session.unlocked(program.id.as_str())
+                && self
+                    .world
+                    .program_needs_pin(&session.user, livestream, program)
+        });
+        match locked {
+            true => Err(PlaybackError::PinCodeRequired),
+            false => Ok(()),
         }
-        if late
-            && !session.unlocked(program.id.as_str())
-            && self
-                .world
-                .program_needs_pin(&session.user, livestream, program)
-        {
-            return Err(PlaybackError::PinCodeRequired);
-        }
-        Ok(())
     }
 
     /// What is entitled as a whole begins with its session.
     fn in_grace(&self, session: &Session, grace: Grace, now: UnixSeconds) -> bool {
         grace == Grace::Allowed && now.since(session.start.since) < PIN_GRACE
     }
+}
 
-    /// The position, if a player can be there: not before the channel's catch-up, nor in the future.
-    fn sane(
-        &self,
-        livestream: &LivestreamId,
-        position: Option<UnixSeconds>,
-        now: UnixSeconds,
-    ) -> Option<UnixSeconds> {
-        let at = position?;
-        let reach = self.world.channel(livestream)?.catchup.max(BEHIND);
-        (now - reach <= at && at <= now + FUTURE).then_some(at)
+impl From<Withheld> for PlaybackError {
+    fn from(withheld: Withheld) -> Self {
+        match withheld {
+            Withheld::NoLiveRights { by_default } => Self::NoLiveRights { by_default },
+            Withheld::NotAvailable => Self::NotAvailable,
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! The end of sessions, and the work of jobs on them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::store::{Commit, Durability, Need, StoreError, Table, Txn};
-use crate::types::{DeviceId, SessionId, UnixSeconds, UserId};
+use crate::types::{AssetId, DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::error::PlaybackError;
@@ -14,7 +15,7 @@ use super::tables;
 use super::tokens::Held;
 use super::world::Viewer;
 
-/// How long it is remembered how a session ended.
+/// How long it is remembered how a session ended, and that an entitlement has expired.
 const REMEMBER: i64 = 3_600;
 /// Ended sessions that are remembered at most; of older ones it is forgotten that they existed.
 const REMEMBERED_MAX: usize = 100_000;
@@ -133,8 +134,17 @@ impl Playback {
     }
 
     /// Ends all sessions of a user.
-    pub fn end_all(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
-        self.end(self.sessions.of_user(user), EndReason::Revoked, now)
+    pub fn end_all(
+        &self,
+        user: &UserId,
+        reason: EndReason,
+        now: UnixSeconds,
+    ) -> Commit<(), PlaybackError> {
+        let user = *user;
+        self.store
+            .write_for(Need::Login, Durability::Logged, move |txn| {
+                Ok(limits::end_all(txn, user, reason, now)?)
+            })
     }
 
     fn end(
@@ -199,30 +209,32 @@ impl Playback {
             for (key, _) in txn.scan::<tables::Devices>(&user, usize::MAX)? {
                 txn.delete::<tables::Devices>(&key)?;
             }
-            for (id, _) in limits::sessions_of(txn, user)? {
-                limits::end(txn, user, id, EndReason::Revoked, now)?;
-            }
-            Ok(())
+            Ok(limits::end_all(txn, user, EndReason::Revoked, now)?)
         })
     }
 
-    /// Voids the entitlement tokens that no offer of the user stands behind any more: to be called
-    /// when one has been taken away. What plays by such a token ends with its next heartbeat.
+    /// Voids the entitlement tokens that no offer of the user stands behind any more, and ends what
+    /// plays by them: to be called when an offer has been taken away.
     pub fn void_lost(&self, viewer: &Viewer, now: UnixSeconds) -> Commit<(), PlaybackError> {
-        let lost: Vec<_> = self
-            .tokens
-            .of_user(&viewer.user)
-            .into_iter()
-            .filter(|hash| {
-                self.tokens
-                    .get(hash)
-                    .is_some_and(|held| self.is_lost(viewer, &held.entitlement, now))
-            })
-            .map(|hash| (viewer.user, hash))
-            .collect();
+        let user = viewer.user;
+        let held = self.tokens.of_user(&user).into_iter();
+        let held = held.filter_map(|hash| Some((hash, self.tokens.get(&hash)?)));
+        let (lost, kept): (Vec<_>, Vec<_>) =
+            held.partition(|(_, held)| self.is_lost(viewer, &held.entitlement, now));
+        let assets = |tokens: &[(TokenHash, Arc<Held>)]| -> BTreeSet<AssetId> {
+            let assets = tokens.iter().map(|(_, held)| &held.entitlement.asset);
+            assets.cloned().collect()
+        };
+        // What another token opens goes on: an offer elsewhere may hold the same asset.
+        let ending = &assets(&lost) - &assets(&kept);
         self.store.write(Durability::Durable, move |txn| {
-            for key in &lost {
-                txn.delete::<tables::Entitlements>(key)?;
+            for (hash, _) in &lost {
+                txn.delete::<tables::Entitlements>(&(user, *hash))?;
+            }
+            for (id, stored) in limits::sessions_of(txn, user)? {
+                if ending.contains(&stored.asset) {
+                    limits::end(txn, user, id, EndReason::Revoked, now)?;
+                }
             }
             Ok(())
         })
@@ -262,12 +274,13 @@ impl Playback {
         Ok(over.len())
     }
 
-    /// Deletes entitlements that have expired. Blocks.
+    /// Deletes entitlements that expired a while ago. Until then a player that goes on with one is told
+    /// that it has expired, and not that there is none. Blocks.
     ///
     /// # Errors
     /// That the store failed.
     pub fn sweep_entitlements(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
-        let expired = self.tokens.expired(self.expiry.at(now));
+        let expired = self.tokens.expired(self.expiry.at(now) - REMEMBER);
         self.delete_all::<tables::Entitlements>(&expired)?;
         Ok(expired.len())
     }

@@ -1,4 +1,4 @@
-//! How many streams a user may have at once (decisions, part 6).
+//! How many streams a user may have at once.
 //!
 //! A stream is a device, so that a crashed player never locks its viewer out. The count is made by
 //! plans on the writer thread, one after the other, and by
@@ -102,9 +102,23 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 fn described(session: SessionId, stored: &StoredSession) -> InTheWay {
     InTheWay {
         session,
-        model: stored.device.model.clone(),
+        asset: stored.asset.clone(),
+        device: stored.device.clone(),
         since: stored.since,
     }
+}
+
+/// Ends all sessions of a user in a plan.
+pub(super) fn end_all(
+    txn: &mut Txn<'_>,
+    user: UserId,
+    reason: EndReason,
+    at: UnixSeconds,
+) -> Result<(), StoreError> {
+    for ((_, id), _) in txn.scan::<tables::Sessions>(&user, usize::MAX)? {
+        end(txn, user, id, reason, at)?;
+    }
+    Ok(())
 }
 
 /// Ends a session in a plan.

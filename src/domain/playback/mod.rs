@@ -1,5 +1,5 @@
 //! Playback: entitlement tokens and unlocks, preflight, sessions and heartbeats, devices, licenses
-//! and signed playlist addresses (interface parts 4.4 to 4.7).
+//! and signed playlist addresses.
 //!
 //! Whether a user has a right is decided elsewhere; this module keeps what was decided, counts
 //! streams and devices, and judges a running session by the program that it shows. What it asks of
@@ -34,15 +34,20 @@
 //!        v                                              v a sweep
 //!      ended, with the first reason:                  ended: expired
 //!        stopped    its player's DELETE
-//!        replaced   a preflight on the same device
+//!        replaced   a preflight on the same device (clients are told `displaced`)
 //!        displaced  a preflight elsewhere, without room, under `displace`
-//!        revoked    the user, an operator, the end of a login or of the account
+//!        revoked    the user, an operator, a new password by mail, the end of the right
+//!        signed_out its user logged out
+//!        erased     its user's account was erased
 //!        |
 //!        v an hour later
 //!      forgotten: tells SESSION_NOT_FOUND
 //! ```
 //!
-//! An idle session holds no slot, and ends by the same four reasons. A restart makes each session that
+//! A preflight on the device of a session that plays the same asset hands the unlocks of that session
+//! over to the new one: a fallback to another DRM system or a retry asks for no second PIN.
+//!
+//! An idle session holds no slot, and ends by the same reasons. A restart makes each session that
 //! has not ended alive again, for 35 s from readiness, and moves no other. `tests/walk.rs` walks the
 //! diagram at random, beside a model that is nothing else.
 
@@ -55,6 +60,7 @@ pub mod heartbeat;
 pub mod lifecycle;
 pub mod limits;
 pub mod model;
+pub mod playability;
 pub mod preflight;
 pub mod session;
 pub mod signing;
@@ -70,7 +76,7 @@ use std::sync::Arc;
 use crate::domain::clock_guard::ExpiryClock;
 use crate::ports::Entropy;
 use crate::store::{Store, StoreError};
-use crate::types::{MediaPath, SessionId, UnixSeconds};
+use crate::types::{Drm, MediaPath, SessionId, UnixSeconds};
 
 pub use address::{ORIGIN_PATH, Playlist};
 pub use entitle::{Considered, Grant, Issued, Locked, Right};
@@ -79,6 +85,7 @@ pub use heartbeat::{Beaten, Heartbeat, LicenseRequest};
 pub use lifecycle::Export;
 pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
+pub use playability::Playability;
 pub use preflight::{Start, Started};
 pub use session::{Beat, BeatRate, Session};
 pub use signing::{Key, Network, Scheme, Signing};
@@ -101,6 +108,8 @@ pub struct Settings {
     pub when_full: WhenFull,
     /// Whether Clear Key is offered.
     pub clearkey: bool,
+    /// The systems that have a license server.
+    pub license_servers: Vec<Drm>,
     /// How long an entitlement is good, in seconds.
     pub token_life: i64,
     /// How often a session may beat.
@@ -115,11 +124,23 @@ impl Default for Settings {
             devices: 5,
             when_full: WhenFull::Deny,
             clearkey: false,
+            license_servers: Vec::new(),
             token_life: crate::types::time::DAY,
             beats: BeatRate {
                 per_second: 2,
                 burst: 10,
             },
+        }
+    }
+}
+
+impl Settings {
+    /// Whether a system needs no license, or somebody gives its licenses out.
+    fn has_licenses(&self, drm: Drm) -> bool {
+        match drm {
+            Drm::None => true,
+            Drm::Clearkey => self.clearkey,
+            Drm::Widevine | Drm::Playready | Drm::Fairplay => self.license_servers.contains(&drm),
         }
     }
 }

@@ -130,7 +130,15 @@ pub struct StoredSession {
 /// oldest: a day has no more of them.
 pub const UNLOCKS_MAX: usize = 48;
 
-/// How a session ended.
+/// Adds an unlock as the latest; beyond [`UNLOCKS_MAX`] the oldest go.
+pub fn add_unlock(unlocks: &mut Vec<AssetId>, unlock: AssetId) {
+    unlocks.retain(|other| *other != unlock);
+    unlocks.push(unlock);
+    let forgotten = unlocks.len().saturating_sub(UNLOCKS_MAX);
+    unlocks.drain(..forgotten);
+}
+
+/// How a session ended. Records hold the number of the variant: new ones go to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndReason {
     /// The player stopped it.
@@ -141,8 +149,27 @@ pub enum EndReason {
     Displaced,
     /// The same device started again.
     Replaced,
-    /// The user, an operator or the end of the account stopped it.
+    /// The user, an operator or a new password stopped it, or the right to it was taken away.
     Revoked,
+    /// Its user logged out.
+    SignedOut,
+    /// Its user's account was erased.
+    Erased,
+}
+
+impl EndReason {
+    /// The word that clients get.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Expired => "expired",
+            Self::Displaced | Self::Replaced => "displaced",
+            Self::Revoked => "revoked",
+            Self::SignedOut => "signed_out",
+            Self::Erased => "erased",
+        }
+    }
 }
 
 /// A session that has ended, kept for a while so that its player learns why.

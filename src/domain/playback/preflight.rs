@@ -1,5 +1,5 @@
-//! Preflight: identity, entitlement and limits, and the session that comes of it (interface part
-//! 4.5, decisions part 6). The program of the moment is for license and heartbeat to judge.
+//! Preflight: identity, entitlement and limits, and the session that comes of it. The program of the
+//! moment is for license and heartbeat to judge.
 
 use std::sync::Arc;
 
@@ -10,8 +10,10 @@ use super::Playback;
 use super::address::{Playlist, Values};
 use super::error::PlaybackError;
 use super::limits::{self, Wanted};
-use super::model::{Device, EndReason, Entitlement, Registered, StoredSession};
-use super::session::SessionMap;
+use super::model::{
+    Device, EndReason, Entitlement, Playing, Registered, StoredSession, add_unlock,
+};
+use super::session::{Life, SessionMap};
 use super::tables;
 use super::tokens::Held;
 use super::world::{Playable, Viewer};
@@ -54,6 +56,8 @@ struct Plan {
     any_device: bool,
     start: StoredSession,
     streams: Option<u32>,
+    /// When the entitlement was issued.
+    issued: UnixSeconds,
     now: UnixSeconds,
     /// `now` in token time.
     at: UnixSeconds,
@@ -84,6 +88,9 @@ impl Playback {
         let at = self.expiry.at(now);
         let playable = self.world.playable(&asset, protocol);
         self.check_pair(drm, protocol, playable.as_ref())?;
+        // Nobody can have an entitlement for what does not exist: without this it would be the
+        // entitlement that is at fault.
+        let playable = playable.ok_or(PlaybackError::AssetNotFound)?;
         let (hash, held) = token
             .and_then(|hash| Some((hash, self.tokens.get(&hash)?)))
             .filter(|(_, held)| usable(held, &viewer, &asset, &device, at))
@@ -92,8 +99,7 @@ impl Playback {
         if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_ref()) {
             return Err(PlaybackError::GeoBlocked);
         }
-        let known = playable.is_some();
-        if known && !self.world.still_entitled(&viewer, &asset, now) {
+        if !self.world.still_entitled(&viewer, &asset, now) {
             return Err(PlaybackError::EntitlementInvalid);
         }
         let session = SessionId::from_bytes(self.entropy.array());
@@ -104,11 +110,18 @@ impl Playback {
             expires: self.expiry.to_wall(entitlement.expires, now),
             now,
         };
-        let playlist = match &playable {
-            Some(found) => self.playlist(found.address.as_deref(), protocol, https, &values),
-            None => Err(PlaybackError::AssetNotFound),
+        let address = playable.address.as_deref();
+        let encrypted = playable.encrypted && drm != Drm::None;
+        let playlist = if encrypted && !self.settings.has_licenses(drm) {
+            Err(PlaybackError::NoLicenseServer(drm))
+        } else if self
+            .playability(&asset)
+            .is_some_and(|ways| ways.lacks_playlist())
+        {
+            Err(PlaybackError::NoPlaylist)
+        } else {
+            self.playlist(address, protocol, https, &values)
         };
-        let encrypted = playable.as_ref().is_some_and(|found| found.encrypted);
         let plan = Plan {
             user: viewer.user,
             session,
@@ -128,7 +141,8 @@ impl Playback {
                 unlocks: Vec::new(),
                 seen: at,
             },
-            streams: playable.and_then(|found| found.streams),
+            streams: playable.streams,
+            issued: entitlement.issued,
             now,
             at,
         };
@@ -138,7 +152,7 @@ impl Playback {
                 plan.run(txn, playlist).map(|playlist| Started {
                     session,
                     playlist,
-                    encrypted: encrypted && drm != Drm::None,
+                    encrypted,
                 })
             }))
     }
@@ -209,16 +223,20 @@ impl Plan {
             self.at,
         )?;
         let playlist = playlist?;
-        for (id, _) in sessions
+        let device = self.start.device.id.clone();
+        for (id, stored) in sessions
             .iter()
-            .filter(|(_, stored)| stored.device.id == self.start.device.id)
+            .filter(|(_, stored)| stored.device.id == device)
         {
+            self.take_over(*id, stored);
             limits::end(txn, self.user, *id, EndReason::Replaced, self.now)?;
         }
         for id in displaced {
             limits::end(txn, self.user, id, EndReason::Displaced, self.now)?;
         }
-        self.start.unlocks.extend(entitlement.unlock.take());
+        if let Some(unlock) = entitlement.unlock.take() {
+            add_unlock(&mut self.start.unlocks, unlock);
+        }
         if let Some(registered) = registered {
             let key = (self.user, self.start.device.id.clone());
             txn.put::<tables::Devices>(&key, &registered)?;
@@ -226,6 +244,31 @@ impl Plan {
         txn.put::<tables::Entitlements>(&(self.user, self.hash), &entitlement)?;
         txn.put::<tables::Sessions>(&(self.user, self.session), &self.start)?;
         Ok(playlist)
+    }
+
+    /// Takes over what the device's session of the same asset has gained: a fallback to another DRM
+    /// system and a retry go on with what the viewer has unlocked. Another asset is another player
+    /// session, and a session that is over has nothing to go on with.
+    fn take_over(&mut self, id: SessionId, stored: &StoredSession) {
+        // One that is not in memory was made by a plan of the same group, just now.
+        let running = self.memory.get(&id);
+        let life = (running.as_ref()).map_or(Life::Alive, |session| session.life(self.at));
+        if stored.asset != self.start.asset || life == Life::Over {
+            return;
+        }
+        for unlock in &stored.unlocks {
+            add_unlock(&mut self.start.unlocks, unlock.clone());
+        }
+        // The token that began the old session says where the player was then. One that was issued
+        // later says where it is.
+        if life == Life::Alive && self.issued <= stored.since {
+            self.start.program.clone_from(&stored.program);
+            if let (Some(session), Playing::Live { offset, .. }) =
+                (running, &mut self.start.playing)
+            {
+                *offset = session.offset(self.now).unwrap_or(*offset);
+            }
+        }
     }
 
     /// The entitlement as the plans before this one left it, bound to this device.

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
+use crate::domain::entitlement::judged_position;
 use crate::store::{Changed, Mirror};
 use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, UserId};
 
 use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
 use super::tables;
 
-/// How long a session lives without a beat (decisions, part 7): three beats and a half.
+/// How long a session lives without a beat: three beats and a half.
 pub const ALIVE: i64 = 35;
 /// How long after that a beat may revive it.
 pub const REVIVE: i64 = 300;
@@ -198,7 +199,16 @@ impl Session {
         }
     }
 
-    /// Reserves one heartbeat (decisions, part 1).
+    /// How far from the live point a player of a livestream is, where a beat or a later entitlement
+    /// has said it; nothing for what no time-shift can reach.
+    #[must_use]
+    pub fn offset(&self, now: UnixSeconds) -> Option<i32> {
+        let at = self.position(now)?;
+        (judged_position(at, now) == at).then_some(())?;
+        i32::try_from(at.since(now)).ok()
+    }
+
+    /// Reserves one heartbeat.
     #[must_use]
     pub fn admit(&self, rate: BeatRate, now: UnixSeconds) -> bool {
         let burst = i64::from(rate.burst);

@@ -1,9 +1,10 @@
 //! The tables of playback.
 
 use crate::store::{PrefixOf, Record, Schema, StoreError, Table, TreeName, Txn};
-use crate::types::{DeviceId, SessionId, TokenHash, UserId};
+use crate::types::{DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
 
-use super::model::{Ended, Entitlement, Registered, StoredSession};
+use super::limits;
+use super::model::{EndReason, Ended, Entitlement, Registered, StoredSession};
 
 /// The entitlements of each user, by the hash of their token. The user comes first, here and in the
 /// tables below, so that all of one user's is found with one scan.
@@ -64,15 +65,37 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<EndedSessions>()
 }
 
+/// Who ended sessions of erased accounts are kept for: the ids of the sessions alone, for an hour, so
+/// that what still names one learns why it is gone. Nothing leads from them to the user.
+const ERASED: UserId = UserId::from_bytes([0; 16]);
+
 /// Erases all that is kept of a user, in the plan that erases the account.
 ///
 /// # Errors
 /// That the store failed.
-pub fn erase(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+pub fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     erase_from::<Devices>(txn, user)?;
-    erase_from::<Sessions>(txn, user)?;
-    erase_from::<EndedSessions>(txn, user)
+    erase_from::<EndedSessions>(txn, user)?;
+    let ended = Ended {
+        reason: EndReason::Erased,
+        at: now,
+    };
+    for (key, _) in txn.scan::<Sessions>(user, usize::MAX)? {
+        txn.delete::<Sessions>(&key)?;
+        txn.put::<EndedSessions>(&(ERASED, key.1), &ended)?;
+    }
+    Ok(())
+}
+
+/// Ends what a user plays and voids the entitlements, in a plan that takes the account out of the
+/// hands of whoever was logged in.
+///
+/// # Errors
+/// That the store failed.
+pub fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
+    erase_from::<Entitlements>(txn, user)?;
+    limits::end_all(txn, *user, EndReason::Revoked, now)
 }
 
 fn erase_from<T: Table>(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError>

@@ -1,6 +1,7 @@
 //! What playback asks of the other domains. A trait, so that its rules are tested against a world
 //! of a few lines, and so that nothing here can reach further than this.
 
+use crate::domain::entitlement::PositionRights;
 use crate::store::{StoreError, Txn};
 use crate::types::{
     AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
@@ -21,13 +22,13 @@ pub struct Viewer {
     pub any_device: bool,
 }
 
-/// The defaults of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Channel {
-    /// Whether its programs have live rights unless something says otherwise.
-    pub live_rights: bool,
-    /// How far back its catch-up reaches, in seconds.
-    pub catchup: i64,
+/// What a livestream shows at a position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The program; nothing in a gap of the guide.
+    pub program: Option<Program>,
+    /// The rights in it.
+    pub rights: PositionRights,
 }
 
 /// A program, as far as playback must know it.
@@ -37,23 +38,8 @@ pub struct Program {
     pub id: BroadcastId,
     /// The first second it is on.
     pub start: UnixSeconds,
-    /// The first second it is no longer on.
-    pub stop: UnixSeconds,
-    /// Whether it has live rights.
-    pub live: bool,
-    /// Its catch-up window, half open.
-    pub catchup: Option<(UnixSeconds, UnixSeconds)>,
     /// From what age on it may be seen without a PIN.
     pub pg_age: Option<u8>,
-}
-
-impl Program {
-    /// Whether `now` lies in the catch-up window.
-    #[must_use]
-    pub fn in_catchup(&self, now: UnixSeconds) -> bool {
-        self.catchup
-            .is_some_and(|(from, to)| from <= now && now < to)
-    }
 }
 
 /// What a preflight needs of the catalogue.
@@ -67,16 +53,22 @@ pub struct Playable {
     pub address: Option<String>,
 }
 
+/// How an asset may be delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Playlists {
+    /// Whether it is encrypted.
+    pub encrypted: bool,
+    /// The protocols, without the `s` of those that ask for https.
+    pub protocols: Vec<Protocol>,
+}
+
 /// The other domains, as playback sees them. Every answer but [`World::exists`] comes from memory.
 pub trait World: Send + Sync + 'static {
-    /// The defaults of a channel; nothing if the catalogue does not know it.
-    fn channel(&self, livestream: &LivestreamId) -> Option<Channel>;
+    /// What a livestream shows at `at`; nothing if the catalogue does not know the livestream.
+    fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown>;
 
-    /// The program that is on at `at`; nothing in a gap.
-    fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program>;
-
-    /// A program by its id.
-    fn program(&self, id: &BroadcastId) -> Option<Program>;
+    /// A program by its id, with the rights in it; nothing if the guide does not have it any more.
+    fn broadcast(&self, id: &BroadcastId) -> Option<Shown>;
 
     /// Whether the user has to give a PIN for a program of a channel.
     fn program_needs_pin(
@@ -88,6 +80,9 @@ pub trait World: Send + Sync + 'static {
 
     /// Whether the user has to give a PIN for a video on demand.
     fn vod_needs_pin(&self, user: &UserId, asset: &AssetId) -> bool;
+
+    /// The protocols for which an asset of any kind has a playlist; nothing if there is no such asset.
+    fn playlists(&self, asset: &AssetId) -> Option<Playlists>;
 
     /// What the catalogue says about an asset of any kind, with its address for a protocol.
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable>;

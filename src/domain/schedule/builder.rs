@@ -4,7 +4,7 @@ use arc_swap::ArcSwapOption;
 use bytes::{Bytes, BytesMut};
 use chrono_tz::Tz;
 
-use super::channel::{Channel, Entry, hash};
+use super::channel::{Allowed, Channel, Entry, hash};
 use super::model::Broadcast;
 use super::rights::BroadcastRights;
 use super::{json, render};
@@ -81,7 +81,7 @@ impl<'a> Builder<'a> {
             id: u16::try_from(rendered.id).unwrap_or(0),
             title: u16::try_from(rendered.title).unwrap_or(0),
             pg_age: broadcast.facts.pg_age,
-            live: rights.live,
+            allowed: Allowed::from_rights(rights),
         });
     }
 

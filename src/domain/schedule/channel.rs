@@ -15,6 +15,7 @@ use super::builder::Slab;
 use super::claims::Span;
 use super::json;
 use super::render;
+use super::rights::BroadcastRights;
 use crate::types::{LivestreamId, UnixSeconds};
 
 /// What is known of a broadcast without reading its JSON.
@@ -32,7 +33,39 @@ pub(super) struct Entry {
     pub(super) id: u16,
     pub(super) title: u16,
     pub(super) pg_age: Option<u8>,
-    pub(super) live: bool,
+    pub(super) allowed: Allowed,
+}
+
+/// What may be done with a broadcast while it is on air. One byte, so that an [`Entry`] stays at 64:
+/// all of them are kept in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed(u8);
+
+impl Allowed {
+    const LIVE: u8 = 1;
+    const START_OVER: u8 = 2;
+    const REWIND: u8 = 4;
+
+    pub(super) fn from_rights(rights: &BroadcastRights) -> Self {
+        let bit = |allowed: bool, bit: u8| if allowed { bit } else { 0 };
+        Self(
+            bit(rights.live, Self::LIVE)
+                | bit(rights.start_over, Self::START_OVER)
+                | bit(rights.rewind, Self::REWIND),
+        )
+    }
+
+    pub(super) const fn live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+
+    pub(super) const fn start_over(self) -> bool {
+        self.0 & Self::START_OVER != 0
+    }
+
+    pub(super) const fn rewind(self) -> bool {
+        self.0 & Self::REWIND != 0
+    }
 }
 
 impl Entry {
@@ -80,7 +113,7 @@ impl Channel {
     }
 
     /// From when to when the live view is what it is at an instant.
-    fn span(&self, at: UnixSeconds) -> (UnixSeconds, UnixSeconds) {
+    pub(super) fn span(&self, at: UnixSeconds) -> (UnixSeconds, UnixSeconds) {
         let next = self.starts.partition_point(|start| *start <= at);
         let last = next.checked_sub(1);
         let last = last.and_then(|last| self.starts.get(last).zip(self.entries.get(last)));

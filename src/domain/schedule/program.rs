@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::channel::Channel;
+use super::channel::{Allowed, Channel};
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// A broadcast as playback needs it: its times, rating and rights.
@@ -13,7 +13,7 @@ pub struct Program {
     start: UnixSeconds,
     stop: UnixSeconds,
     pg_age: Option<u8>,
-    live: bool,
+    allowed: Allowed,
     catchup: Option<(UnixSeconds, UnixSeconds)>,
 }
 
@@ -26,7 +26,7 @@ impl Program {
             start,
             stop: entry.stop,
             pg_age: entry.pg_age,
-            live: entry.live,
+            allowed: entry.allowed,
             catchup: entry.catchup,
             channel: Arc::clone(channel),
         })
@@ -72,7 +72,19 @@ impl Program {
     /// Whether it may be played live.
     #[must_use]
     pub fn live(&self) -> bool {
-        self.live
+        self.allowed.live()
+    }
+
+    /// Whether it may be watched from its start while it is on air.
+    #[must_use]
+    pub fn start_over(&self) -> bool {
+        self.allowed.start_over()
+    }
+
+    /// Whether a viewer may go back in it while it is on air, given that it may be played live.
+    #[must_use]
+    pub fn rewind(&self) -> bool {
+        self.allowed.rewind()
     }
 
     /// From when to when its catch-up may be played, if at all.

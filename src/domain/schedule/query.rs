@@ -306,6 +306,19 @@ impl Snapshot {
         Program::of(channel, channel.current(at)?)
     }
 
+    /// From when to when the guide shows the same as at `at`: a program, or a gap between two. A
+    /// livestream without a guide has one gap without ends.
+    #[must_use]
+    pub fn span_at(
+        &self,
+        livestream: &LivestreamId,
+        at: UnixSeconds,
+    ) -> (UnixSeconds, UnixSeconds) {
+        let forever = (UnixSeconds(i64::MIN), UnixSeconds(i64::MAX));
+        self.channel(livestream.as_str())
+            .map_or(forever, |channel| channel.span(at))
+    }
+
     /// When the first broadcast without live rights begins that does so after an instant; `most` if
     /// there is none before that.
     #[must_use]
@@ -322,7 +335,7 @@ impl Snapshot {
         let coming = channel.starts.iter().zip(&channel.entries).skip(first);
         coming
             .take_while(|(start, _)| **start < most)
-            .find(|(_, entry)| !entry.live)
+            .find(|(_, entry)| !entry.allowed.live())
             .map_or(most, |(start, _)| *start)
     }
 

@@ -161,6 +161,7 @@ mod tests {
         let rights = BroadcastRights {
             live: true,
             catchup: Some((UnixSeconds(20), UnixSeconds(620))),
+            start_over: false,
             pause: true,
             rewind: false,
             fast_forward: true,

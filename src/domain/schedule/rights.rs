@@ -12,6 +12,9 @@ pub struct BroadcastRights {
     pub live: bool,
     /// From when to when catch-up may be played; absent where there is no such right.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
+    /// Whether it may be watched from its start while it is on air. It has no member on the wire:
+    /// clients see that the catch-up window opens at the start.
+    pub start_over: bool,
     /// The wire's `extendedRights.pause`.
     pub pause: bool,
     /// The wire's `extendedRights.rewind`.

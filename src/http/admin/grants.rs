@@ -71,7 +71,8 @@ pub async fn revoke_grant(
     Ok(Reply::no_content())
 }
 
-/// GET why: the decision on rights as the user would meet it now, step by step.
+/// GET why: the decision on rights as the user would meet it now, step by step, and whether the asset
+/// can be played at all.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -89,5 +90,6 @@ pub async fn why(
         request.country,
         cx.now,
     );
-    Reply::json(&WhyReply::from(explained))
+    let playability = app.playback.playability(&request.asset);
+    Reply::json(&WhyReply::new(explained, playability.as_ref()))
 }

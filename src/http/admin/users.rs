@@ -3,6 +3,7 @@
 use super::resolve;
 use crate::app::App;
 use crate::domain::accounts::{OperatorChange, UserChange};
+use crate::domain::playback::EndReason;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::users::{
@@ -189,18 +190,21 @@ pub async fn sessions(
     Reply::json(&lines)
 }
 
-/// POST logout: ends all login sessions.
+/// POST logout: ends all login sessions, and what plays.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub async fn logout(
     app: &App,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(app, &request.user).await?.id;
     let accounts = app.accounts.clone();
+    app.playback
+        .end_all(&id, EndReason::Revoked, cx.now)
+        .await?;
     cold(app, move || accounts.end_logins(id)).await?;
     Ok(Reply::empty_object())
 }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::app::App;
 use crate::domain::accounts::NewUser;
+use crate::domain::playback::EndReason;
 use crate::http::auth::{PartnerAuth, UserAuth};
 use crate::http::context::Context;
 use crate::http::endpoint::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
@@ -77,11 +78,15 @@ pub async fn login(
     Reply::json(&LoginReply::new(&opened, false))
 }
 
-/// POST auth/logout.
+/// POST auth/logout: what plays ends first, so that a failure in between leaves a login that can be
+/// ended by another try.
 ///
 /// # Errors
-/// As the decisions list them.
-pub async fn logout(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+/// Those of the store.
+pub async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+    app.playback
+        .end_all(&auth.user(), EndReason::SignedOut, cx.now)
+        .await?;
     let accounts = app.accounts.clone();
     cold(app, move || accounts.end_login(auth.user(), auth.login())).await?;
     Ok(Reply::empty_object())

@@ -201,10 +201,11 @@ pub(super) fn user(app: &App, auth: UserAuth) -> Result<Arc<User>, ApiError> {
     })
 }
 
-/// The heartbeat alone has a status of its own for the program without live rights.
+/// The heartbeat alone has a status of its own for a program without live rights: on a livestream
+/// whose programs have them by default, since only there such a program stands out.
 fn refused(error: PlaybackError) -> ApiError {
     match error {
-        PlaybackError::NoLiveRights => ApiError::new(
+        PlaybackError::NoLiveRights { by_default: true } => ApiError::new(
             ErrorCode::NoLiveRightsNow,
             "the program at the playing position has no live rights",
         ),

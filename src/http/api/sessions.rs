@@ -62,7 +62,9 @@ pub async fn session(
 /// # Errors
 /// Those of the store.
 pub async fn end_sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    app.playback.end_all(&auth.user(), cx.now).await?;
+    app.playback
+        .end_all(&auth.user(), EndReason::SignedOut, cx.now)
+        .await?;
     let accounts = app.accounts.clone();
     cold(app, move || accounts.end_logins(auth.user())).await?;
     Ok(Reply::no_content())

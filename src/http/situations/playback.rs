@@ -9,7 +9,13 @@ impl From<PlaybackError> for ApiError {
         use PlaybackError as E;
         let code = match error {
             E::StreamLimitReached(sessions) => return stream_limit(sessions),
-            E::SessionEnded(reason) => return Self::new(ErrorCode::SessionEnded, ended(reason)),
+            E::SessionEnded(reason) => {
+                return Self::new(ErrorCode::SessionEnded, ended(reason)).with_details(
+                    Details::Reason {
+                        reason: reason.as_str(),
+                    },
+                );
+            }
             E::TooManyBeats(limit) => {
                 let message = "too many heartbeats; see Retry-After";
                 return Self::new(ErrorCode::RateLimited, message).with_limit(limit);
@@ -23,11 +29,14 @@ impl From<PlaybackError> for ApiError {
             E::GeoBlocked => ErrorCode::GeoBlocked,
             E::DeviceLimitReached => ErrorCode::DeviceLimitReached,
             E::AssetNotFound => ErrorCode::AssetNotFound,
-            E::ProtocolNotAvailable => ErrorCode::ProtocolNotAvailable,
+            E::ProtocolNotAvailable | E::NoPlaylist | E::NoLicenseServer(_) => {
+                ErrorCode::ProtocolNotAvailable
+            }
             E::SessionNotFound => ErrorCode::SessionNotFound,
             E::EntitlementExpired => ErrorCode::EntitlementExpired,
             E::SessionMismatch => ErrorCode::SessionMismatch,
-            E::NoLiveRights => ErrorCode::NoLiveRights,
+            E::NoLiveRights { .. } => ErrorCode::NoLiveRights,
+            E::NotAvailable => ErrorCode::NotAvailable,
             E::PinCodeRequired => ErrorCode::PinCodeRequired,
             E::DrmMismatch => ErrorCode::DrmMismatch,
             E::KeyNotAllowed => ErrorCode::KeyNotAllowed,
@@ -42,7 +51,10 @@ fn stream_limit(sessions: Vec<InTheWay>) -> ApiError {
         .into_iter()
         .map(|way| SessionInTheWay {
             session_id: way.session.to_string(),
-            device_model: way.model,
+            device_id: way.device.id.as_str().to_owned(),
+            device_model: way.device.model,
+            device_type: way.device.kind,
+            asset_id: way.asset.as_str().to_owned(),
             since: way.since.0,
         })
         .collect();
@@ -60,6 +72,8 @@ fn ended(reason: EndReason) -> &'static str {
         EndReason::Displaced => "the session was displaced by another device of the user",
         EndReason::Replaced => "the session was displaced by a new start on the same device",
         EndReason::Revoked => "the session was revoked",
+        EndReason::SignedOut => "the session ended because its user logged out",
+        EndReason::Erased => "the session ended because its user's account was erased",
     }
 }
 

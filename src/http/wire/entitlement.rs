@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::domain::catalog::{Offer, OfferKind, Snapshot};
 use crate::domain::entitlement::{Explained, Grant, Step};
+use crate::domain::playback::Playability;
 use crate::http::situations::denial;
 use crate::types::UnixSeconds;
 
@@ -106,6 +107,9 @@ pub struct WhyReply {
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pin_needed: Option<bool>,
+    /// Whether any player could play it; absent where there is no such asset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    playable: Option<bool>,
     steps: Vec<StepLine>,
 }
 
@@ -119,19 +123,29 @@ pub struct StepLine {
     passed: bool,
 }
 
-impl From<Explained> for WhyReply {
-    fn from(explained: Explained) -> Self {
+impl WhyReply {
+    /// The decision, and whether the asset can be played at all.
+    #[must_use]
+    pub fn new(explained: Explained, playability: Option<&Playability>) -> Self {
         let line = |step: Step| StepLine {
             check: step.check,
             subject: step.subject,
             finding: step.finding,
             passed: step.passed,
         };
+        let playback = playability.map(|found| StepLine {
+            check: "playback",
+            subject: None,
+            finding: found.describe(),
+            passed: found.can_play(),
+        });
+        let steps = explained.steps.into_iter().map(line);
         Self {
             granted: explained.denied.is_none(),
             code: explained.denied.map(|denied| denial(denied).as_str()),
             pin_needed: explained.pin_needed,
-            steps: explained.steps.into_iter().map(line).collect(),
+            playable: playability.map(Playability::can_play),
+            steps: steps.chain(playback).collect(),
         }
     }
 }

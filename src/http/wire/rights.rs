@@ -156,5 +156,16 @@ fn rights(explained: &Explained) -> Vec<RightLine> {
             by: name(&layer.source),
         })
     };
-    RIGHTS.iter().filter_map(line).collect()
+    let mut lines: Vec<RightLine> = RIGHTS.iter().filter_map(line).collect();
+    // A layer that takes live rights away takes start-over with it, without a word of its own on it.
+    let blackout = explained.winner(|says| says.live.is_some());
+    let start_over = lines.iter_mut().find(|line| line.right == "start_over");
+    if let (Some(line), Some(blackout)) = (start_over, blackout)
+        && line.value == Value::Bool(true)
+        && !explained.rights.start_over
+    {
+        line.value = Value::Bool(false);
+        line.by = name(&blackout.source);
+    }
+    lines
 }

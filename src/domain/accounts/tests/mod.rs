@@ -75,6 +75,7 @@ fn beside(store: &Store, mail: &Mail, erasers: Vec<Eraser>) -> Beside {
         mail: mail.clone(),
         partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(3))).unwrap(),
         erasers,
+        revokers: Vec::new(),
         key: [7; 32],
         expiry: Arc::default(),
     }

@@ -6,7 +6,7 @@ use crate::store::Durability;
 fn full(result: Result<Player, PlaybackError>) -> Vec<String> {
     match result {
         Err(PlaybackError::StreamLimitReached(sessions)) => {
-            sessions.into_iter().map(|way| way.model).collect()
+            sessions.into_iter().map(|way| way.device.model).collect()
         }
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("it started"),
@@ -205,7 +205,10 @@ fn devices_register_at_their_first_start() {
     for n in 0..5 {
         let at = NOW + 1_000 * n;
         lab.play(&viewer(1), "news", &format!("d{n}"), at);
-        lab.playback.end_all(&user(1), at).wait().unwrap();
+        lab.playback
+            .end_all(&user(1), EndReason::Revoked, at)
+            .wait()
+            .unwrap();
     }
     let at = NOW + 5_000;
     lab.play(&viewer(1), "news", "d0", at);
@@ -237,7 +240,9 @@ fn devices_register_at_their_first_start() {
     assert!(names(&lab).is_empty());
     lab.play(&viewer(1), "news", "d5", at);
     lab.store
-        .write(Durability::Durable, |txn| erase(txn, &user(1)))
+        .write(Durability::Durable, move |txn| {
+            tables::erase(txn, &user(1), at)
+        })
         .wait()
         .unwrap();
     assert!(names(&lab).is_empty());

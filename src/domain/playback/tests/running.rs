@@ -1,15 +1,13 @@
 //! Heartbeats, licenses, ends and sweeps.
 
-use std::sync::atomic::Ordering;
-
-use super::world::{CATCHUP, KEY, program};
+use super::world::{KEY, program};
 use super::*;
 use crate::types::{BroadcastId, TokenKind, time::DAY};
 
 /// `news`: a program with live rights, one without, one that needs a PIN; half an hour each.
 fn guide(lab: &Lab) {
     let mut blackout = program("blackout", NOW, NOW + 1_800);
-    blackout.live = false;
+    blackout.rights.live = false;
     let adult = program("adult", NOW + 1_800, NOW + 3_600);
     *lab.world.programs.lock() = vec![program("open", NOW - 1_800, NOW), blackout, adult];
     lab.world.pins.lock().insert("adult".to_owned());
@@ -48,7 +46,7 @@ fn every_refusal_of_the_heartbeat_in_its_order() {
     };
     let mismatch = || Err(PlaybackError::SessionMismatch);
     let not_found = || Err(PlaybackError::SessionNotFound);
-    let expired = || Err(PlaybackError::EntitlementExpired);
+    let invalid = || Err(PlaybackError::EntitlementInvalid);
     let cases: [(Result<(), PlaybackError>, Change<Heartbeat<'_>>); 11] = [
         (Ok(()), |_, _| ()),
         (Ok(()), |h, o| h.token = Some(o.later.hash())),
@@ -58,8 +56,8 @@ fn every_refusal_of_the_heartbeat_in_its_order() {
             h.token = None;
             h.device = "";
         }),
-        (expired(), |h, _| h.token = None),
-        (expired(), |h, _| {
+        (invalid(), |h, _| h.token = None),
+        (invalid(), |h, _| {
             h.token = Some(Token::new(TokenKind::Entitlement, [0; 32]).hash());
             h.device = "x";
         }),
@@ -68,7 +66,7 @@ fn every_refusal_of_the_heartbeat_in_its_order() {
         (mismatch(), |h, o| {
             h.session = Some(o.stranger.session);
         }),
-        (mismatch(), |h, o| h.token = Some(o.stranger.token.hash())),
+        (invalid(), |h, o| h.token = Some(o.stranger.token.hash())),
         (mismatch(), |h, o| h.token = Some(o.phone.token.hash())),
     ];
     for (n, (expected, change)) in (0..).zip(cases) {
@@ -143,7 +141,7 @@ fn beats_have_a_rate() {
 fn the_program_at_the_playing_position_is_judged() {
     let lab = Lab::new();
     guide(&lab);
-    let none = Err(PlaybackError::NoLiveRights);
+    let none = Err(PlaybackError::NoLiveRights { by_default: true });
     let pin = Err(PlaybackError::PinCodeRequired);
     let at = NOW + 900;
     let player = lab.play(&viewer(1), "news", "tv", at);
@@ -163,8 +161,8 @@ fn the_program_at_the_playing_position_is_judged() {
             Ok(()),
         ),
         (
-            "before the catch-up window",
-            at.0 - CATCHUP - 9,
+            "further back than time-shift reaches",
+            at.0 - 90_001 + 4,
             at + 4,
             none.clone(),
         ),
@@ -209,40 +207,31 @@ fn the_program_at_the_playing_position_is_judged() {
 }
 
 #[test]
-fn a_live_player_is_judged_by_what_it_shows_where_there_is_no_catch_up() {
+fn where_no_program_has_live_rights_none_stands_out() {
     let lab = Lab::new();
     guide(&lab);
-    lab.world.only_live.store(true, Ordering::Relaxed);
-    let none = Err(PlaybackError::NoLiveRights);
-    let player = lab.play(&viewer(1), "news", "tv", NOW);
-    // Ten seconds behind: the blackout has begun at the live point, and later on the screen.
-    assert_eq!(lab.beat_at(&player, NOW.0 - 1, NOW + 9), Ok(()));
-    assert_eq!(lab.beat_at(&player, NOW.0, NOW + 10), none.clone());
-    // One who says to be so far behind as no live player is, is at the live point.
-    assert_eq!(lab.beat_at(&player, NOW.0 - 1, NOW + 59), Ok(()));
-    assert_eq!(lab.beat_at(&player, NOW.0 - 1, NOW + 60), none);
-}
-
-#[test]
-fn a_channel_without_live_rights_by_default_has_no_552() {
-    let lab = Lab::new();
-    guide(&lab);
-    let right = Right {
-        playing: Playing::Live {
-            livestream: LivestreamId::parse("other").unwrap(),
-            offset: 0,
-        },
-        ..live(0)
+    let play = |id: &str| {
+        let right = Right {
+            playing: Playing::Live {
+                livestream: LivestreamId::parse(id).unwrap(),
+                offset: 0,
+            },
+            ..live(0)
+        };
+        let token = lab.token(&viewer(1), id, right, NOW);
+        let started = lab.preflight(Lab::start(&viewer(1), id, &token, id), NOW);
+        Player {
+            session: started.unwrap().session,
+            token,
+            user: user(1),
+            device: id.to_owned(),
+        }
     };
-    let token = lab.token(&viewer(1), "other", right, NOW);
-    let started = lab.preflight(Lab::start(&viewer(1), "other", &token, "tv"), NOW);
-    let player = Player {
-        session: started.unwrap().session,
-        token,
-        user: user(1),
-        device: "tv".to_owned(),
-    };
-    assert_eq!(lab.beat(&player, NOW + 20), Ok(()));
+    let none = PlaybackError::NoLiveRights { by_default: false };
+    assert_eq!(lab.beat(&play("never"), NOW + 20), Err(none));
+    // What has left the catalogue while it played has no rights at all.
+    let gone = lab.beat(&play("gone"), NOW + 20);
+    assert_eq!(gone, Err(PlaybackError::NotAvailable));
 }
 
 #[test]
@@ -274,7 +263,7 @@ fn catch_up_is_judged_by_its_broadcast() {
         (
             "in the program on now",
             NOW.0 + 60,
-            Err(PlaybackError::NoLiveRights),
+            Err(PlaybackError::NoLiveRights { by_default: true }),
         ),
     ] {
         assert_eq!(lab.beat_at(&player, position, at), expected, "{what}");
@@ -353,15 +342,13 @@ fn a_license_is_judged_at_the_position_of_the_entitlement() {
         };
         (lab.license(&player, Drm::Clearkey, &[], at), player)
     };
-    assert_eq!(license(0, "a").0, Err(PlaybackError::NoLiveRights));
+    let none = Err(PlaybackError::NoLiveRights { by_default: true });
+    assert_eq!(license(0, "a").0, none);
     let (shifted, player) = license(-1_000, "b");
     assert_eq!(shifted, Ok(()));
     // A beat at the live point, or an entitlement for it, moves the session there.
-    assert_eq!(lab.beat(&player, at), Err(PlaybackError::NoLiveRights));
-    assert_eq!(
-        lab.license(&player, Drm::Clearkey, &[], at),
-        Err(PlaybackError::NoLiveRights)
-    );
+    assert_eq!(lab.beat(&player, at), none);
+    assert_eq!(lab.license(&player, Drm::Clearkey, &[], at), none);
     lab.issued(&viewer(1), "news", live(-1_000), Some(&player.session), at);
     assert_eq!(lab.license(&player, Drm::Clearkey, &[], at), Ok(()));
 }
@@ -396,13 +383,14 @@ fn a_sweep_takes_what_is_over_and_nothing_else() {
     let runs = lab.play(&viewer(2), "film", "tv", NOW + 300);
     let swept = |now| lab.playback.sweep_sessions(now).unwrap();
     assert_eq!((swept(NOW + 334), swept(NOW + 335)), (0, 1));
-    assert_eq!(lab.playback.sweep_entitlements(NOW + DAY - 1).unwrap(), 0);
+    let kept_until = NOW + DAY + 3_600;
+    assert_eq!(lab.playback.sweep_entitlements(kept_until - 1).unwrap(), 0);
     assert_eq!(
         lab.beat(&silent, NOW + 336),
         Err(PlaybackError::SessionEnded(EndReason::Expired))
     );
     assert_eq!(lab.beat(&runs, NOW + 334), Ok(()));
-    assert_eq!(lab.playback.sweep_entitlements(NOW + DAY).unwrap(), 1);
+    assert_eq!(lab.playback.sweep_entitlements(kept_until).unwrap(), 1);
     assert_eq!(lab.playback.tokens.len(), 1);
 }
 

@@ -123,6 +123,7 @@ struct Ticket {
     user: u8,
     asset: &'static str,
     offset: i32,
+    issued: UnixSeconds,
     expires: UnixSeconds,
     device: Option<&'static str>,
     unlock: Option<String>,
@@ -138,6 +139,8 @@ struct Run {
     device: &'static str,
     since: UnixSeconds,
     seen: UnixSeconds,
+    /// How far from the live point it began.
+    began: i64,
     /// How far the player is from the live point, once something has told it.
     lag: i64,
     unlocks: HashSet<String>,
@@ -203,8 +206,8 @@ impl Walk {
         for slot in -10..SLOTS {
             let start = NOW + slot * SLOT;
             let (kind, id, _) = on_air(start);
-            let mut one = program(&id, start, start + SLOT);
-            one.live = kind != Kind::Dark;
+            let mut one = program(id.clone().leak(), start, start + SLOT);
+            one.rights.live = kind != Kind::Dark;
             programs.push(one);
             if kind == Kind::Adult {
                 lab.world.pins.lock().insert(id);
@@ -348,6 +351,7 @@ impl Walk {
             user,
             asset,
             offset,
+            issued: now,
             expires: now + 86_400,
             device: None,
             unlock,
@@ -380,15 +384,25 @@ impl Walk {
             (found, Ok(_)) => panic!("{found:?}, and it should have started"),
         };
         let at = self.now;
+        let ticket = &mut self.tickets[nth];
+        let mut unlocks: HashSet<String> = ticket.unlock.take().into_iter().collect();
+        let mut began = i64::from(ticket.offset);
         for run in self.runs.iter_mut().filter(|run| run.ended.is_none()) {
             if run.user == user && run.device == device {
+                // The same asset goes on with what the device has unlocked, and where it was.
+                if run.asset == ticket.asset && !run.is_over(at) {
+                    unlocks.extend(run.unlocks.iter().cloned());
+                    let moved = run.is_alive(at) && ticket.issued <= run.since;
+                    if moved && run.asset == "news" && run.lag <= 60 {
+                        began = run.lag;
+                    }
+                }
                 run.ended = Some((EndReason::Replaced, at));
             } else if displaced.contains(&run.id) {
                 run.ended = Some((EndReason::Displaced, at));
             }
         }
         self.devices.insert((user, device));
-        let ticket = &mut self.tickets[nth];
         ticket.device = Some(device);
         self.runs.push(Run {
             id,
@@ -398,8 +412,9 @@ impl Walk {
             device,
             since: now,
             seen: now,
-            lag: i64::from(ticket.offset),
-            unlocks: ticket.unlock.take().into_iter().collect(),
+            began,
+            lag: began,
+            unlocks,
             ended: None,
             forgotten: false,
         });
@@ -473,7 +488,7 @@ impl Walk {
         let (kind, id, start) = on_air(at);
         let shown_later = start + SLOT <= now && now < start + SLOT + CATCHUP;
         if kind == Kind::Dark && !shown_later {
-            return Err(PlaybackError::NoLiveRights);
+            return Err(PlaybackError::NoLiveRights { by_default: true });
         }
         let late = at.since(start) >= 30;
         match kind == Kind::Adult && late && !run.unlocks.contains(&id) {
@@ -522,11 +537,13 @@ impl Walk {
     ) -> Result<(), PlaybackError> {
         let (run, ticket, now) = (&self.runs[nth], &self.tickets[ticket], self.now);
         run.end(now)?;
+        if ticket.gone || ticket.user != user {
+            return Err(PlaybackError::EntitlementInvalid);
+        }
         if !self.holds(ticket) {
             return Err(PlaybackError::EntitlementExpired);
         }
         let fits = run.user == user
-            && ticket.user == user
             && ticket.asset == run.asset
             && ticket.device.is_none_or(|bound| bound == device)
             && run.device == device;
@@ -629,9 +646,14 @@ impl Walk {
             let voided = self.lab.playback.void_lost(&viewer(user), self.now);
             voided.wait().unwrap();
         }
-        self.tickets
-            .iter_mut()
-            .for_each(|ticket| ticket.gone = true);
+        for ticket in self.tickets.iter_mut().filter(|ticket| !ticket.gone) {
+            ticket.gone = true;
+            for run in self.runs.iter_mut().filter(|run| run.ended.is_none()) {
+                if (run.user, run.asset) == (ticket.user, ticket.asset) {
+                    run.ended = Some((EndReason::Revoked, self.now));
+                }
+            }
+        }
     }
 
     fn sweep(&mut self) {
@@ -640,6 +662,9 @@ impl Walk {
         playback.sweep_entitlements(now).unwrap();
         playback.sweep_ended(now).unwrap();
         playback.checkpoint().unwrap();
+        for ticket in &mut self.tickets {
+            ticket.gone |= now.since(ticket.expires) >= 3_600;
+        }
         for run in &mut self.runs {
             match run.ended {
                 None if run.is_over(now) => run.ended = Some((EndReason::Expired, now)),
@@ -657,7 +682,7 @@ impl Walk {
         lab.playback.refresh(self.now);
         for run in self.runs.iter_mut().filter(|run| run.ended.is_none()) {
             run.seen = self.now;
-            run.lag = i64::from(self.tickets[run.ticket].offset);
+            run.lag = run.began;
         }
     }
 

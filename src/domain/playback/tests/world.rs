@@ -1,67 +1,92 @@
-//! A world of a few lines: the channel `news` from a list of programs, films by name.
+//! A world of a few lines: the livestreams `news` and `never` from a list of programs, films by name.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::domain::playback::world::{Channel, Playable, Program, Viewer, World};
+use crate::domain::entitlement::PositionRights;
+use crate::domain::playback::world::{Playable, Playlists, Program, Shown, Viewer, World};
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
 /// The world of the tests.
 #[derive(Default)]
 pub(super) struct Small {
-    /// What `news` shows.
-    pub(super) programs: Mutex<Vec<Program>>,
+    /// What `news` and `never` show.
+    pub(super) programs: Mutex<Vec<Broadcast>>,
     /// Broadcasts and films that need a PIN.
     pub(super) pins: Mutex<HashSet<String>>,
-    /// Whether `news` has no catch-up.
-    pub(super) only_live: AtomicBool,
     /// Whether every account has been erased.
     pub(super) erased: AtomicBool,
     /// Whether every offer has been taken away.
     pub(super) revoked: AtomicBool,
 }
 
-/// The catch-up of `news`, in seconds.
+/// The catch-up of programs, in seconds.
 pub(super) const CATCHUP: i64 = 7 * 86_400;
 /// The key id and key of encrypted films.
 pub(super) const KEY: ([u8; 16], [u8; 16]) = ([0xaa; 16], [0xbb; 16]);
 
-pub(super) fn program(id: &str, start: UnixSeconds, stop: UnixSeconds) -> Program {
-    Program {
-        id: BroadcastId::parse(id).unwrap(),
+/// A program with its rights.
+#[derive(Clone)]
+pub(super) struct Broadcast {
+    pub(super) id: &'static str,
+    pub(super) start: UnixSeconds,
+    pub(super) rights: PositionRights,
+}
+
+/// A program that may be seen live, gone back in, and caught up with for a week.
+pub(super) fn program(id: &'static str, start: UnixSeconds, stop: UnixSeconds) -> Broadcast {
+    Broadcast {
+        id,
         start,
-        stop,
-        live: true,
-        catchup: Some((stop, stop + CATCHUP)),
-        pg_age: None,
+        rights: PositionRights {
+            stop,
+            live: true,
+            start_over: false,
+            rewind: true,
+            catchup: Some((stop, stop + CATCHUP)),
+            live_by_default: true,
+        },
+    }
+}
+
+impl Broadcast {
+    fn shown(&self) -> Shown {
+        Shown {
+            program: Some(Program {
+                id: BroadcastId::parse(self.id).unwrap(),
+                start: self.start,
+                pg_age: None,
+            }),
+            rights: self.rights,
+        }
     }
 }
 
 impl World for Small {
-    fn channel(&self, livestream: &LivestreamId) -> Option<Channel> {
-        (livestream.as_str() == "news").then_some(Channel {
-            live_rights: true,
-            catchup: if self.only_live.load(Ordering::Relaxed) {
-                0
-            } else {
-                CATCHUP
-            },
-        })
-    }
-
-    fn program_at(&self, _: &LivestreamId, at: UnixSeconds) -> Option<Program> {
+    /// Livestreams of other names are in a gap of their guide, and are not called anything: only
+    /// `gone` is not in the catalogue.
+    fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown> {
+        let live_by_default = livestream.as_str() != "never";
+        let gap = Shown {
+            program: None,
+            rights: program("gap", at, at + 1).rights,
+        };
         let programs = self.programs.lock();
-        programs
+        let found = programs
             .iter()
-            .find(|p| p.start <= at && at < p.stop)
-            .cloned()
+            .find(|one| one.start <= at && at < one.rights.stop);
+        let mut shown = found.map_or(gap, Broadcast::shown);
+        shown.rights.live_by_default = live_by_default;
+        (livestream.as_str() != "gone").then_some(shown)
     }
 
-    fn program(&self, id: &BroadcastId) -> Option<Program> {
-        self.programs.lock().iter().find(|p| p.id == *id).cloned()
+    fn broadcast(&self, id: &BroadcastId) -> Option<Shown> {
+        let programs = self.programs.lock();
+        let found = programs.iter().find(|one| one.id == id.as_str());
+        found.map(Broadcast::shown)
     }
 
     fn program_needs_pin(&self, _: &UserId, _: &LivestreamId, program: &Program) -> bool {
@@ -70,6 +95,14 @@ impl World for Small {
 
     fn vod_needs_pin(&self, _: &UserId, asset: &AssetId) -> bool {
         self.pins.lock().contains(asset.as_str())
+    }
+
+    fn playlists(&self, asset: &AssetId) -> Option<Playlists> {
+        let known = self.playable(asset, Protocol::Dash)?;
+        Some(Playlists {
+            encrypted: known.encrypted,
+            protocols: vec![Protocol::Dash, Protocol::Hls],
+        })
     }
 
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable> {

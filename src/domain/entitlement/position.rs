@@ -1,0 +1,240 @@
+//! The rights at a position: whether what a livestream shows at one instant may be watched now.
+//!
+//! Entitlement, license and heartbeat all ask [`PositionRights::check`], so that a position which one
+//! of them refuses cannot be reached through another.
+
+use super::model::Denied;
+use crate::domain::catalog::Livestream;
+use crate::domain::schedule::{self, Program};
+use crate::types::UnixSeconds;
+use crate::types::time::{DAY, HOUR};
+
+/// How far from the present a position still is the live point. Players hold some segments back, and
+/// clocks differ.
+const LIVE: i64 = 60;
+/// How far back a position can lie. `offset` reaches back a day, and a player that pauses there falls
+/// behind; what lies further back is no Unix time (a player that counts from its start).
+const SHIFT_MAX: i64 = 25 * HOUR;
+
+/// The position that a claimed one is judged at: the live point, where no player can be at the
+/// claimed one.
+#[must_use]
+pub fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+    if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
+        claimed
+    } else {
+        now
+    }
+}
+
+/// The rights in what a livestream shows at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PositionRights {
+    /// The first second at which it is no longer on air.
+    pub stop: UnixSeconds,
+    /// Whether it may be watched live.
+    pub live: bool,
+    /// Whether it may be watched from its start while it is on air.
+    pub start_over: bool,
+    /// Whether a viewer may go back in it while it is on air, given that it may be watched live.
+    pub rewind: bool,
+    /// The catch-up window, half open.
+    pub catchup: Option<(UnixSeconds, UnixSeconds)>,
+    /// Whether programs of the livestream have live rights unless something else is said of them.
+    pub live_by_default: bool,
+}
+
+/// Why a position may not be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// The program may not be watched live.
+    NoLiveRights {
+        /// Whether others of the livestream may be.
+        by_default: bool,
+    },
+    /// The position is behind the live point, and no right reaches back to it.
+    NotAvailable,
+}
+
+impl From<Withheld> for Denied {
+    fn from(withheld: Withheld) -> Self {
+        match withheld {
+            Withheld::NoLiveRights { .. } => Self::NoLiveRights,
+            Withheld::NotAvailable => Self::NotAvailable,
+        }
+    }
+}
+
+impl PositionRights {
+    /// The rights at `at`, and the program there.
+    #[must_use]
+    pub fn at(
+        schedule: &schedule::snapshot::Snapshot,
+        livestream: &Livestream,
+        at: UnixSeconds,
+    ) -> (Self, Option<Program>) {
+        match schedule.program_at(&livestream.id, at) {
+            Some(program) => (Self::of_program(livestream, &program), Some(program)),
+            None => (
+                Self::in_gap(livestream, schedule.span_at(&livestream.id, at)),
+                None,
+            ),
+        }
+    }
+
+    /// The rights in a program of a livestream.
+    #[must_use]
+    pub fn of_program(livestream: &Livestream, program: &Program) -> Self {
+        Self {
+            stop: program.stop(),
+            live: program.live(),
+            start_over: program.start_over(),
+            rewind: program.rewind(),
+            catchup: program.catchup(),
+            live_by_default: livestream.live_rights,
+        }
+    }
+
+    /// In a gap of the guide the livestream's defaults hold, as if the gap were a program. A
+    /// livestream without a guide is one gap without ends: its catch-up does not wait for the end of
+    /// it, unless that would show what may not be watched live.
+    fn in_gap(livestream: &Livestream, (from, to): (UnixSeconds, UnixSeconds)) -> Self {
+        let days = i64::from(livestream.catchup_days);
+        let opens = if livestream.live_rights || livestream.start_over {
+            from
+        } else {
+            to
+        };
+        Self {
+            stop: to,
+            live: livestream.live_rights,
+            start_over: livestream.start_over,
+            rewind: livestream.extended.rewind,
+            catchup: (days > 0).then(|| (opens, to + days * DAY)),
+            live_by_default: livestream.live_rights,
+        }
+    }
+
+    /// Whether the position `at`, which these rights are of, may be watched at `now`.
+    ///
+    /// # Errors
+    /// [`Withheld`].
+    pub fn check(&self, at: UnixSeconds, now: UnixSeconds) -> Result<(), Withheld> {
+        let on_air = now < self.stop;
+        let caught_up = self
+            .catchup
+            .is_some_and(|(from, to)| from <= now && now < to);
+        let no_live_rights = Withheld::NoLiveRights {
+            by_default: self.live_by_default,
+        };
+        if at.since(now) >= -LIVE {
+            // A player that holds segments back shows the last of a program after its stop: by then
+            // its catch-up counts as well.
+            let allowed = self.live || (!on_air && caught_up);
+            return allowed.then_some(()).ok_or(no_live_rights);
+        }
+        let while_on_air = self.start_over || (self.live && self.rewind);
+        if (on_air && while_on_air) || caught_up {
+            return Ok(());
+        }
+        Err(if on_air && !self.live {
+            no_live_rights
+        } else {
+            Withheld::NotAvailable
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+
+    /// A program that began an hour ago; `stop` from now.
+    fn rights(stop: i64) -> PositionRights {
+        PositionRights {
+            stop: NOW + stop,
+            live: true,
+            start_over: false,
+            rewind: false,
+            catchup: None,
+            live_by_default: true,
+        }
+    }
+
+    const DARK: Result<(), Withheld> = Err(Withheld::NoLiveRights { by_default: true });
+    const NEVER_LIVE: Result<(), Withheld> = Err(Withheld::NoLiveRights { by_default: false });
+    const UNAVAILABLE: Result<(), Withheld> = Err(Withheld::NotAvailable);
+
+    #[test]
+    fn a_position_is_live_within_a_minute() {
+        let plain = rights(600);
+        for (shift, expected) in [(60, Ok(())), (0, Ok(())), (-60, Ok(())), (-61, UNAVAILABLE)] {
+            assert_eq!(plain.check(NOW + shift, NOW), expected, "{shift}");
+        }
+    }
+
+    #[test]
+    fn each_right_while_the_program_is_on_air() {
+        let cases = [
+            // live, start_over, rewind, by default; at the live point, earlier
+            (true, false, false, true, Ok(()), UNAVAILABLE),
+            (true, true, false, true, Ok(()), Ok(())),
+            (true, false, true, true, Ok(()), Ok(())),
+            (false, false, false, true, DARK, DARK),
+            (false, true, false, true, DARK, Ok(())),
+            (false, false, true, true, DARK, DARK),
+            (false, false, true, false, NEVER_LIVE, NEVER_LIVE),
+            (false, true, false, false, NEVER_LIVE, Ok(())),
+        ];
+        for (live, start_over, rewind, live_by_default, at_live, earlier) in cases {
+            let rights = PositionRights {
+                live,
+                start_over,
+                rewind,
+                live_by_default,
+                ..rights(600)
+            };
+            assert_eq!(rights.check(NOW, NOW), at_live, "{rights:?}");
+            assert_eq!(rights.check(NOW - 600, NOW), earlier, "{rights:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_over_is_left_to_its_catch_up() {
+        let all = PositionRights {
+            start_over: true,
+            rewind: true,
+            ..rights(-300)
+        };
+        assert_eq!(all.check(NOW - 600, NOW), UNAVAILABLE);
+        let window = |from, to| PositionRights {
+            live: false,
+            catchup: Some((NOW + from, NOW + to)),
+            ..rights(-10)
+        };
+        for (from, to, expected) in [(0, 1, Ok(())), (1, 2, UNAVAILABLE), (-9, 0, UNAVAILABLE)] {
+            assert_eq!(window(from, to).check(NOW - 600, NOW), expected);
+        }
+        // The last seconds of a blackout, as a player shows them that is a little behind.
+        assert_eq!(window(0, 1).check(NOW - 30, NOW), Ok(()));
+        assert_eq!(window(1, 2).check(NOW - 30, NOW), DARK);
+    }
+
+    #[test]
+    fn a_position_where_no_player_can_be_is_judged_at_the_live_point() {
+        for shift in [60, 0, -60, -90_000] {
+            assert_eq!(judged_position(NOW + shift, NOW), NOW + shift);
+        }
+        for claimed in [
+            NOW + 61,
+            NOW - 90_001,
+            UnixSeconds(0),
+            UnixSeconds(i64::MIN),
+            UnixSeconds(i64::MAX),
+        ] {
+            assert_eq!(judged_position(claimed, NOW), NOW);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether an asset can be played at all, apart from any user: by which protocols, with which DRM
+//! systems. For operators, who otherwise learn it from a viewer who was granted what cannot start.
+
+use crate::types::{AssetId, Drm, Protocol};
+
+use super::Playback;
+use super::world::Playlists;
+
+/// The DRM systems that ask for licenses, in the order in which they are named.
+const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
+
+/// By what an asset can be played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Playability {
+    /// Each protocol that has a playlist, with the systems that can play it.
+    protocols: Vec<(Protocol, Vec<Drm>)>,
+}
+
+impl Playability {
+    /// What follows from the playlists of an asset, where `has_licenses` says of a system whether
+    /// somebody gives out its licenses.
+    pub fn new(playlists: &Playlists, has_licenses: impl Fn(Drm) -> bool) -> Self {
+        let systems = |protocol: Protocol| -> Vec<Drm> {
+            if !playlists.encrypted {
+                return vec![Drm::None];
+            }
+            let offered = |drm: &Drm| drm.offered_with(protocol) && has_licenses(*drm);
+            SYSTEMS.into_iter().filter(offered).collect()
+        };
+        let protocols = playlists.protocols.iter();
+        Self {
+            protocols: protocols.map(|one| (*one, systems(*one))).collect(),
+        }
+    }
+
+    /// Whether there is any way.
+    #[must_use]
+    pub fn can_play(&self) -> bool {
+        self.protocols
+            .iter()
+            .any(|(_, systems)| !systems.is_empty())
+    }
+
+    /// Whether no protocol has a playlist.
+    #[must_use]
+    pub fn lacks_playlist(&self) -> bool {
+        self.protocols.is_empty()
+    }
+
+    /// In words: the ways, or what is missing.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        if self.lacks_playlist() {
+            return "no playlist: the catalogue names none for dash, hls or sstr".to_owned();
+        }
+        let described = self.protocols.iter().map(|(protocol, systems)| {
+            let name = protocol.as_str();
+            match systems.as_slice() {
+                [] => format!("{name}: no license server for {}", wanted(*protocol)),
+                [Drm::None] => format!("{name}: not encrypted"),
+                some => format!("{name}: {}", names(some)),
+            }
+        });
+        described.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The systems that a protocol is offered with, of which one would do.
+fn wanted(protocol: Protocol) -> String {
+    let offered: Vec<Drm> = SYSTEMS
+        .into_iter()
+        .filter(|drm| *drm != Drm::Clearkey && drm.offered_with(protocol))
+        .collect();
+    names(&offered)
+}
+
+fn names(systems: &[Drm]) -> String {
+    let names: Vec<_> = systems.iter().map(|drm| drm.as_str()).collect();
+    names.join(", ")
+}
+
+impl Playback {
+    /// Whether and how an asset can be played; nothing if there is no such asset.
+    #[must_use]
+    pub fn playability(&self, asset: &AssetId) -> Option<Playability> {
+        let playlists = self.world.playlists(asset)?;
+        Some(Playability::new(&playlists, |drm| {
+            self.settings.has_licenses(drm)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn playability(encrypted: bool, protocols: &[Protocol], servers: &[Drm]) -> Playability {
+        let playlists = Playlists {
+            encrypted,
+            protocols: protocols.to_vec(),
+        };
+        Playability::new(&playlists, |drm| servers.contains(&drm))
+    }
+
+    #[test]
+    fn an_asset_needs_a_playlist_and_somebody_who_gives_out_its_licenses() {
+        use Protocol::{Dash, Hls};
+        for (encrypted, protocols, servers, can_play, described) in [
+            (
+                false,
+                &[][..],
+                &[Drm::Widevine][..],
+                false,
+                "no playlist: the catalogue names none for dash, hls or sstr",
+            ),
+            (false, &[Dash], &[], true, "dash: not encrypted"),
+            (
+                true,
+                &[Dash, Hls],
+                &[],
+                false,
+                "dash: no license server for widevine, playready; hls: no license server for fairplay",
+            ),
+            (
+                true,
+                &[Dash, Hls],
+                &[Drm::Widevine, Drm::Clearkey],
+                true,
+                "dash: widevine, clearkey; hls: no license server for fairplay",
+            ),
+        ] {
+            let found = playability(encrypted, protocols, servers);
+            assert_eq!(found.can_play(), can_play, "{described}");
+            assert_eq!(found.describe(), described);
+        }
+    }
+}
