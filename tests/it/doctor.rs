@@ -155,6 +155,14 @@ fn a_mistake_in_the_configuration_stops_nobody_while_a_server_runs() {
         .unwrap();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(on(&found, "media")[0].0, "warning", "{found}");
+    // What is granted and cannot play: here for want of a license server.
+    let [(state, mend)] = on(&found, "playback")[..] else {
+        panic!("{found}");
+    };
+    assert!(
+        state == "warning" && mend.contains("license.widevine.url"),
+        "{found}"
+    );
 }
 
 #[test]

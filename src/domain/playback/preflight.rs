@@ -56,7 +56,7 @@ struct Plan {
     any_device: bool,
     start: StoredSession,
     streams: Option<u32>,
-    /// When the entitlement was issued.
+    /// When the entitlement was issued, by the wall clock.
     issued: UnixSeconds,
     now: UnixSeconds,
     /// `now` in token time.
@@ -142,7 +142,7 @@ impl Playback {
                 seen: at,
             },
             streams: playable.streams,
-            issued: entitlement.issued,
+            issued: self.expiry.to_wall(entitlement.issued, now),
             now,
             at,
         };
