@@ -157,7 +157,7 @@ const fn roll(inject: &'static str, present: bool, fatal: bool) -> Roll {
 
 const ROLLS: [Roll; 8] = [
     roll("fdatasync:error=ENOSPC:when=1", true, true),
-    roll("fdatasync:error=EDQUOT:when=3", true, true),
+    roll("fdatasync:error=EDQUOT:when=1", true, true),
     roll("fsync:error=ENOSPC:when=1", false, true),
     roll("fsync:error=EDQUOT:when=1", false, true),
     roll("openat:error=EMFILE:when=1..3", false, false),
