@@ -38,8 +38,8 @@
 //! - Hot reads never touch the engine: mirrors and snapshots in memory, filled at start, changed by
 //!   the commit that changes the store, before that commit is answered.
 //! - A change is a plan on the one writer thread: log first, synced once per group, then mirrors,
-//!   then the answer; the engine is brought forward behind it. Base and log are the truth: the engine
-//!   is proven at every start, and made anew from them.
+//!   then the answer; the engine is brought forward behind it. Base and log are the truth: they
+//!   serve until the engine is proven, at every start, or rebuilt from them.
 //! - An index entry is made by one pure function of its table and changed with its record;
 //!   `store verify` compares both ways, `store rebuild` makes them anew.
 //! - Time and randomness are arguments. The clock is read once per request, at the edge.

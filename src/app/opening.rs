@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Ports, keys};
 use crate::config::Config;
 use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::store::{self, OnFailure, Options, Store, StoreError};
+
+/// A small store starts with its engine proven; a large one does not keep viewers waiting for that.
+const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// What the process that opens a store decides.
 pub struct Opening {
@@ -54,6 +58,7 @@ pub fn open_store(config: &Config, ports: &Ports, opening: Opening) -> Result<St
             examine(path).map(drop).map_err(StoreError::from)
         })),
         backups: Some(config.backup.dir.clone()),
+        engine_patience: ENGINE_PATIENCE,
     };
     Store::open(&config.server.data_dir, domain::schema(), options)
 }

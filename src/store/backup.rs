@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::MutexGuard;
 
-use super::compaction::NEW_ENGINE;
+use super::compaction::UNPACKED;
 use super::core::OnDisk;
 use super::files::{make_directory, rename, replace, with_suffix};
 use super::log::Survey;
@@ -323,7 +323,7 @@ impl Restore<'_> {
         let own = self.own(place, &head)?;
         place.clear_side()?;
         let packed = fs::metadata(self.backup)?.len();
-        space::ask_for(self.directory, packed + NEW_ENGINE * packed)?;
+        space::ask_for(self.directory, packed + UNPACKED * packed)?;
         let side = place.side();
         let number = self.number_above_all(place, &head);
         // A backup of an older format is upgraded by the start that puts it into place.
@@ -349,7 +349,8 @@ impl Restore<'_> {
             schema: self.schema,
             number,
         };
-        make_engine(&side.next_engine()?, &side, truth)?.prove(&AtomicU64::new(0))?;
+        let stop = AtomicBool::new(false);
+        make_engine(&side.next_engine()?, &side, truth, &stop)?.prove(&AtomicU64::new(0), &stop)?;
         replace(&side.word(), self.word, true)?;
         place.offer_side()?;
         Ok(Restored {

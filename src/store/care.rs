@@ -30,6 +30,7 @@ impl Store {
     /// That the engine failed.
     pub fn verify(&self) -> Result<Verified, StoreError> {
         let core = &self.0.core;
+        core.engine().wait_until_ready()?;
         let truth = match &core.disk {
             Some(disk) => {
                 let (tables, truth, matched) = compare::against_truth(core, disk, &self.0.inbox)?;
@@ -50,6 +51,7 @@ impl Store {
     /// # Errors
     /// That the engine failed, or a commit.
     pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
+        self.0.core.engine().wait_until_ready()?;
         verify::examine_engine(self, true)
     }
 

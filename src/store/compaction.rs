@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
 use super::core::{Core, OnDisk};
@@ -19,9 +20,7 @@ const ENOUGH: u64 = 64 * 1024 * 1024;
 /// How many times the size that it had when it was new an engine may grow to.
 const GROWTH: u64 = 4;
 /// How many times the base, which is packed, an engine may take whose size as a new one is not known.
-const UNPACKED: u64 = 8;
-/// How many times the base a new engine takes: 3.7 times for a million users.
-pub(super) const NEW_ENGINE: u64 = 4;
+pub(super) const UNPACKED: u64 = 8;
 /// The writer waits for a new engine while it is given so many commits at the most...
 const FEW: u64 = 64;
 /// ...unless more come each time than it can be given meanwhile.
@@ -33,6 +32,7 @@ pub(super) fn compact(
     writer: &SyncSender<Message>,
     now: i64,
 ) -> Result<(u64, u64), StoreError> {
+    core.engine().wait_until_ready()?;
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     ask_for_room(disk)?;
     keeper::renew_whole(core, writer, now)?;
@@ -42,7 +42,7 @@ pub(super) fn compact(
     let next = disk.place.next_engine()?;
     let begin = base.as_ref().map_or(0, |base| base.number);
     let truth = keeper::truth(core, base.as_ref(), begin)?;
-    let made = recovery::make_engine(&next, &disk.place, truth)?;
+    let made = recovery::make_engine(&next, &disk.place, truth, &AtomicBool::new(false))?;
     let before = size_of(&old.path);
     let engine = recovery::guarded(made, &next, &core.failure.told());
     match change_over(core, writer, Arc::new(engine), begin) {
@@ -84,7 +84,7 @@ fn ask_for_room(disk: &OnDisk) -> Result<(), StoreError> {
     let packed = keeper::packed_bytes(disk);
     let old = disk.place.engines()?.0;
     let old = old.map_or(u64::MAX, |engine| size_of(&engine.path));
-    space::ask_for(&disk.place.store(), packed + old.min(NEW_ENGINE * packed))
+    space::ask_for(&disk.place.store(), packed + old.min(UNPACKED * packed))
 }
 
 /// Watches what the engine takes.
@@ -115,6 +115,9 @@ impl Waste {
         let Some(disk) = &core.disk else {
             return Ok(());
         };
+        if !core.engine().is_ready() {
+            return Ok(());
+        }
         let Some(engine) = disk.place.engines()?.0 else {
             return Ok(());
         };

@@ -142,6 +142,7 @@ impl Keeper {
             instance: disk.identity.instance,
             backups: self.backups.as_deref(),
             make_room: &|| false,
+            patience: Duration::ZERO,
         };
         let resumed = match recovery.run() {
             Ok(Recovered {
@@ -336,6 +337,7 @@ pub(super) fn renew_from_engine(
     now: i64,
 ) -> Result<SnapshotHead, StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    core.engine().wait_until_ready()?;
     let mut base = disk.base.lock();
     let begin = between(writer, |writer| writer.roll().map(|()| writer.number))?;
     core.tail.reach(begin)?;

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use dashmap::DashMap;
 
 use super::key::Key as _;
+use super::packed::PackedTable;
 use super::record;
 use super::table::{Table, TreeName};
+use super::{Store, StoreError};
 
 /// One changed record of a table; `None` if it was deleted.
 pub struct Changed<T: Table> {
@@ -69,6 +71,58 @@ pub(super) fn report_damage(table: TreeName, key: &[u8]) {
         key = %data_encoding::HEXLOWER.encode(key),
         "damaged record left out; `playgate store verify` lists all"
     );
+}
+
+impl Store {
+    /// Fills a mirror from its table and keeps it up to date from then on.
+    ///
+    /// # Errors
+    /// That the engine failed. Damaged records are logged and left out.
+    pub fn attach<T: Table>(&self, mirror: Arc<dyn Mirror<T>>) -> Result<(), StoreError> {
+        self.listen(T::NAME, Arc::new(Decoding(mirror)))
+    }
+
+    /// As [`Store::attach`], for a table whose records are kept encoded.
+    ///
+    /// # Errors
+    /// As [`Store::attach`].
+    pub fn attach_packed<T: Table, V>(
+        &self,
+        table: Arc<PackedTable<T, V>>,
+    ) -> Result<(), StoreError>
+    where
+        T::Key: Hash,
+        V: Send + Sync + 'static,
+    {
+        self.listen(T::NAME, table)
+    }
+
+    fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
+        /// Records that are decoded at a time.
+        const BATCH: usize = 4_096;
+        self.between(move |writer| {
+            // Before the engine is read: what it is given meanwhile is seen twice, never not at all.
+            let tail = writer.core.tail.range(tree, &[], None);
+            let engine = writer.core.engine();
+            let mut scan = engine.scan(tree, &[], None);
+            loop {
+                let batch = scan.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?;
+                listener.apply(
+                    &mut batch
+                        .iter()
+                        .map(|(key, value)| (key.as_slice(), Some(value.as_slice()))),
+                );
+                if batch.len() < BATCH {
+                    break;
+                }
+            }
+            drop(scan);
+            let tail = tail.iter();
+            listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())));
+            writer.mirrors.entry(tree).or_default().push(listener);
+            Ok(())
+        })
+    }
 }
 
 /// The usual mirror: a sharded hash map of a whole table.

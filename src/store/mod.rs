@@ -16,12 +16,15 @@ mod care;
 mod compaction;
 mod compare;
 mod core;
+mod deferred;
+mod durable_reader;
 mod engine;
 mod error;
 mod files;
 mod keeper;
 mod key;
 mod log;
+mod logged_changes;
 mod mirror;
 mod packed;
 mod place;
@@ -41,6 +44,8 @@ mod verify;
 mod writer;
 
 #[cfg(test)]
+mod deferred_tests;
+#[cfg(test)]
 mod fault_tests;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -55,11 +60,11 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -86,11 +91,10 @@ pub use txn::Txn;
 pub use verify::{Found, SnapshotReport, TableReport, TruthReport, Verified};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
-use self::core::{Core, OnDisk};
+use self::core::{Core, OnDisk, spawn};
 use engine::MemoryEngine;
 use keeper::Keeper;
 use log::{CommitLog, FullLog, NoLog, Segments};
-use mirror::{Decoding, Listener};
 use place::{Identity, Place};
 use plan::Plan;
 use recovery::{Recovered, Recovery};
@@ -121,6 +125,9 @@ pub struct Options {
     pub prove: Option<Prove>,
     /// Where backups lie: the base is taken from there when it is gone.
     pub backups: Option<PathBuf>,
+    /// How long an open waits for the engine to be proven or rebuilt, which goes on in the background
+    /// after that: until then the store is read from base and log.
+    pub engine_patience: Duration,
 }
 
 impl Default for Options {
@@ -133,6 +140,7 @@ impl Default for Options {
             notes: Arc::new(BTreeMap::new),
             prove: None,
             backups: None,
+            engine_patience: Duration::from_secs(60),
         }
     }
 }
@@ -196,6 +204,7 @@ impl Store {
             instance: identity.instance,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
+            patience: options.engine_patience,
         }
         .run()?;
         space.look();
@@ -363,53 +372,6 @@ impl Store {
         })
     }
 
-    /// Fills a mirror from its table and keeps it up to date from then on.
-    ///
-    /// # Errors
-    /// That the engine failed. Damaged records are logged and left out.
-    pub fn attach<T: Table>(&self, mirror: Arc<dyn Mirror<T>>) -> Result<(), StoreError> {
-        self.listen(T::NAME, Arc::new(Decoding(mirror)))
-    }
-
-    /// As [`Store::attach`], for a table whose records are kept encoded.
-    ///
-    /// # Errors
-    /// As [`Store::attach`].
-    pub fn attach_packed<T: Table, V>(
-        &self,
-        table: Arc<PackedTable<T, V>>,
-    ) -> Result<(), StoreError>
-    where
-        T::Key: Hash,
-        V: Send + Sync + 'static,
-    {
-        self.listen(T::NAME, table)
-    }
-
-    fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
-        /// Records that are decoded at a time.
-        const BATCH: usize = 4_096;
-        self.between(move |writer| {
-            writer.core.tail.drain()?;
-            let engine = writer.core.engine();
-            let mut scan = engine.scan(tree, &[], None);
-            loop {
-                let batch = scan.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?;
-                listener.apply(
-                    &mut batch
-                        .iter()
-                        .map(|(key, value)| (key.as_slice(), Some(value.as_slice()))),
-                );
-                if batch.len() < BATCH {
-                    break;
-                }
-            }
-            drop(scan);
-            writer.mirrors.entry(tree).or_default().push(listener);
-            Ok(())
-        })
-    }
-
     /// Whether there is room for something.
     ///
     /// # Errors
@@ -477,6 +439,7 @@ impl Store {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.core.engine().abandon();
         // The queue may be full; the writer empties it and then sees that everyone is gone.
         let _ = self.inbox.send(Message::Stop);
         self.stop_keeper.lock().take();

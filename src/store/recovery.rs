@@ -13,23 +13,21 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use super::StoreError;
 use super::core::OnFailure;
-use super::engine::{Engine, Guarded, MemoryEngine, SledEngine, leftovers};
+use super::deferred::{
+    DeferredEngine, Found, Preparation, Stoppable, Supervised, move_leftovers_aside,
+};
+use super::durable_reader::DurableReader;
+use super::engine::{Engine, Guarded, MemoryEngine, SledEngine};
 use super::log::{FileLog, Survey};
 use super::place::{EngineDir, Place};
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
 use super::truth::{Truth, replay};
-
-/// How long opening sled may go on without reading another record, beside the time for its file.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// What sled reads of its file at the very least.
-const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
 
 /// What an open came to.
 pub(super) struct Recovered {
@@ -55,6 +53,8 @@ pub(super) struct Recovery<'a> {
     pub(super) backups: Option<&'a Path>,
     /// Gives up what is kept back for a full disk; says whether there was anything.
     pub(super) make_room: &'a dyn Fn() -> bool,
+    /// How long an open waits for an engine that can be made ready in the background.
+    pub(super) patience: Duration,
 }
 
 /// What is on the disk beside sled.
@@ -152,6 +152,9 @@ impl Recovery<'_> {
 
     /// sled with everything that was promised, brought forward or made anew.
     fn sled(&self, ground: &Ground) -> Result<(Arc<dyn Engine>, u64), StoreError> {
+        if let Some(engine) = self.deferred(ground)? {
+            return Ok((Arc::new(engine), ground.last()));
+        }
         let why = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
@@ -204,14 +207,7 @@ impl Recovery<'_> {
         }
         let opened = match self.supervised(&current) {
             Err(StoreError::Engine(why)) => {
-                let left = leftovers(&current.path)?;
-                if left.is_empty() {
-                    return Err(StoreError::Engine(why));
-                }
-                for path in left {
-                    let moved = self.place.move_aside(&path, "snap")?;
-                    tracing::warn!(why, kept = %moved.display(), "a file of the engine is moved aside");
-                }
+                move_leftovers_aside(self.place, &current, &why)?;
                 self.supervised(&current)
             }
             other => other,
@@ -225,46 +221,97 @@ impl Recovery<'_> {
 
     /// Opens sled and reads all of it, on a thread that may panic or never come back.
     fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
-        let directory = current.path.clone();
-        let size = fs::metadata(directory.join("db")).map_or(0, |file| file.len());
-        let patience = PATIENCE + Duration::from_secs(size / BYTES_PER_SECOND);
-        let steps = Arc::new(AtomicU64::new(0));
-        let (schema, sync, counted) = (self.schema.clone(), self.place.sync, Arc::clone(&steps));
-        let (sender, receiver) = sync_channel(1);
-        std::thread::Builder::new()
-            .name("store-open".to_owned())
-            .spawn(move || {
-                let opened = catch_unwind(AssertUnwindSafe(|| {
-                    let engine = SledEngine::open(&directory, &schema, sync)?;
-                    engine.prove(&counted)?;
-                    Ok(engine)
-                }))
-                .unwrap_or_else(|_| Err(StoreError::Engine("panicked when opened".to_owned())));
-                let _ = sender.send(opened);
-            })?;
-        let mut seen = (Instant::now(), 0);
-        loop {
-            match receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok(opened) => return opened,
-                Err(RecvTimeoutError::Disconnected) => return Err(StoreError::Closed),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let now = steps.load(Ordering::Relaxed);
-            if now != seen.1 {
-                seen = (Instant::now(), now);
-            } else if seen.0.elapsed() > patience {
-                // The thread cannot be ended, and holds the file: the process has to begin again.
-                current.suspect_because("a read did not return")?;
-                return Err(StoreError::Hung);
-            }
+        let (directory, schema, sync) =
+            (current.path.clone(), self.schema.clone(), self.place.sync);
+        let work = move |steps: &AtomicU64| {
+            let engine = SledEngine::open(&directory, &schema, sync)?;
+            engine.prove(steps, &AtomicBool::new(false))?;
+            Ok(engine)
+        };
+        Supervised::start(current, work)?.wait(current, &AtomicBool::new(false))
+    }
+
+    /// An engine that is served from base and log until it is proven or rebuilt; none if base and log
+    /// are not the whole, so that the engine has to be ready first.
+    fn deferred(&self, ground: &Ground) -> Result<Option<DeferredEngine>, StoreError> {
+        let (current, others) = self.place.engines()?;
+        let number = ground.last();
+        let base = ground.bases.first();
+        let begin = base.map_or(0, |(head, _)| head.number);
+        if number == 0 || begin > number || !ground.continues(begin) {
+            return Ok(None);
         }
+        for other in others {
+            // One that was not made to its end, or that another has replaced.
+            fs::remove_dir_all(other.path)?;
+        }
+        let opening = current.as_ref().map(|current| self.open_unproven(current));
+        let path = base.map(|(_, path)| path.as_path());
+        let segments = &ground.survey.segments;
+        // Beside the opening, which takes as long at the least.
+        let stand_in = DurableReader::open(path, segments, number, self.schema);
+        let found = match (opening, current) {
+            (Some(opening), Some(current)) => {
+                match opening?.wait(&current, &AtomicBool::new(false)) {
+                    Ok(engine) => {
+                        let applied = engine.applied()?;
+                        // What the engine alone has is for the ladder.
+                        if applied > number || !ground.continues(applied) {
+                            return Ok(None);
+                        }
+                        Found::Unproven(engine, current)
+                    }
+                    Err(StoreError::Engine(why)) => Found::Unusable(why),
+                    Err(StoreError::Full) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => Found::Unusable("it is gone".to_owned()),
+        };
+        let Ok(stand_in) = stand_in else {
+            return Ok(None);
+        };
+        let preparation = Preparation {
+            place: self.place.clone(),
+            schema: self.schema.clone(),
+            on_failure: Arc::clone(&self.on_failure),
+            base: path
+                .map(|path| Snapshot::open(path, self.schema))
+                .transpose()?,
+            segments: segments.clone(),
+            number,
+        };
+        DeferredEngine::start(preparation, found, stand_in, self.patience).map(Some)
+    }
+
+    /// Opens sled without reading it, on a thread that may panic or never come back.
+    fn open_unproven(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {
+        let (directory, schema, place) = (current.clone(), self.schema.clone(), self.place.clone());
+        Supervised::start(current, move |_| {
+            if let Some(why) = directory.suspicion() {
+                return Err(StoreError::Engine(why));
+            }
+            let open = || {
+                catch_unwind(AssertUnwindSafe(|| {
+                    SledEngine::open(&directory.path, &schema, place.sync)
+                }))
+                .unwrap_or_else(|_| Err(StoreError::Engine("panicked when opened".to_owned())))
+            };
+            match open() {
+                Err(StoreError::Engine(why)) => {
+                    move_leftovers_aside(&place, &directory, &why)?;
+                    open()
+                }
+                other => other,
+            }
+        })
     }
 
     /// Makes sled anew, beside what is there; which is moved aside once the new one is whole.
     fn rebuild(&self, ground: &Ground, why: &str) -> Result<Guarded<SledEngine>, StoreError> {
         let truth = self.truth(ground, why)?;
         let next = self.place.next_engine()?;
-        let engine = make_engine(&next, self.place, truth)?;
+        let engine = make_engine(&next, self.place, truth, &AtomicBool::new(false))?;
         for old in self.place.engines()?.1 {
             let moved = self.place.move_aside(&old.path, "sled")?;
             tracing::warn!(kept = %moved.display(), "the damaged engine is moved aside");
@@ -339,22 +386,26 @@ pub(super) fn guarded(
     Guarded::new(engine, fault)
 }
 
-/// Makes an engine of everything that base and log hold.
+/// Makes an engine of everything that base and log hold, unless `abandoned` says that nobody needs it.
 pub(super) fn make_engine(
     directory: &EngineDir,
     place: &Place,
     truth: Truth<'_>,
+    abandoned: &AtomicBool,
 ) -> Result<SledEngine, StoreError> {
     // sled panics on a disk that fails.
     let made = catch_unwind(AssertUnwindSafe(|| {
         let engine = SledEngine::open(&directory.path, truth.schema, place.sync)?;
         let filled = truth
-            .load(&engine)
+            .load(&Stoppable {
+                engine: &engine,
+                abandoned,
+            })
             .and_then(|()| engine.sync())
             .and_then(|()| directory.mark_whole(place.sync));
         match filled {
             Ok(()) => Ok(engine),
-            Err(StoreError::Full) => Err(StoreError::Full),
+            Err(error @ (StoreError::Full | StoreError::Closed)) => Err(error),
             Err(error) => {
                 // sled panics when it is closed on a disk that fails; the process ends anyway.
                 std::mem::forget(engine);

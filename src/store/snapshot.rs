@@ -19,13 +19,13 @@ use super::log::{announced, frame, parse};
 use super::plan::Plan;
 use super::table::{Schema, TreeName};
 
-const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
+pub(super) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 /// The payload of a frame is not made longer than this by another pair.
 const FRAME_BYTES: usize = 256 * 1024;
 /// No frame of ours is longer; a longer one is damage, and is not read into memory.
-const FRAME_MAX: usize = FRAME_BYTES + 2 * super::VALUE_MAX;
+pub(super) const FRAME_MAX: usize = FRAME_BYTES + 2 * super::VALUE_MAX;
 /// What has to be read of a frame to know its size.
-const FRAME_HEAD: usize = 24;
+pub(super) const FRAME_HEAD: usize = 24;
 
 /// What a snapshot says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -320,6 +320,11 @@ impl Iterator for Snapshot {
             }
         }
     }
+}
+
+/// Whether the payload of a frame is the foot of a snapshot.
+pub(super) fn is_foot(payload: &[u8]) -> bool {
+    decode::<Foot>(payload).is_some()
 }
 
 fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {

@@ -14,6 +14,9 @@ use super::table::TreeName;
 
 /// More than this waits for the engine only while it applies one commit: the writer then waits too.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
+/// The same while the engine is not ready: what a busy service commits in a minute or two. All of it is
+/// applied as one plan then, which must not take longer than a step in the engine may.
+const UNREADY_BYTES: usize = 4 * WAITING_BYTES;
 
 /// Whoever writes much at a time leaves room below that, so that the writer never has to wait.
 const PACED_BYTES: usize = 1024 * 1024;
@@ -50,9 +53,13 @@ enum Stage {
 
 impl Tail {
     /// Adds a commit; waits while too much is waiting.
-    pub(super) fn push(&self, number: u64, plan: Plan) {
+    pub(super) fn push(&self, number: u64, plan: Plan, is_ready: impl Fn() -> bool) {
         let mut state = self.state.lock();
-        while state.stage == Stage::Running && state.waiting.bytes() > WAITING_BYTES {
+        let full = |waiting: &Plan| {
+            let bytes = waiting.bytes();
+            bytes > WAITING_BYTES && (bytes > UNREADY_BYTES || is_ready())
+        };
+        while state.stage == Stage::Running && full(&state.waiting) {
             self.changed.wait(&mut state);
         }
         state.waiting.merge(plan);
@@ -154,6 +161,7 @@ impl Tail {
     }
 
     /// Waits until the engine has everything.
+    #[cfg(test)]
     pub(super) fn drain(&self) -> Result<(), StoreError> {
         self.reach(u64::MAX)
     }
@@ -186,13 +194,13 @@ mod tests {
     #[test]
     fn the_latest_change_is_read_until_the_engine_has_it() {
         let tail = Tail::default();
-        tail.push(1, plan(b"a", Some(b"1")));
+        tail.push(1, plan(b"a", Some(b"1")), || true);
         let (number, taken) = tail.take().unwrap();
         assert_eq!(
             (number, taken.get("t", b"a").cloned()),
             (1, Some(Some(b"1".to_vec())))
         );
-        tail.push(2, plan(b"a", None));
+        tail.push(2, plan(b"a", None), || true);
         assert_eq!(tail.get("t", b"a"), Some(None));
         assert_eq!(
             tail.range("t", b"", None),
@@ -213,7 +221,7 @@ mod tests {
     #[test]
     fn what_stalls_stays_readable() {
         let tail = Tail::default();
-        tail.push(1, plan(b"a", Some(b"1")));
+        tail.push(1, plan(b"a", Some(b"1")), || true);
         tail.take().unwrap();
         tail.stall();
         assert_eq!(tail.get("t", b"a"), Some(Some(b"1".to_vec())));

@@ -236,7 +236,8 @@ impl Writer {
         }
         if !empty {
             self.publish(&group);
-            self.core.tail.push(self.number, group);
+            let is_ready = || self.core.engine().is_ready();
+            self.core.tail.push(self.number, group, is_ready);
         }
         Ok(())
     }

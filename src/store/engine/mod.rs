@@ -41,4 +41,18 @@ pub(super) trait Engine: Send + Sync {
 
     /// Makes everything applied so far survive a power cut.
     fn sync(&self) -> Result<(), StoreError>;
+
+    /// Whether plans are applied at once. Until then [`Engine::apply`] blocks; reads do not.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Blocks until plans are applied at once.
+    fn wait_until_ready(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The store is closing: an engine that is not ready need not become so, and [`Engine::apply`]
+    /// fails with [`StoreError::Closed`] where it would block.
+    fn abandon(&self) {}
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -68,14 +68,22 @@ impl SledEngine {
     }
 
     /// Reads everything and compares it with what was noted when it was applied: nothing is missing,
-    /// nothing has changed, nothing has come back. `steps` counts the pairs, for whoever watches.
-    pub(in crate::store) fn prove(&self, steps: &AtomicU64) -> Result<(), StoreError> {
+    /// nothing has changed, nothing has come back. `steps` counts the pairs, for who watches; `stop`
+    /// ends it early, with [`StoreError::Closed`].
+    pub(in crate::store) fn prove(
+        &self,
+        steps: &AtomicU64,
+        stop: &AtomicBool,
+    ) -> Result<(), StoreError> {
         for (name, tree) in &self.trees {
             let mut found = Digest::default();
             for pair in tree {
                 let (key, value) = pair.map_err(engine_error)?;
                 found.add(&key, &value);
                 steps.fetch_add(1, Ordering::Relaxed);
+                if stop.load(Ordering::Relaxed) {
+                    return Err(StoreError::Closed);
+                }
             }
             let noted = noted(&self.meta, name)?;
             if found != noted {

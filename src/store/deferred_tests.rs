@@ -1,0 +1,210 @@
+//! Stores that are used before their engine is proven or rebuilt.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::durable_reader::DurableReader;
+use super::engine::tamper;
+use super::place::Place;
+use super::tests::{ByTown, People, Person, all, assert_sound, copy_tree, person, put, schema};
+use super::*;
+
+/// Opens without waiting for the engine.
+fn open_at_once(directory: &Path) -> Result<Store, StoreError> {
+    let options = Options {
+        engine_patience: Duration::ZERO,
+        ..Options::default()
+    };
+    Store::open(directory, schema(), options)
+}
+
+fn engine(directory: &Path) -> std::path::PathBuf {
+    let place = Place::of(directory, true);
+    place.engines().unwrap().0.unwrap().path
+}
+
+fn delete(store: &Store, key: u32) {
+    store
+        .write(Durability::Logged, move |txn| txn.delete::<People>(&key))
+        .wait()
+        .unwrap_or_else(|error: StoreError| panic!("{error}"));
+}
+
+/// A store with records in its base, and others that the log has added, changed and deleted.
+fn filled(directory: &Path, count: u32) -> BTreeMap<u32, Person> {
+    let options = Options {
+        sync: false,
+        ..Options::default()
+    };
+    let store = Store::open(directory, schema(), options).unwrap();
+    for key in 0..count {
+        put(&store, key, person(&"x".repeat(300), 30)).unwrap();
+    }
+    store.renew_base().unwrap();
+    for key in (0..count).step_by(3) {
+        put(&store, key, person("Ystad", 31)).unwrap();
+    }
+    for key in (0..count).step_by(5) {
+        delete(&store, key);
+    }
+    put(&store, count, person("Lund", 1)).unwrap();
+    all(&store)
+}
+
+fn indexed(store: &Store) -> usize {
+    let found = store.read(|txn| txn.scan_index::<ByTown>(&"Ystad".to_owned(), usize::MAX));
+    found.unwrap().len()
+}
+
+/// Whatever state the engine is in, and becomes ready in between: nobody sees a difference.
+#[test]
+fn store_is_read_and_written_while_its_engine_is_proven_or_rebuilt() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut model = filled(directory.path(), 1_500);
+    let path = directory.path();
+    let damages: [&dyn Fn(); 4] = [
+        &|| {},
+        &|| fs::remove_dir_all(engine(path)).unwrap(),
+        &|| tamper(&engine(path), People::NAME, &1_u32.to_bytes(), None),
+        &|| fs::write(engine(path).join("db"), [0xFF; 65_536]).unwrap(),
+    ];
+    for (round, damage) in (0..).zip(damages) {
+        damage();
+        let store = open_at_once(path).unwrap();
+        let mirror = Arc::new(MemoryTable::<People>::default());
+        store.attach::<People>(mirror.clone()).unwrap();
+        assert_eq!(mirror.len(), model.len(), "round {round}");
+        let ystad = indexed(&store);
+        put(&store, 10_000 + round, person("Ystad", 7)).unwrap();
+        put(&store, 1, person("Malmo", 8)).unwrap();
+        delete(&store, 1_500);
+        model.insert(10_000 + round, person("Ystad", 7));
+        model.insert(1, person("Malmo", 8));
+        model.remove(&1_500);
+        assert_eq!(all(&store), model, "round {round}");
+        assert_eq!(indexed(&store), ystad + 1);
+        store.renew_base().unwrap();
+        store.checkpoint().unwrap();
+        assert_sound(&store);
+        assert_eq!(all(&store), model, "round {round}");
+        let records: BTreeMap<u32, Person> = {
+            let mut records = BTreeMap::new();
+            mirror.for_each(|key, record| {
+                records.insert(*key, (**record).clone());
+            });
+            records
+        };
+        assert_eq!(records, model, "round {round}");
+    }
+}
+
+/// What was committed before the engine could take it lies in the log.
+#[test]
+fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut model = filled(directory.path(), 1_500);
+    for round in 0..3 {
+        // In a later round there may be none: the one before ended first.
+        let place = Place::of(directory.path(), true);
+        if let Some(engine) = place.engines().unwrap().0 {
+            fs::remove_dir_all(engine.path).unwrap();
+        }
+        let store = open_at_once(directory.path()).unwrap();
+        put(&store, 20_000 + round, person("Lund", 9)).unwrap();
+        model.insert(20_000 + round, person("Lund", 9));
+        drop(store);
+    }
+    let store = open_at_once(directory.path()).unwrap();
+    assert_eq!(all(&store), model);
+    assert_sound(&store);
+}
+
+/// The base is damaged, so that nothing can stand in for the engine: it is proven first.
+#[test]
+fn store_with_a_damaged_base_opens_with_its_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = filled(directory.path(), 1_500);
+    let base = Place::of(directory.path(), true).base();
+    let snapshot = fs::read_dir(base).unwrap().next().unwrap().unwrap().path();
+    let sound = fs::read(&snapshot).unwrap();
+    for at in [60, sound.len() / 2, sound.len() - 60] {
+        let copy = tempfile::tempdir().unwrap();
+        copy_tree(directory.path(), copy.path());
+        let mut bytes = sound.clone();
+        bytes[at] ^= 16;
+        let name = snapshot.file_name().unwrap();
+        fs::write(Place::of(copy.path(), true).base().join(name), bytes).unwrap();
+        let store = open_at_once(copy.path()).unwrap();
+        assert_eq!(all(&store), model, "byte {at}");
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Put(u8, u16),
+    Delete(u8),
+    Renew,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        20 => (any::<u8>(), 0..1_500_u16).prop_map(|(key, length)| Act::Put(key, length)),
+        5 => any::<u8>().prop_map(Act::Delete),
+        1 => Just(Act::Renew),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Every read of the reader is what the engine answers that has everything.
+    #[test]
+    fn reads_of_base_and_log_equal_those_of_the_engine(
+        acts in prop::collection::vec(act(), 1..120),
+        bounds in prop::collection::vec((any::<u8>(), any::<u8>()), 8),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { sync: false, ..Options::default() };
+        let store = Store::open(directory.path(), schema(), options).unwrap();
+        for act in acts {
+            match act {
+                Act::Put(key, length) => {
+                    let town = "y".repeat(usize::from(length));
+                    put(&store, u32::from(key), person(&town, key)).unwrap();
+                }
+                Act::Delete(key) => delete(&store, u32::from(key)),
+                Act::Renew => {
+                    store.renew_base().unwrap();
+                }
+            }
+        }
+        store.0.core.tail.drain().unwrap();
+        let engine = store.0.core.engine();
+        let disk = store.0.core.disk.as_ref().unwrap();
+        let base = disk.base.lock().clone().map(|base| disk.base_path(base.number));
+        let segments = disk.segments.read().all();
+        let number = store.between(|writer| Ok(writer.number)).unwrap();
+        let reader = DurableReader::open(base.as_deref(), &segments, number, &schema()).unwrap();
+        let reader = Arc::new(reader);
+        for tree in schema().trees() {
+            let whole: Vec<_> = engine.scan(tree, &[], None).map(Result::unwrap).collect();
+            let read: Vec<_> = reader.scan(tree, &[], None).map(Result::unwrap).collect();
+            prop_assert_eq!(&read, &whole);
+            for (from, to) in &bounds {
+                let (from, to) = (from.min(to), from.max(to));
+                let [from, to] = [from, to].map(|key| u32::from(*key).to_be_bytes());
+                let within = |key: &Vec<u8>| *key >= from.to_vec() && *key < to.to_vec();
+                let read: Vec<_> = reader
+                    .scan(tree, &from, Some(&to))
+                    .map(Result::unwrap)
+                    .collect();
+                let known: Vec<_> = whole.iter().filter(|(key, _)| within(key)).cloned().collect();
+                prop_assert_eq!(read, known);
+                prop_assert_eq!(reader.get(tree, &from).unwrap(), engine.get(tree, &from).unwrap());
+            }
+        }
+    }
+}

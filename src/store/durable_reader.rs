@@ -1,0 +1,380 @@
+//! Reads base and log as if they were an engine, before the engine itself can be used.
+//!
+//! The base is sorted and made of frames with checksums, so that one frame answers a read once the
+//! first key of each is known. What the log has changed since lies in front of it, as keys and places
+//! in the log. Every byte of both is checked when the reader is opened, and every frame again when it
+//! is read: a damaged file is an error here and never a record that seems not to exist.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::iter::Peekable;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::vec;
+
+use parking_lot::Mutex;
+
+use super::StoreError;
+use super::engine::Pair;
+use super::log::{Segment, announced, parse, payload_at, read_segment};
+use super::logged_changes::{Changes, DELETED, LoggedTree};
+use super::plan::visit;
+use super::snapshot::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_foot};
+use super::table::{Schema, TreeName};
+
+/// Frames that are kept after a read: neighbouring keys are often read one after the other.
+const FRAMES_KEPT: usize = 8;
+
+/// A base and the log since, up to one commit.
+pub(super) struct DurableReader {
+    base: Option<BaseReader>,
+    logged: BTreeMap<TreeName, LoggedTree>,
+    segments: Vec<File>,
+}
+
+impl DurableReader {
+    /// Reads and checks everything. The log must continue the base up to `number`.
+    pub(super) fn open(
+        base: Option<&Path>,
+        segments: &[Segment],
+        number: u64,
+        schema: &Schema,
+    ) -> Result<Self, StoreError> {
+        let base = base
+            .map(|path| BaseReader::open(path, schema))
+            .transpose()?;
+        let begin = base.as_ref().map_or(0, |base| base.number);
+        let mut logged = BTreeMap::<TreeName, Changes>::new();
+        for (index, segment) in (0..).zip(segments) {
+            read_segment(segment, &mut |frame, at| {
+                if frame.number <= begin || frame.number > number {
+                    return Ok(());
+                }
+                let payload = at + payload_at(0).start;
+                let mut fits = true;
+                let known = visit(frame.payload, schema, &mut |tree, key, value| {
+                    let changes = logged.entry(tree).or_default();
+                    let value = value.map(|value| payload + value.start..payload + value.end);
+                    fits &= changes.push(key, index, value).is_some();
+                });
+                known.filter(|()| fits).ok_or_else(|| StoreError::Damaged {
+                    place: format!("commit {} of the log", frame.number),
+                    what: "is not a plan of this version's tables".to_owned(),
+                })
+            })?;
+        }
+        let open = |segment: &Segment| File::open(&segment.path);
+        Ok(Self {
+            base,
+            logged: logged
+                .into_iter()
+                .map(|(tree, changes)| (tree, LoggedTree::from(changes)))
+                .collect(),
+            segments: segments.iter().map(open).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The commit that the base was made after.
+    pub(super) fn begin(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.number)
+    }
+
+    /// The value under a key.
+    pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        if let Some(changes) = self.changes(tree) {
+            let at = changes.position(key);
+            if changes.key(at) == Some(key) {
+                return self.logged_value(changes, at);
+            }
+        }
+        match &self.base {
+            Some(base) => base.get(tree, key),
+            None => Ok(None),
+        }
+    }
+
+    /// The pairs of a tree within `from..to`, in order.
+    pub(super) fn scan(
+        self: &Arc<Self>,
+        tree: TreeName,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> impl Iterator<Item = Result<Pair, StoreError>> + use<> {
+        let next_frame = self
+            .base
+            .as_ref()
+            .map_or(0, |base| base.frame_of(tree, from).unwrap_or(0));
+        let logged = self.changes(tree).map_or(0..0, |changes| {
+            let end = to.map_or(changes.entries.len(), |to| changes.position(to));
+            changes.position(from)..end
+        });
+        let base = BaseScan {
+            reader: Arc::clone(self),
+            tree,
+            from: from.to_vec(),
+            to: to.map(<[u8]>::to_vec),
+            next_frame,
+            pairs: Vec::new().into_iter(),
+        };
+        Merge {
+            reader: Arc::clone(self),
+            tree,
+            base: base.peekable(),
+            logged,
+        }
+    }
+
+    fn changes(&self, tree: TreeName) -> Option<&Changes> {
+        self.logged.get(tree).map(LoggedTree::sorted)
+    }
+
+    fn logged_value(&self, changes: &Changes, at: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        let entry = changes.entries.get(at).ok_or(StoreError::Closed)?;
+        if entry.length == DELETED {
+            return Ok(None);
+        }
+        let segment = usize::try_from(entry.segment).unwrap_or(usize::MAX);
+        let file = self.segments.get(segment).ok_or(StoreError::Closed)?;
+        let mut value = vec![0; usize::from(entry.length)];
+        file.read_exact_at(&mut value, u64::from(entry.offset))?;
+        Ok(Some(value))
+    }
+}
+
+/// A snapshot file with the place and the first key of each of its frames.
+struct BaseReader {
+    path: PathBuf,
+    file: File,
+    schema: Schema,
+    number: u64,
+    frames: Vec<FramePlace>,
+    /// The payloads that were read last.
+    kept: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
+}
+
+struct FramePlace {
+    number: u64,
+    offset: u64,
+    size: usize,
+    first: (TreeName, Vec<u8>),
+}
+
+impl BaseReader {
+    fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
+        let number = Snapshot::open(path, schema)?.head().number;
+        let mut reader = Self {
+            path: path.to_owned(),
+            file: File::open(path)?,
+            schema: schema.clone(),
+            number,
+            frames: Vec::new(),
+            kept: Mutex::default(),
+        };
+        let length = reader.file.metadata()?.len();
+        let mut offset = MAGIC.len() as u64;
+        let mut bytes = Vec::new();
+        let mut has_foot = false;
+        for number in 1.. {
+            if offset >= length {
+                break;
+            }
+            let size = reader.size_at(offset)?;
+            let payload = reader.payload(number, offset, size, &mut bytes)?;
+            let mut first = None;
+            let plan = visit(payload, schema, &mut |tree, key, _| {
+                first.get_or_insert_with(|| (tree, key.to_vec()));
+            });
+            match (plan, first) {
+                // The first frame is the head, which was read above.
+                _ if number == 1 => {}
+                (Some(()), Some(first)) if !has_foot => reader.frames.push(FramePlace {
+                    number,
+                    offset,
+                    size,
+                    first,
+                }),
+                _ if !has_foot && is_foot(payload) => has_foot = true,
+                _ => return Err(reader.damaged("is damaged")),
+            }
+            offset += size as u64;
+        }
+        let frames = reader.frames.iter();
+        match has_foot && frames.is_sorted_by(|a, b| a.first < b.first) {
+            true => Ok(reader),
+            false => Err(reader.damaged("ends too early")),
+        }
+    }
+
+    fn damaged(&self, what: &str) -> StoreError {
+        StoreError::Damaged {
+            place: self.path.display().to_string(),
+            what: what.to_owned(),
+        }
+    }
+
+    fn size_at(&self, offset: u64) -> Result<usize, StoreError> {
+        let mut head = [0; FRAME_HEAD];
+        self.file
+            .read_exact_at(&mut head, offset)
+            .map_err(|_| self.damaged("ends too early"))?;
+        announced(&head)
+            .filter(|size| *size <= FRAME_MAX)
+            .ok_or_else(|| self.damaged("is damaged"))
+    }
+
+    fn payload<'a>(
+        &self,
+        number: u64,
+        offset: u64,
+        size: usize,
+        bytes: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], StoreError> {
+        bytes.resize(size, 0);
+        self.file
+            .read_exact_at(bytes, offset)
+            .map_err(|_| self.damaged("ends too early"))?;
+        match parse(bytes) {
+            Some(frame) if frame.number == number => Ok(frame.payload),
+            _ => Err(self.damaged("is damaged")),
+        }
+    }
+
+    /// The frame that a key lies in if it is there; none if it would lie before all.
+    fn frame_of(&self, tree: TreeName, key: &[u8]) -> Option<usize> {
+        let after = self
+            .frames
+            .partition_point(|frame| (frame.first.0, frame.first.1.as_slice()) <= (tree, key));
+        after.checked_sub(1)
+    }
+
+    fn frame(&self, index: usize) -> Result<Arc<Vec<u8>>, StoreError> {
+        let kept = self
+            .kept
+            .lock()
+            .iter()
+            .find(|(at, _)| *at == index)
+            .cloned();
+        if let Some((_, payload)) = kept {
+            return Ok(payload);
+        }
+        let place = self.frames.get(index).ok_or(StoreError::Closed)?;
+        let mut bytes = Vec::new();
+        let payload = self.payload(place.number, place.offset, place.size, &mut bytes)?;
+        let payload = Arc::new(payload.to_vec());
+        let mut kept = self.kept.lock();
+        kept.truncate(FRAMES_KEPT - 1);
+        kept.push_front((index, Arc::clone(&payload)));
+        Ok(payload)
+    }
+
+    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(index) = self.frame_of(tree, key) else {
+            return Ok(None);
+        };
+        let payload = self.frame(index)?;
+        let mut found = None;
+        visit(&payload, &self.schema, &mut |of, at, value| {
+            if of == tree && at == key {
+                found = value;
+            }
+        });
+        Ok(found.and_then(|value| Some(payload.get(value)?.to_vec())))
+    }
+
+    /// The pairs of a frame within `from..to` of a tree; none if the frame begins behind them.
+    fn pairs(
+        &self,
+        index: usize,
+        tree: TreeName,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Result<Option<Vec<Pair>>, StoreError> {
+        let begins_behind = self.frames.get(index).is_none_or(|frame| {
+            let (first, key) = &frame.first;
+            *first > tree || (*first == tree && to.is_some_and(|to| key.as_slice() >= to))
+        });
+        if begins_behind {
+            return Ok(None);
+        }
+        let payload = self.frame(index)?;
+        let mut pairs = Vec::new();
+        visit(&payload, &self.schema, &mut |of, key, value| {
+            if of == tree && key >= from && to.is_none_or(|to| key < to) {
+                let value = value.and_then(|value| payload.get(value));
+                pairs.push((key.to_vec(), value.unwrap_or_default().to_vec()));
+            }
+        });
+        Ok(Some(pairs))
+    }
+}
+
+struct BaseScan {
+    reader: Arc<DurableReader>,
+    tree: TreeName,
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
+    next_frame: usize,
+    pairs: vec::IntoIter<Pair>,
+}
+
+impl Iterator for BaseScan {
+    type Item = Result<Pair, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(pair) = self.pairs.next() {
+                return Some(Ok(pair));
+            }
+            let base = self.reader.base.as_ref()?;
+            match base.pairs(self.next_frame, self.tree, &self.from, self.to.as_deref()) {
+                Ok(pairs) => self.pairs = pairs?.into_iter(),
+                Err(error) => {
+                    self.next_frame = usize::MAX;
+                    return Some(Err(error));
+                }
+            }
+            self.next_frame += 1;
+        }
+    }
+}
+
+/// The pairs of the base under the changes of the log.
+struct Merge {
+    reader: Arc<DurableReader>,
+    tree: TreeName,
+    base: Peekable<BaseScan>,
+    logged: Range<usize>,
+}
+
+impl Iterator for Merge {
+    type Item = Result<Pair, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let reader = Arc::clone(&self.reader);
+        loop {
+            let changes = reader
+                .changes(self.tree)
+                .filter(|_| !self.logged.is_empty());
+            let changed = changes.and_then(|changes| changes.key(self.logged.start));
+            let (Some(changes), Some(key)) = (changes, changed) else {
+                return self.base.next();
+            };
+            match self.base.peek() {
+                Some(Ok((stored, _))) if stored.as_slice() < key => return self.base.next(),
+                Some(Err(_)) => return self.base.next(),
+                // A change hides what the base has under its key.
+                Some(Ok((stored, _))) if stored.as_slice() == key => {
+                    self.base.next();
+                }
+                Some(Ok(_)) | None => {}
+            }
+            let value = reader.logged_value(changes, self.logged.start).transpose();
+            self.logged.start += 1;
+            if let Some(value) = value {
+                return Some(value.map(|value| (key.to_vec(), value)));
+            }
+        }
+    }
+}
