@@ -1,7 +1,7 @@
 // The catalogue: what there is to be played, in which offers, and by which rules. It is changed by importing a file.
-import { get } from './api.js';
+import { call, get, query } from './api.js';
 import { badge, el, link, quiet, table, when, yes } from './dom.js';
-import { panel } from './panel.js';
+import { action, panel } from './panel.js';
 
 /** The parts of the catalogue wait for one answer. */
 export function catalog() {
@@ -12,6 +12,7 @@ export function catalog() {
     part('Videos on demand', assets),
     part('Offers', offers),
     panel('Rules', rules),
+    panel('Versions', versions),
     el(
       'p.quiet',
       'The catalogue is changed by ',
@@ -19,6 +20,30 @@ export function catalog() {
       ', and then without that flag.',
     ),
   ];
+}
+
+/** The catalogues that imports have replaced. */
+async function versions(self) {
+  const list = await get('catalog/history');
+  const undo = async (version) => {
+    const { added, changed, removed } = await call('POST', `catalog/undo${query({ version })}`);
+    await self.done(`Restored version ${version}: ${added} added, ${changed} changed, ${removed} removed.`);
+  };
+  const rows = list.map((one) => [
+    one.version,
+    when(one.replacedAt),
+    one.replacedBy,
+    one.livestreams,
+    one.assets,
+    one.offers,
+    one.rules,
+    action('Restore', () => undo(one.version), {
+      ask: `Replace the catalogue with version ${one.version}? The present catalogue becomes a version that can be restored.`,
+      label: `Restore version ${one.version}`,
+    }),
+  ]);
+  const heads = ['Version', 'Replaced', 'By', 'Livestreams', 'Assets', 'Offers', 'Rules', ''];
+  return table(heads, rows, 'No file has been imported yet.');
 }
 
 const protocols = ({ playlist = {} }) => Object.keys(playlist).join(', ');

@@ -43,7 +43,8 @@ async function one(id) {
       ['Next', letter.nextAttempt && when(letter.nextAttempt)],
       ['Server', letter.server],
     ]),
-    letter.masked && el('p.quiet', 'The link’s token or the PIN is masked. Administrators see it, and the audit record says so.'),
+    letter.masked &&
+      el('p.quiet', 'The link’s token or the PIN is masked. Administrators see it, and the audit record says so.'),
     el('pre', letter.text),
     el('details', el('summary', 'Its HTML, as it is written'), el('pre', letter.html)),
     el('p', el('a', { href: '#/mail' }, 'All mails')),

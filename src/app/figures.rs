@@ -9,6 +9,8 @@ use crate::domain::clock_guard::ClockGuard;
 use crate::domain::feeds::{FeedState, Feeds, Standstill};
 use crate::domain::mail::{self, Mail};
 use crate::domain::playback::Playback;
+use crate::domain::schedule::Schedule;
+use crate::domain::schedule::snapshot::Snapshot;
 use crate::domain::telemetry::{Counts, ForwardCounts, Forwarder, Telemetry};
 use crate::domain::upkeep::{NEEDS, Upkeep, Written};
 use crate::observe::metrics::Registry;
@@ -169,12 +171,35 @@ pub(super) fn of_services(
     metrics: &Registry,
     forwarder: Option<&Arc<Forwarder>>,
     playback: &Playback,
-    feeds: &Feeds,
+    (schedule, feeds): (&Arc<Schedule>, &Feeds),
     clock: &Arc<dyn Clock>,
 ) {
     of_forwarding(metrics, forwarder, clock);
     of_playback(metrics, playback, clock);
     of_feeds(metrics, feeds);
+    of_schedule(metrics, schedule);
+}
+
+/// Registers the gauges of the schedule.
+fn of_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
+    let figures: [(&str, &str, fn(&Snapshot) -> usize); 2] = [
+        (
+            "playgate_schedule_broadcasts",
+            "Broadcasts in the schedule.",
+            Snapshot::broadcasts,
+        ),
+        (
+            "playgate_schedule_unrated_broadcasts",
+            "Broadcasts in the schedule without an age rating.",
+            Snapshot::unrated,
+        ),
+    ];
+    for (figure, meaning, read) in figures {
+        let schedule = Arc::clone(schedule);
+        metrics.gauge_of(figure, meaning, &[], move || {
+            i64::try_from(read(&schedule.snapshot())).unwrap_or(i64::MAX)
+        });
+    }
 }
 
 /// Makes known how forwarding gets on, where there is a sink.

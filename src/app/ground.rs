@@ -111,6 +111,7 @@ impl<'a> Ground<'a> {
     pub fn feeds(
         &self,
         schedule: &Arc<Schedule>,
+        catalog: &Catalog,
         fetch: Box<dyn Fetch>,
     ) -> Result<Feeds, AppError> {
         let (store, entropy) = (self.store.clone(), Arc::clone(self.entropy));
@@ -118,7 +119,7 @@ impl<'a> Ground<'a> {
         let schedule = Arc::clone(schedule);
         Ok(Feeds::open(
             store,
-            schedule,
+            (schedule, catalog.clone()),
             sources,
             fetch,
             entropy,

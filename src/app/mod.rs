@@ -252,7 +252,7 @@ impl App {
         let accounts = ground.accounts(&mail, &partners)?;
         let catalog = ground.catalog()?;
         let schedule = ground.schedule(&catalog)?;
-        let feeds = ground.feeds(&schedule, Box::<Fetcher>::default())?;
+        let feeds = ground.feeds(&schedule, &catalog, Box::<Fetcher>::default())?;
         let grants = Grants::open(store.clone(), catalog.clone(), accounts::exists)?;
         let pins = settings::entitlement(&config)?;
         let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
@@ -269,7 +269,8 @@ impl App {
         let upkeep = Upkeep::new(store.clone());
         let stores = (&upkeep, &backups);
         figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
-        figures::of_services(&metrics, forwarder.as_ref(), &playback, &feeds, &clock);
+        let guides = (&schedule, &feeds);
+        figures::of_services(&metrics, forwarder.as_ref(), &playback, guides, &clock);
         let clock_guard = Arc::new(guard);
         figures::of_clock(&metrics, &clock_guard);
         Ok(Self {

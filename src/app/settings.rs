@@ -12,9 +12,7 @@ use ring::digest;
 
 use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{
-    self, Address, Config, Secret, SmtpSecurity, Unrated, WatershedRule, WhenFull,
-};
+use crate::config::{self, Address, Config, Secret, SmtpSecurity, WatershedRule, WhenFull};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
     accounts, backups, catalog, entitlement, feeds, mail, playback, schedule, telemetry,
@@ -252,7 +250,9 @@ pub fn feeds(config: &Config) -> Result<feeds::Settings, AppError> {
             ignore_offsets: source.ignore_offsets,
             languages: source.languages.clone(),
             channels: source.channels.clone().into_iter().collect(),
+            unrated: source.unrated,
         },
+        create_livestreams: source.create_livestreams,
     });
     Ok(feeds::Settings {
         feeds: feeds.collect(),
@@ -272,7 +272,8 @@ pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
             WatershedRule::Watershed => entitlement::PinRule::Watershed,
         },
         night: night.map_err(AppError::setting)?,
-        unrated_needs_pin: given.unrated == Unrated::Pin,
+        unrated: given.unrated,
+        profile_country: config.geo.profile_fallback,
     })
 }
 

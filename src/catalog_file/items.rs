@@ -10,7 +10,7 @@ use super::tree::{Member, Value};
 use crate::domain::catalog::{
     Asset, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects, ExtendedRights, IMAGES_MAX,
     KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Placed,
-    Playlists, STREAMS_MAX,
+    Playlists, STREAMS_MAX, Unrated,
 };
 use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
@@ -53,6 +53,7 @@ fn livestream(import: &mut CatalogImport, table: Table<'_>) {
     let mut extended = Effects::default();
     extended_rights(&table, &mut extended);
     let verify_age = table.boolean("verify_age");
+    let unrated = unrated(&table);
     let streams = streams(&table);
     let playlist = playlist(&table, true);
     let encrypted = table.boolean("encrypted");
@@ -80,10 +81,26 @@ fn livestream(import: &mut CatalogImport, table: Table<'_>) {
         playlist,
         encrypted: encrypted.unwrap_or(default.encrypted),
         keys,
+        unrated,
         id,
         zone: default.zone,
     };
     import.livestreams.push(Placed { line, item });
+}
+
+/// What unrated programs count as: a word or an age.
+fn unrated(table: &Table<'_>) -> Option<Unrated> {
+    let node = table.node("unrated")?;
+    let found = match &node.value {
+        Value::Text(text) => Unrated::parse(text),
+        Value::Integer(age) => Unrated::age(*age),
+        _ => None,
+    };
+    if found.is_none() {
+        let form = format!("must be \"pin\", \"allow\" or an age up to {PG_AGE_MAX}");
+        table.wrong("unrated", node, &form);
+    }
+    found
 }
 
 fn asset(import: &mut CatalogImport, table: Table<'_>) {

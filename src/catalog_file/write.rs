@@ -11,7 +11,8 @@ use serde::{Serialize, ser};
 use serde_json::Value;
 
 use crate::domain::catalog::{
-    Asset, Effects, KeyId, Livestream, Offer, Pack, Playlists, Rule, Snapshot, When, Window,
+    Asset, Effects, KeyId, Livestream, Offer, Pack, Playlists, Rule, Snapshot, Unrated, When,
+    Window,
 };
 use crate::domain::schedule::Image;
 use crate::types::{BroadcastId, UnixSeconds};
@@ -105,6 +106,13 @@ fn sections(snapshot: &Snapshot) -> Vec<(&'static str, Vec<Table>)> {
     ]
 }
 
+fn unrated(unrated: Unrated) -> Out {
+    match unrated {
+        Unrated::Age(age) => Out::Integer(age.into()),
+        Unrated::Pin | Unrated::Allow => Out::Text(unrated.to_string()),
+    }
+}
+
 fn livestream(row: &Livestream) -> Table {
     let extended = &row.extended;
     let mut table = vec![("id", text(row.id.as_str())), ("name", text(&row.name))];
@@ -124,6 +132,10 @@ fn livestream(row: &Livestream) -> Table {
         ),
         ("verify_age", Out::Boolean(row.verify_age)),
     ]);
+    table.extend(
+        row.unrated
+            .map(|unrated| ("unrated", self::unrated(unrated))),
+    );
     protection(
         &mut table,
         row.encrypted,

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use serde_json::Value;
 
 use super::admin::upload;
-use super::admin::{Admin, path, with_query};
+use super::admin::{Admin, Refusal, path, with_query};
 use super::exit::{Failure, Outcome};
 use super::{Global, media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
@@ -16,13 +16,35 @@ use crate::catalog_file::{FILE_MAX, inline_key_files};
 /// The catalogue: livestreams, assets, offers, keys and rights.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Import a catalogue file, TOML or JSON; every mistake is reported, and then nothing is imported
+    /// Import a catalogue file, TOML or JSON; every mistake is reported, and then nothing is imported.
+    /// Exit code 4 if it removes so much that it is held for approval
     Import {
         /// The file, `-` for standard input
         file: PathBuf,
         /// Keep what the file does not name, instead of replacing the whole catalogue
         #[arg(long)]
         merge: bool,
+        /// Report what would change, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Import it even if it removes over 30 % of the livestreams, assets or offers, or an offer that
+        /// users hold
+        #[arg(long)]
+        accept: bool,
+        /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the versions of the catalogue that imports have replaced
+    History {
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Go back to the catalogue before the last import, or to another version; an undo can be undone
+    Undo {
+        /// The version, from `catalog history`; the newest if none is named
+        version: Option<u64>,
         /// Report what would change, and change nothing
         #[arg(long)]
         dry_run: bool,
@@ -45,11 +67,17 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             file,
             merge,
             dry_run,
+            accept,
             json,
         } => {
             let mut admin = global.admin_or_new().await?;
-            let report = import(&mut admin, &file, merge, dry_run).await?;
-            show(&report, json)?;
+            let how = How {
+                merge,
+                dry_run,
+                accept,
+                json,
+            };
+            import(&mut admin, &file, how).await?;
             // It is taken, whatever becomes of this look.
             if !dry_run
                 && let Ok(loaded) = global.load()
@@ -58,6 +86,43 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             {
                 output::note(&format!("warning: {missing}"));
             }
+            Ok(())
+        }
+        Command::History { json } => {
+            let versions = global
+                .admin()
+                .await?
+                .get(&path(&["catalog", "history"]))
+                .await?;
+            let columns = [
+                ("VERSION", "version"),
+                ("REPLACED", "replacedAt"),
+                ("BY", "replacedBy"),
+                ("LIVESTREAMS", "livestreams"),
+                ("ASSETS", "assets"),
+                ("OFFERS", "offers"),
+                ("RULES", "rules"),
+            ];
+            output::list(&versions, &columns, json)
+        }
+        Command::Undo {
+            version,
+            dry_run,
+            json,
+        } => {
+            let version = version.map(|number| number.to_string());
+            let target = with_query(
+                path(&["catalog", "undo"]),
+                &[("version", version.as_deref()), ("dryRun", flag(dry_run))],
+            );
+            let report = global.admin().await?.work(&target).await??;
+            show(&report, json)?;
+            let version = output::text(&report, "version");
+            output::note(&if dry_run {
+                format!("an undo would go back to version {version}")
+            } else {
+                format!("went back to version {version}; `playgate catalog undo` takes that back")
+            });
             Ok(())
         }
         Command::Export { json } => {
@@ -85,27 +150,81 @@ pub fn show(report: &Value, json: bool) -> Outcome {
     Ok(())
 }
 
-async fn import(
-    admin: &mut Admin,
-    file: &Path,
+/// How a file is to be imported.
+#[derive(Clone, Copy)]
+struct How {
     merge: bool,
     dry_run: bool,
-) -> Result<Value, Failure> {
+    accept: bool,
+    json: bool,
+}
+
+/// A query parameter that is there or not.
+fn flag(set: bool) -> Option<&'static str> {
+    set.then_some("true")
+}
+
+/// Imports a file and shows the report. One that is held is imported all the same if the person at
+/// the terminal says so.
+async fn import(admin: &mut Admin, file: &Path, how: How) -> Outcome {
     let text = read(file)?;
-    let flag = |set: bool| set.then_some("true");
+    match send(admin, text.clone(), how).await? {
+        Ok(report) => {
+            show(&report, how.json)?;
+            doubts(&report);
+            if how.dry_run && !how.accept && is_in_doubt(&report) {
+                output::note("an import would be held for approval, unless it has `--accept`");
+            }
+            Ok(())
+        }
+        Err(refusal) if refusal.code == "IMPORT_HELD" => {
+            show(&refusal.details, how.json)?;
+            doubts(&refusal.details);
+            if !how.json && output::can_ask() && output::confirmed("Import it all the same?") {
+                let how = How {
+                    accept: true,
+                    ..how
+                };
+                let report = send(admin, text, how).await??;
+                return show(&report, how.json);
+            }
+            Err(Failure::from(refusal)
+                .hint("`--accept` imports it; `--merge` keeps what the file does not name"))
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+async fn send(
+    admin: &mut Admin,
+    text: String,
+    how: How,
+) -> Result<Result<Value, Refusal>, Failure> {
     let target = with_query(
         path(&["catalog", "import"]),
-        &[("merge", flag(merge)), ("dryRun", flag(dry_run))],
+        &[
+            ("merge", flag(how.merge)),
+            ("dryRun", flag(how.dry_run)),
+            ("accept", flag(how.accept)),
+        ],
     );
-    let answer = admin
-        .upload(
-            &target,
-            "application/octet-stream",
-            upload::whole(text),
-            String::new,
-        )
-        .await?;
-    Ok(answer?)
+    let body = upload::whole(text);
+    admin
+        .upload(&target, "application/octet-stream", body, String::new)
+        .await
+}
+
+fn is_in_doubt(report: &Value) -> bool {
+    let doubts = report.get("doubts").and_then(Value::as_array);
+    doubts.is_some_and(|doubts| !doubts.is_empty())
+}
+
+/// What speaks against an import, one reason a line.
+fn doubts(report: &Value) {
+    let doubts = report.get("doubts").and_then(Value::as_array);
+    for doubt in doubts.into_iter().flatten().filter_map(Value::as_str) {
+        output::note(&format!("in doubt: {doubt}"));
+    }
 }
 
 /// Reads a catalogue file, or standard input for `-`, with the keys that it names: the server may

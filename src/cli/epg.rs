@@ -32,9 +32,9 @@ pub enum Command {
 /// A guide that is to be imported.
 #[derive(Args)]
 pub struct Import {
-    /// File, `-` for standard input, or http address
-    #[arg(value_name = "FILE_OR_URL")]
-    guide: String,
+    /// File, `-` for standard input, or http address; without one the source is fetched
+    #[arg(value_name = "FILE_OR_URL", required_unless_present = "source")]
+    guide: Option<String>,
     /// The source that the guide is of: its settings apply if it is configured
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
@@ -75,6 +75,9 @@ pub struct Refresh {
     /// Take the guide even if it looks implausible
     #[arg(long)]
     accept: bool,
+    /// Make livestreams for channels that the catalogue does not know
+    #[arg(long)]
+    create_livestreams: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -96,11 +99,21 @@ fn flag(set: bool) -> Option<&'static str> {
 }
 
 async fn import(import: Import, global: &Global) -> Outcome {
+    let Some(guide) = &import.guide else {
+        let which = Refresh {
+            source: import.source.unwrap_or_default(),
+            dry_run: import.dry_run,
+            accept: import.accept,
+            create_livestreams: import.create_livestreams,
+            json: import.json,
+        };
+        return refresh(which, global).await;
+    };
     let sent = Sent::default();
-    let body = if remote::is_address(&import.guide) {
-        upload::counted(remote::get(&import.guide).await?, &sent)
+    let body = if remote::is_address(guide) {
+        upload::counted(remote::get(guide).await?, &sent)
     } else {
-        upload::counted(upload::file(Path::new(&import.guide))?, &sent)
+        upload::counted(upload::file(Path::new(guide))?, &sent)
     };
     let target = with_query(
         path(&["epg", "import"]),
@@ -147,6 +160,7 @@ async fn refresh(which: Refresh, global: &Global) -> Outcome {
         &[
             ("dryRun", flag(which.dry_run)),
             ("accept", flag(which.accept)),
+            ("createLivestreams", flag(which.create_livestreams)),
         ],
     );
     let mut admin = global.admin().await?;

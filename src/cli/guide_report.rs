@@ -30,6 +30,14 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
             output::line(&format!("{member:<11} {number}"))?;
         }
     }
+    let figure = |member: &str| report.get(member).and_then(Value::as_u64).unwrap_or(0);
+    let (unrated, all) = (figure("unrated"), figure("programmes"));
+    if unrated > 0 {
+        let share = unrated * 100 / all.max(1);
+        output::note(&format!(
+            "unrated     {unrated} of {all} programmes ({share} %) have no age rating"
+        ));
+    }
     let skipped = report.get("skipped").and_then(Value::as_object);
     for (kind, number) in skipped.into_iter().flatten() {
         let lines = report.pointer(&format!("/skippedLines/{kind}"));

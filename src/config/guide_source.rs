@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use chrono_tz::Tz;
 
-use super::kinds::{Read, Setting, duration, flag, language, list, number, text, url, zone};
+use super::kinds::{
+    Read, Setting, duration, flag, language, list, number, text, unrated, url, zone,
+};
 use super::members::Form;
 use super::raw::Raw;
+use crate::domain::catalog::Unrated;
 use crate::ports::web::without_query;
 
 /// A guide that is fetched.
@@ -29,6 +32,10 @@ pub struct GuideSource {
     pub priority: u32,
     /// XMLTV channel ids to livestream ids; others map to themselves.
     pub channels: BTreeMap<String, String>,
+    /// What its unrated programmes are rated as when they come in.
+    pub unrated: Option<Unrated>,
+    /// Whether livestreams are made of channels that the catalogue does not know.
+    pub create_livestreams: bool,
 }
 
 impl Setting for GuideSource {
@@ -48,6 +55,8 @@ const FORM: Form = Form {
         "languages",
         "priority",
         "channels",
+        "unrated",
+        "create_livestreams",
     ],
     needed: &["name", "url"],
 };
@@ -67,6 +76,8 @@ pub(super) fn sources(raw: &Raw) -> Read<Vec<GuideSource>> {
                 .take("priority", number(0..=1_000))
                 .unwrap_or_default(),
             channels: source.take("channels", channel_map).unwrap_or_default(),
+            unrated: source.take("unrated", unrated),
+            create_livestreams: source.take("create_livestreams", flag).unwrap_or_default(),
         })
     })
 }

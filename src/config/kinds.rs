@@ -13,6 +13,7 @@ use super::raw::Raw;
 use super::secret::Secret;
 use super::sender::Sender;
 use super::words::{Word, word_of};
+use crate::domain::catalog::{PG_AGE_MAX, Unrated};
 
 /// The result of reading a value: the sentence says what is wrong, without the key's name.
 pub(super) type Read<T> = Result<T, String>;
@@ -191,6 +192,22 @@ pub(super) fn word<W: Word>(raw: &Raw) -> Read<W> {
             let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
             format!("must be one of {}", words.join(", "))
         })
+}
+
+/// What programs without a rating count as: a word or an age.
+pub(super) fn unrated(raw: &Raw) -> Read<Unrated> {
+    let found = match raw {
+        Raw::Integer(age) => Unrated::age(*age),
+        Raw::Loose(text) | Raw::Text(text) => Unrated::parse(text),
+        Raw::Flag(_) | Raw::Moment(_) | Raw::List(_) | Raw::Table(_) | Raw::Other => None,
+    };
+    found.ok_or_else(|| format!("must be pin, allow or an age from 0 to {PG_AGE_MAX}"))
+}
+
+impl Setting for Unrated {
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
 }
 
 /// Text of 1 to `most` characters, on one line.

@@ -15,13 +15,14 @@ use super::http::{Environment, Network};
 use super::kinds::{
     Setting, address, base_url, cors_origin, date, duration, flag, header_name, header_prefix,
     language, list, mailbox, network, number, path, reset_url, secret, some, text, time_of_day,
-    unless_off, url, word, zone,
+    unless_off, unrated, url, word, zone,
 };
 use super::limits::Limits;
 use super::network::networks;
 use super::secret::Secret;
 use super::sender::Sender;
-use super::words::{LogFormat, LogLevel, SmtpSecurity, Unrated, WatershedRule, WhenFull};
+use super::words::{LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
+use crate::domain::catalog::Unrated;
 use crate::domain::playback;
 use crate::ports::upstream::Style;
 
@@ -135,8 +136,8 @@ section! {
         rule: WatershedRule = word, Some("age");
         /// The age limit of new users.
         limit: u8 = number(0..=21), Some("18");
-        /// What a program without a rating counts as.
-        unrated: Unrated = word, Some("pin");
+        /// What a program without a rating counts as: `pin`, `allow` or an age.
+        unrated: Unrated = unrated, Some("pin");
         /// When the watershed begins, in the livestream's zone.
         from: NaiveTime = time_of_day, Some("22:00");
         /// When it ends.
@@ -307,6 +308,8 @@ section! {
         database: Option<PathBuf> = some(path), None;
         /// The header in which a trusted proxy tells the country.
         header: Option<String> = some(header_name), None;
+        /// Whether the user's own record tells the country where nothing else does.
+        profile_fallback: bool = flag, Some("true");
     }
 }
 

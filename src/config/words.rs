@@ -32,13 +32,6 @@ words! {
         /// Those that start in the evening and night, and rated ones on "verify age" channels.
         Watershed = "watershed",
     }
-    /// What a program without a rating counts as.
-    Unrated {
-        /// It asks for the PIN.
-        Pin = "pin",
-        /// Anybody may see it.
-        Free = "free",
-    }
     /// What a new start does when the user's streams are used up.
     WhenFull {
         /// It is refused.

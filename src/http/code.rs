@@ -178,6 +178,8 @@ codes! {
     NameInUse = 409, "NAME_IN_USE";
     /// The import differs suspiciously and waits for approval; `details` has the report.
     ImportHeld = 409, "IMPORT_HELD";
+    /// No such version of the catalogue is kept.
+    CatalogVersionNotFound = 404, "CATALOG_VERSION_NOT_FOUND";
     /// No source of guides has that name.
     GuideSourceNotFound = 404, "GUIDE_SOURCE_NOT_FOUND";
     /// The source of guides could not be fetched; the message says why.

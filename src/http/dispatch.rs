@@ -145,6 +145,8 @@ fn operator(
         E::RevokeOperatorToken(request) => later!(app, cx, operators::revoke_token, auth, request),
         E::Audit(request) => later!(app, cx, changes::audit, auth, request),
         E::ExportCatalog(request) => later!(app, cx, catalog_file::export_catalog, auth, request),
+        E::CatalogHistory => later!(app, cx, catalog_file::history, auth),
+        E::UndoCatalog(request) => later!(app, cx, catalog_file::undo, auth, request),
         E::ImportCatalog(request) => later!(app, cx, catalog_file::import_catalog, auth, request),
         E::ImportGuide(request) => later!(app, cx, content::import_guide, auth, request),
         E::WhyRights(request) => later!(app, cx, rights::why, auth, request),

@@ -45,6 +45,7 @@ pub mod range;
 pub mod render;
 pub mod reply;
 pub mod response_cache;
+mod roles;
 pub mod routes;
 pub mod run;
 pub mod service;

@@ -164,6 +164,8 @@ pub static OPS: &[Route] = &[
     ops(Delete, "/admin/v1/operators/{operator}/tokens/{token}", "admin_revoke_operator_token", O::RevokeOperatorToken, Ignored, Store),
     ops(Get, "/admin/v1/audit", "admin_audit", O::Audit, Ignored, Store),
     ops(Get, "/admin/v1/catalog", "admin_export_catalog", O::ExportCatalog, Ignored, Store),
+    ops(Get, "/admin/v1/catalog/history", "admin_catalog_history", O::CatalogHistory, Ignored, Store),
+    ops(Post, "/admin/v1/catalog/undo", "admin_undo_catalog", O::UndoCatalog, Ignored, Bulk),
     ops(Post, "/admin/v1/catalog/import", "admin_import_catalog", O::ImportCatalog, CATALOG, Bulk),
     ops(Post, "/admin/v1/epg/import", "admin_import_guide", O::ImportGuide, GUIDE, Bulk),
     ops(Get, "/admin/v1/broadcasts/{broadcast}/why", "admin_why_rights", O::WhyRights, Ignored, Store),

@@ -161,6 +161,8 @@ fn an_import_tells_what_it_changes() {
     assert_eq!(
         told.json(),
         json!({
+            "held": false,
+            "doubts": [],
             "dryRun": true,
             "added": 1,
             "changed": 1,
@@ -191,7 +193,7 @@ fn an_import_tells_what_it_changes() {
     assert_eq!(count(), 2, "a dry run changes nothing");
     lab.import("?merge=true", more);
     assert_eq!(count(), 3);
-    let replaced = lab.import("", more).json();
+    let replaced = lab.import("?accept=true", more).json();
     assert_eq!(
         (&replaced["added"], &replaced["removed"]),
         (&json!(0), &json!(5))
@@ -230,7 +232,7 @@ fn the_schedule_knows_new_livestreams_at_once() {
     assert!(is_known("news") && !is_known("sport"));
     lab.import("?merge=1", "[[livestream]]\nid = \"sport\"\n");
     assert!(is_known("sport"));
-    lab.import("", FILE);
+    lab.import("?accept=true", FILE);
     assert!(is_known("news") && !is_known("sport"));
 }
 
@@ -396,4 +398,173 @@ fn users_see_their_offers_and_nobody_elses() {
     lab.app.lab.as_ref().unwrap().set_now(until);
     assert_eq!(offers(&user.to_string()).json(), own("expired"));
     assert_eq!(offers("AAAAAAAAAAAAAAAAAAAAAA").status, 404);
+}
+
+/// The livestreams and assets that clients see.
+fn served(lab: &Lab) -> (Value, Value) {
+    let list = |kind: &str| lab.partner(&format!("/api/catalog/v1/{kind}")).json();
+    (list("livestreams"), list("assets"))
+}
+
+#[test]
+fn an_import_that_takes_much_away_is_held_until_it_is_accepted() {
+    let lab = stocked();
+    let before = served(&lab);
+    // One of two assets goes, and the only livestream and both offers.
+    let less = "[[asset]]\nid = \"film\"\n";
+    let dry = lab.import("?dryRun=true", less).json();
+    let doubts = json!([
+        "it removes 1 of 1 livestreams",
+        "it removes 1 of 2 assets",
+        "it removes 2 of 2 offers",
+    ]);
+    assert_eq!((&dry["held"], &dry["doubts"]), (&json!(false), &doubts));
+    let held = lab.import("", less);
+    assert_eq!((held.status, held.code().as_str()), (409, "IMPORT_HELD"));
+    let report = held.json()["error"]["details"].clone();
+    assert_eq!(
+        (&report["held"], &report["doubts"]),
+        (&json!(true), &doubts)
+    );
+    // The key of the film goes too.
+    assert_eq!(report["removed"], 5);
+    assert_eq!(served(&lab), before, "nothing was imported");
+    assert_eq!(lab.import("?merge=true", less).status, 200);
+    assert_eq!(lab.import("?accept=true", less).status, 200);
+    assert_ne!(served(&lab), before);
+}
+
+#[test]
+fn an_offer_that_users_hold_is_not_removed_without_a_word() {
+    let lab = stocked();
+    let many: String = (0..9)
+        .map(|n| format!("[[offer]]\nid = \"o{n}\"\ntype = \"pass\"\npack = \"all\"\n"))
+        .collect();
+    let all = format!("{FILE}{many}");
+    assert_eq!(lab.import("", &all).status, 200);
+    // One of eleven offers is few, and nobody has it.
+    let without = |id: &str| {
+        let offer = format!("[[offer]]\nid = \"{id}\"\ntype = \"pass\"\npack = \"all\"\n");
+        all.replace(&offer, "")
+    };
+    assert_eq!(lab.import("", &without("o1")).status, 200);
+    assert_eq!(lab.import("", &all).status, 200);
+    let user = lab.enroll();
+    let offer = OfferId::parse("o1").unwrap();
+    lab.app
+        .grants
+        .grant(user, offer, None, None, NOON)
+        .wait()
+        .unwrap();
+    assert_eq!(lab.import("", &without("o2")).status, 200);
+    assert_eq!(lab.import("", &all).status, 200);
+    let held = lab.import("", &without("o1"));
+    assert_eq!(
+        held.json()["error"]["details"]["doubts"],
+        json!(["it removes offer `o1`, which 1 users hold"])
+    );
+    // A default offer is everybody's.
+    let basic =
+        "[[offer]]\nid = \"basic\"\ntype = \"default\"\npack = { livestreams = [\"news\"] }\n";
+    let held = lab.import("", &all.replace(basic, ""));
+    assert_eq!(
+        held.json()["error"]["details"]["doubts"],
+        json!(["it removes offer `basic`, which 1 users hold"])
+    );
+}
+
+#[test]
+fn an_import_can_be_undone_with_its_keys_and_the_undo_too() {
+    let lab = stocked();
+    let undo = |query: &str| lab.operator("POST", &format!("/admin/v1/catalog/undo{query}"), "");
+    let history = || lab.operator("GET", "/admin/v1/catalog/history", "").json();
+    let key = || {
+        let kid = playgate::domain::catalog::KeyId::from_bytes(
+            *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff",
+        );
+        lab.app.catalog.content_key(&kid).map(|key| *key.reveal())
+    };
+    let (first, secret) = (served(&lab), key());
+    assert!(secret.is_some());
+    assert_eq!(lab.import("?accept=true", "livestream = []").status, 200);
+    assert_eq!((served(&lab), key()), ((json!([]), json!([])), None));
+    // Before the first file there was nothing.
+    let listed = history();
+    let counts = |version: &Value| {
+        ["version", "livestreams", "assets", "offers"].map(|name| version[name].as_u64().unwrap())
+    };
+    let listed: Vec<_> = listed.as_array().unwrap().iter().map(counts).collect();
+    assert_eq!(listed, [[2, 1, 2, 2], [1, 0, 0, 0]]);
+
+    let tried = undo("?dryRun=true").json();
+    assert_eq!((&tried["version"], &tried["added"]), (&json!(2), &json!(6)));
+    assert_eq!(served(&lab).0, json!([]), "it was only tried");
+    let undone = undo("").json();
+    assert_eq!(undone["version"], 2);
+    assert_eq!((served(&lab), key()), (first.clone(), secret));
+    // Again: the undo is undone, and undone once more.
+    assert_eq!(undo("").json()["version"], 3);
+    assert_eq!(served(&lab).0, json!([]));
+    assert_eq!(history()[0]["replacedBy"], "undo");
+    assert_eq!(undo("?version=2").json()["version"], 2);
+    assert_eq!((served(&lab), key()), (first, secret));
+    let missing = undo("?version=99");
+    assert_eq!(
+        (missing.status, missing.code().as_str()),
+        (404, "CATALOG_VERSION_NOT_FOUND")
+    );
+    assert_eq!(undo("?version=x").status, 400);
+}
+
+#[test]
+fn twenty_versions_are_kept_and_an_import_without_a_change_keeps_none() {
+    let lab = stocked();
+    for n in 0..25 {
+        let file = FILE.replace("A Film", &format!("Film {n}"));
+        assert_eq!(lab.import("", &file).status, 200);
+        assert_eq!(lab.import("", &file).status, 200);
+    }
+    let history = lab.operator("GET", "/admin/v1/catalog/history", "").json();
+    let numbers: Vec<_> = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v["version"].clone())
+        .collect();
+    assert_eq!(
+        (numbers.len(), &numbers[0], &numbers[19]),
+        (20, &json!(26), &json!(7))
+    );
+    let verified = lab.operator("POST", "/admin/v1/store/verify", "").json();
+    assert_eq!(verified["sound"], true);
+    let rows = |table: &str| {
+        let tables = verified["tables"].as_array().unwrap();
+        let found = tables.iter().find(|one| one["table"] == table).unwrap();
+        found["records"].as_u64().unwrap()
+    };
+    assert_eq!(
+        (rows("catalog.version_texts"), rows("catalog.version_keys")),
+        (20, 20)
+    );
+}
+
+#[test]
+fn what_unrated_programs_count_as_is_said_by_the_livestream() {
+    let lab = Lab::start();
+    let file = |unrated: &str| format!("[[livestream]]\nid = \"news\"\nunrated = {unrated}\n");
+    for (unrated, shown) in [
+        ("\"pin\"", "\"pin\""),
+        ("\"allow\"", "\"allow\""),
+        ("12", "12"),
+    ] {
+        assert_eq!(lab.import("", &file(unrated)).status, 200);
+        let export = lab.operator("GET", "/admin/v1/catalog", "");
+        let text = String::from_utf8(export.body).unwrap();
+        assert!(text.contains(&format!("unrated = {shown}\n")), "{text}");
+        assert_eq!(lab.import("", &text).json()["changes"], json!([]));
+    }
+    for wrong in ["\"never\"", "100", "-1", "true"] {
+        let answer = lab.import("", &file(wrong));
+        assert_eq!(answer.code(), "IMPORT_INVALID", "{wrong}");
+    }
 }

@@ -690,6 +690,29 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
 }
 
 #[test]
+fn an_import_that_empties_the_catalogue_exits_with_4_and_one_that_was_accepted_is_undone() {
+    let data = Data::new();
+    data.ok(&["catalog", "import", &data.file("catalog.toml", CATALOG)]);
+    let before = data.ok(&["catalog", "export"]);
+    let empty = data.file("empty.toml", "livestream = []\n");
+    let dry = data.json(&["catalog", "import", &empty, "--dry-run", "--json"]);
+    assert!(!dry["doubts"].as_array().unwrap().is_empty(), "{dry}");
+    let (code, why) = data.fails(&["catalog", "import", &empty]);
+    assert!(code == 4 && why.contains("--accept"), "{code}: {why}");
+    assert_eq!(data.ok(&["catalog", "export"]), before);
+    data.ok(&["catalog", "import", &empty, "--accept"]);
+    assert_eq!(data.ok(&["catalog", "export"]).trim(), "livestream = []");
+    let versions = data.json(&["catalog", "history", "--json"]);
+    assert_eq!(versions[0]["version"], 2);
+    data.ok(&["catalog", "undo", "--dry-run"]);
+    let undone = data.json(&["catalog", "undo", "--json"]);
+    assert_eq!(undone["version"], 2);
+    assert_eq!(data.ok(&["catalog", "export"]), before);
+    assert_eq!(data.fails(&["catalog", "undo", "99"]).0, 3);
+    assert!(data.ok(&["catalog", "history"]).contains("undo"));
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in its order")]
 #[expect(
     clippy::disallowed_methods,

@@ -216,3 +216,66 @@ fn the_bundle_tells_much_and_no_secret() {
     let again = doctor(&data, &settings, &arguments);
     assert!(String::from_utf8_lossy(&again.stderr).contains("exists"));
 }
+
+#[test]
+fn offers_for_countries_and_unrated_broadcasts_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let run = |arguments: &[&str]| {
+        let output = playgate(&data).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+    };
+    run(&["partner", "add", "test"]);
+    let found = |settings: &[(&str, &str)]| -> Value {
+        let output = doctor(&data, settings, &["--json"]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let before = found(&[]);
+    assert!(
+        on(&before, "countries").is_empty() && on(&before, "ratings").is_empty(),
+        "{before}"
+    );
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let catalogue = "[[livestream]]\nid = \"news\"\n\n[[offer]]\nid = \"o\"\ntype = \"pass\"\npack = \"all\"\ncountries = [\"SE\"]\n";
+    run(&["catalog", "import", &file("c.toml", catalogue)]);
+    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    let time = |at: i64| {
+        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
+        at.format("%Y%m%d%H%M%S").to_string()
+    };
+    let (start, stop) = (time(now), time(now + 3_600));
+    let guide = format!(
+        "<tv><programme channel=\"news\" start=\"{start}\" stop=\"{stop}\"><title>T</title></programme></tv>"
+    );
+    let guide = guide.as_str();
+    run(&["epg", "import", &file("g.xml", guide), "--accept"]);
+    for fallback in ["true", "false"] {
+        let after = found(&[("PLAYGATE_GEO_PROFILE_FALLBACK", fallback)]);
+        let [(state, mend)] = on(&after, "countries")[..] else {
+            panic!("{after}");
+        };
+        assert!(
+            state == "warning" && mend.contains("geo.database"),
+            "{after}"
+        );
+        let said = after.to_string();
+        assert_eq!(
+            said.contains("nobody may play them"),
+            fallback == "false",
+            "{said}"
+        );
+        assert!(
+            said.contains("1 of 1 broadcasts (100 %) have no age rating"),
+            "{said}"
+        );
+    }
+    let with_header = found(&[
+        ("PLAYGATE_GEO_HEADER", "CF-IPCountry"),
+        ("PLAYGATE_HTTP_TRUSTED_PROXIES", "127.0.0.1"),
+    ]);
+    assert!(on(&with_header, "countries").is_empty(), "{with_header}");
+}

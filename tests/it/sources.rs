@@ -255,6 +255,65 @@ fn sources_are_fetched_when_an_operator_says_so() {
     }
 }
 
+#[test]
+fn a_source_makes_its_livestreams_and_is_up_to_date_in_the_same_step() {
+    let place = Place::new();
+    let file = place.folder.path().join("guide.xml");
+    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    let time = |at: i64| {
+        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
+        at.format("%Y%m%d%H%M%S").to_string()
+    };
+    let row = |channel: &str| {
+        let (start, stop) = (time(now), time(now + 3_600));
+        format!(
+            "<programme channel=\"{channel}\" start=\"{start}\" stop=\"{stop}\"><title>T</title></programme>"
+        )
+    };
+    let guide = |channels: &[&str]| {
+        let rows: String = channels.iter().map(|channel| row(channel)).collect();
+        fs::write(&file, format!("<tv>{rows}</tv>")).unwrap();
+    };
+    let path = file.to_str().unwrap();
+    let configure = |more: &str| {
+        let text = format!("[[epg.sources]]\nname = \"main\"\nurl = \"{path}\"\n{more}");
+        fs::write(place.config(), text).unwrap();
+    };
+    let unmapped = || {
+        let one = place.json(&["epg", "sources", "main", "--json"]);
+        let last = &one["lastImport"];
+        (last["unmapped"].clone(), last["added"].clone())
+    };
+    configure("");
+    guide(&["news", "one", "two"]);
+    place.json(&["epg", "refresh", "main", "--json"]);
+    assert_eq!(unmapped(), (2.into(), 1.into()));
+    // Without a file it is the source that is fetched.
+    let source = [
+        "epg",
+        "import",
+        "--source",
+        "main",
+        "--create-livestreams",
+        "--json",
+    ];
+    let made = place.json(&source);
+    assert_eq!(made["created"], serde_json::json!(["one", "two"]));
+    assert_eq!(unmapped(), (0.into(), 2.into()));
+    guide(&["news", "one", "two", "three"]);
+    let with_file = [&["epg", "import", path], &source[2..]].concat();
+    let made = place.json(&with_file);
+    assert_eq!(made["created"], serde_json::json!(["three"]));
+    assert_eq!(unmapped(), (0.into(), 1.into()));
+    // By itself, where the configuration says so.
+    configure("create_livestreams = true\nunrated = \"allow\"\n");
+    guide(&["news", "one", "two", "three", "four"]);
+    let report = place.json(&["epg", "refresh", "main", "--json"]);
+    assert_eq!(report["created"], serde_json::json!(["four"]));
+    assert_eq!(report["unrated"], 5);
+    assert_eq!(place.run(&["epg", "import"]).status.code(), Some(2));
+}
+
 /// Waits until a source has been fetched.
 fn wait_for(place: &Place, source: &str) {
     let began = Instant::now();

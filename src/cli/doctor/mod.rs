@@ -94,6 +94,7 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
     if let (Some(admin), Some(loaded)) = (&mut admin, &loaded) {
         findings.extend(service::media(admin, &loaded.config).await?);
         findings.extend(service::playability(admin, &loaded.config).await?);
+        findings.extend(service::countries(admin, &loaded.config).await?);
     }
     if let Some(file) = &doctor.bundle {
         bundle::write(file, &findings, loaded.as_ref(), admin.as_mut()).await?;

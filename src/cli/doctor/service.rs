@@ -203,6 +203,8 @@ pub(super) async fn of_store(service: &mut Admin, findings: &mut Vec<Finding>) -
     }
     let sources = service.get(&path(&["epg", "sources"])).await?;
     findings.extend(sources.as_array().into_iter().flatten().filter_map(guide));
+    let figures = service.text("/metrics").await?;
+    findings.extend(unrated(&figures));
     Ok(())
 }
 
@@ -214,6 +216,60 @@ pub(super) async fn playability(
     let stuck = playable::unplayable(service, config).await?;
     let finding = |(said, mend): (String, &'static str)| Finding::warning("playback", said, mend);
     Ok(stuck.into_iter().map(finding).collect())
+}
+
+/// The share of broadcasts from which on somebody should look at the ratings of the guides: below it
+/// they are news and sport, which boards do not rate.
+const UNRATED_PERCENT: u64 = 10;
+
+/// How much of the schedule nobody has rated.
+fn unrated(figures: &str) -> Option<Finding> {
+    let figure = |name: &str| {
+        let mut lines = figures.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        value.parse::<u64>().ok()
+    };
+    let all = figure("playgate_schedule_broadcasts")?;
+    let unrated = figure("playgate_schedule_unrated_broadcasts")?;
+    let share = (unrated * 100).checked_div(all)?;
+    let said = format!("{unrated} of {all} broadcasts ({share} %) have no age rating");
+    Some(if share < UNRATED_PERCENT {
+        Finding::ok("ratings", said)
+    } else {
+        Finding::warning(
+            "ratings",
+            format!("{said}: with `parental.unrated` = \"pin\" they ask for the PIN"),
+            "set `unrated` for a source or a livestream, add ratings with `epg.ratings`, or set `parental.unrated`",
+        )
+    })
+}
+
+/// Whether offers name countries that only users' own records tell.
+pub(super) async fn countries(
+    service: &mut Admin,
+    config: &Config,
+) -> Result<Option<Finding>, Failure> {
+    const MEND: &str = "set `geo.database`, or `geo.header` behind a proxy that tells the country";
+    if config.geo.database.is_some() || config.geo.header.is_some() {
+        return Ok(None);
+    }
+    let catalogue = service.get("/admin/v1/catalog?format=json").await?;
+    let offers = catalogue.get("offer").and_then(Value::as_array);
+    let names = |offer: &&Value| {
+        let countries = offer.get("countries").and_then(Value::as_array);
+        countries.is_some_and(|countries| !countries.is_empty())
+    };
+    let limited = offers.into_iter().flatten().filter(names).count();
+    if limited == 0 {
+        return Ok(None);
+    }
+    let offers = format!("offers that name countries: {limited}");
+    let said = if config.geo.profile_fallback {
+        format!("{offers}; only users' own records, given at sign-up, tell where they are")
+    } else {
+        format!("{offers}; nothing tells where users are, so nobody may play them")
+    };
+    Ok(Some(Finding::warning("countries", said, MEND)))
 }
 
 /// Whether the files are there that the catalogue names.

@@ -27,11 +27,12 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::NoLivestream`], [`CatalogError::NoRule`]; the store's.
     pub fn amend(&self, amendment: Amendment) -> Result<Difference, CatalogError> {
-        self.change(false, |current| {
+        let next = |current: &Contents| {
             let mut next = current.clone();
             amendment.apply(&mut next)?;
             Ok(next)
-        })
+        };
+        self.change(false, next, |_, _| Ok(None))
     }
 }
 

@@ -271,6 +271,7 @@ fn livestream(row: &Livestream) -> Members {
             ),
         ),
         ("verify_age", row.verify_age.to_string()),
+        ("unrated", option(row.unrated)),
         ("streams", option(row.streams)),
         ("playlist", playlist(&row.playlist)),
         ("encrypted", row.encrypted.to_string()),

@@ -19,6 +19,15 @@ pub enum CatalogError {
         /// How many there may be.
         most: usize,
     },
+    /// It looks implausible, and waits for a person to accept it. Nothing was imported.
+    #[error("the import looks implausible")]
+    Held(super::Imported),
+    /// No such version of the catalogue is kept.
+    #[error("no such version of the catalogue is kept")]
+    NoVersion,
+    /// A version of the catalogue cannot be read.
+    #[error("the version of the catalogue cannot be read")]
+    VersionDamaged,
     /// There is no such livestream.
     #[error("there is no such livestream")]
     NoLivestream,

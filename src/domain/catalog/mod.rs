@@ -8,9 +8,11 @@ mod amend;
 mod difference;
 mod error;
 mod glob;
+mod history;
 mod hours;
 pub mod import;
 mod model;
+mod plausibility;
 mod rules;
 mod snapshot;
 mod tables;
@@ -30,13 +32,15 @@ pub use amend::Amendment;
 pub use difference::{Change, Difference, Kind, MemberChange, What};
 pub use error::CatalogError;
 pub use glob::Glob;
+pub use history::{ReadText, Replaced, Undo, VERSIONS_MAX, Version, WriteText};
 pub use hours::Hours;
 pub use import::{CatalogImport, Mode, Placed, Problem, Reference};
 pub use model::{
     Asset, CATCHUP_DAYS_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights, IMAGES_MAX, KEYS_MAX,
     KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
-    RULE_IDS_MAX, STREAMS_MAX, Window,
+    RULE_IDS_MAX, STREAMS_MAX, Unrated, Window,
 };
+pub use plausibility::CatalogDoubt;
 pub use rules::{Condition, Effects, Rule, When};
 use snapshot::Contents;
 pub use snapshot::Snapshot;
@@ -46,6 +50,8 @@ pub use why::{Explained, Layer, Source};
 
 use crate::ports::Entropy;
 use crate::store::{Durability, Store, StoreError};
+use crate::types::UnixSeconds;
+use history::Leaving;
 
 /// How many rows the catalogue has at the most, all tables together: one import is one commit, and
 /// the writer thread does nothing else meanwhile.
@@ -60,6 +66,41 @@ pub const RULES_MAX: usize = 2_000;
 pub struct Settings {
     /// The zone of livestreams without one of their own.
     pub zone: Tz,
+}
+
+/// What the import of a file is to do.
+pub struct FileImport<'a> {
+    /// What becomes of what the file does not name.
+    pub mode: Mode,
+    /// Only report.
+    pub dry_run: bool,
+    /// Import even what looks implausible.
+    pub accept: bool,
+    /// The instant of the import.
+    pub now: UnixSeconds,
+    /// How many users hold an offer.
+    pub holders: &'a dyn Fn(&Offer) -> usize,
+    /// Writes the present catalogue for the history.
+    pub write: WriteText<'a>,
+}
+
+/// What the import of a file changed, or would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// What changes.
+    pub difference: Difference,
+    /// What speaks against it; an accepted import has it too.
+    pub doubts: Vec<CatalogDoubt>,
+}
+
+impl From<Difference> for Imported {
+    /// A change that is not judged.
+    fn from(difference: Difference) -> Self {
+        Self {
+            difference,
+            doubts: Vec::new(),
+        }
+    }
 }
 
 /// The catalogue. A handle; clones are the same catalogue.
@@ -131,20 +172,54 @@ impl Catalog {
         dry_run: bool,
         is_broadcast: &dyn Fn(&str) -> bool,
     ) -> Result<Difference, CatalogError> {
-        self.change(dry_run, |current| {
+        let next = |current: &Contents| {
             let mistakes = import.mistakes(current, mode, is_broadcast);
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
             }
             Ok(import.apply(current, mode, &self.0.vault, &*self.0.entropy))
-        })
+        };
+        self.change(dry_run, next, |_, _| Ok(None))
     }
 
-    /// Puts what `next` makes of the contents in their place.
+    /// Brings a file in as [`Catalog::import`] does, unless it would take so much away that a person
+    /// has to accept it, and keeps the catalogue that it replaces.
+    ///
+    /// # Errors
+    /// As [`Catalog::import`]; [`CatalogError::Held`].
+    pub fn import_file(
+        &self,
+        import: CatalogImport,
+        how: &FileImport<'_>,
+        is_broadcast: &dyn Fn(&str) -> bool,
+    ) -> Result<Imported, CatalogError> {
+        let next = |current: &Contents| {
+            let mistakes = import.mistakes(current, how.mode, is_broadcast);
+            if !mistakes.is_empty() {
+                return Err(CatalogError::Invalid(mistakes));
+            }
+            Ok(import.apply(current, how.mode, &self.0.vault, &*self.0.entropy))
+        };
+        let mut doubts = Vec::new();
+        let difference = self.change(how.dry_run, next, |old, change| {
+            doubts = plausibility::doubts(&old.contents, change.next, how.holders);
+            if !doubts.is_empty() && !how.accept && !how.dry_run {
+                let difference = change.difference.clone();
+                let doubts = std::mem::take(&mut doubts);
+                return Err(CatalogError::Held(Imported { difference, doubts }));
+            }
+            Leaving::new(old, how.write, Replaced::ByImport, how.now).map(Some)
+        })?;
+        Ok(Imported { difference, doubts })
+    }
+
+    /// Puts what `next` makes of the contents in their place. `leaving` sees the change before it is
+    /// made: it can refuse it, and says how what is replaced is kept.
     fn change(
         &self,
         dry_run: bool,
         next: impl FnOnce(&Contents) -> Result<Contents, CatalogError>,
+        leaving: impl FnOnce(&Snapshot, &Replacing<'_>) -> Result<Option<Leaving>, CatalogError>,
     ) -> Result<Difference, CatalogError> {
         let inner = &*self.0;
         let _one_at_a_time = inner.importing.lock();
@@ -154,11 +229,19 @@ impl Catalog {
         within("rows", next.rows(), ROWS_MAX)?;
         let next = Arc::new(Snapshot::new(next, inner.settings.zone));
         let difference = Difference::between(&current.contents, &next.contents);
+        let replacing = Replacing {
+            next: &next.contents,
+            difference: &difference,
+        };
+        let leaving = leaving(&current, &replacing)?;
         if !dry_run && !difference.changes.is_empty() {
             let (old, new) = (current, Arc::clone(&next));
             inner
                 .store
                 .write(Durability::Durable, move |txn| {
+                    if let Some(leaving) = leaving {
+                        leaving.put(txn)?;
+                    }
                     tables::save(txn, &old.contents, &new.contents)
                 })
                 .wait()?;
@@ -166,6 +249,12 @@ impl Catalog {
         }
         Ok(difference)
     }
+}
+
+/// A change that is about to be made.
+struct Replacing<'a> {
+    next: &'a Contents,
+    difference: &'a Difference,
 }
 
 fn within(what: &'static str, rows: usize, most: usize) -> Result<(), CatalogError> {

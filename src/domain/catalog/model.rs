@@ -42,6 +42,56 @@ pub struct ExtendedRights {
     pub fast_forward: bool,
 }
 
+/// What a program counts as that nobody has rated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unrated {
+    /// It asks for the PIN, whatever the user's limit.
+    Pin,
+    /// Anybody may see it.
+    Allow,
+    /// It counts as rated from this age on.
+    Age(u8),
+}
+
+impl Unrated {
+    /// Reads a word, or an age in digits. `free` is what versions before called `allow`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "pin" => Some(Self::Pin),
+            "allow" | "free" => Some(Self::Allow),
+            age => Self::age(age.parse().ok()?),
+        }
+    }
+
+    /// An age, if it is one that ratings have.
+    #[must_use]
+    pub fn age(age: i64) -> Option<Self> {
+        let age = u8::try_from(age).ok()?;
+        (age <= PG_AGE_MAX).then_some(Self::Age(age))
+    }
+
+    /// Whether a user with this limit has to give the PIN.
+    #[must_use]
+    pub const fn needs_pin(self, limit: u8) -> bool {
+        match self {
+            Self::Pin => true,
+            Self::Allow => false,
+            Self::Age(age) => age >= limit,
+        }
+    }
+}
+
+impl fmt::Display for Unrated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pin => f.write_str("pin"),
+            Self::Allow => f.write_str("allow"),
+            Self::Age(age) => age.fmt(f),
+        }
+    }
+}
+
 /// A livestream, which viewers call a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Livestream {
@@ -76,6 +126,8 @@ pub struct Livestream {
     pub encrypted: bool,
     /// The keys that its segments are encrypted with.
     pub keys: Vec<KeyId>,
+    /// What its unrated programs count as, if not what the configuration says.
+    pub unrated: Option<Unrated>,
 }
 
 impl Livestream {
@@ -100,6 +152,7 @@ impl Livestream {
             playlist: Playlists::default(),
             encrypted: true,
             keys: Vec::new(),
+            unrated: None,
         }
     }
 }

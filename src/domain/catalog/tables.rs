@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::history;
 use super::model::{Asset, KeyId, Livestream, Offer, OfferKind, Pack, Window};
 use super::rules::{Effects, Rule};
 use super::snapshot::Contents;
 use super::vault::SealedKey;
-use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
+use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn, read_record};
 use crate::types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
 
 /// The catalogue's part of the schema.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
-    schema
+    history::schema(schema)
         .with::<Livestreams>()
         .with::<Assets>()
         .with::<Offers>()
@@ -29,7 +30,17 @@ pub fn schema(schema: Schema) -> Schema {
 
 struct Livestreams;
 
-impl Record for Livestream {}
+impl Record for Livestream {
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before `unrated`, which is a zero byte where nothing is said.
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        match version {
+            1 => read_record(&[bytes, &[0]].concat()),
+            _ => None,
+        }
+    }
+}
 
 impl Table for Livestreams {
     const NAME: TreeName = "catalog.livestreams";

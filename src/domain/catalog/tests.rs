@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::domain::schedule::Image;
-use crate::store::read_record;
+use crate::store::{Record, read_record};
 use crate::types::{AssetId, Country, LivestreamId, Protocol, UnixSeconds};
 
 fn golden<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, hex: &str) {
@@ -37,8 +37,12 @@ fn livestreams() {
     }];
     golden(
         &livestream,
-        "016e014e01016b0101660001035554430107000001000001020103086f726967696e3a61010109090909090909090909090909090909",
+        "016e014e01016b0101660001035554430107000001000001020103086f726967696e3a6101010909090909090909090909090909090900",
     );
+    let bytes = HEXLOWER.decode(b"016e014e01016b0101660001035554430107000001000001020103086f726967696e3a61010109090909090909090909090909090909");
+    // Version 1 said nothing of unrated programs.
+    let old = <Livestream as Record>::upgrade(1, &bytes.unwrap());
+    assert_eq!(old, Some(livestream));
 }
 
 #[test]

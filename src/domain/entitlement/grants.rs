@@ -1,5 +1,6 @@
 //! Offers given to users and taken away again.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::error::GrantError;
@@ -43,6 +44,21 @@ impl Grants {
     #[must_use]
     pub fn of(&self, user: &UserId) -> Vec<Arc<Grant>> {
         self.mirror.of(user)
+    }
+
+    /// How many users hold each offer at `now`. It walks over all users: for imports, not for requests
+    /// of viewers.
+    #[must_use]
+    pub fn holders(&self, now: UnixSeconds) -> HashMap<OfferId, usize> {
+        let mut holders = HashMap::new();
+        self.mirror.for_each(|grants| {
+            let active = grants.values().filter(|grant| grant.is_active(now));
+            let offers: BTreeSet<&OfferId> = active.map(|grant| &grant.offer).collect();
+            for offer in offers {
+                *holders.entry(offer.clone()).or_default() += 1;
+            }
+        });
+        holders
     }
 
     /// Gives an offer to a user: until `expiry`, else for the offer's duration, else until revoked.

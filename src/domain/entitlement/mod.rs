@@ -24,6 +24,6 @@ pub use model::{
 };
 pub use open::Open;
 pub use position::{PositionRights, Withheld, judged_position};
-pub use rights::{Rights, any_country, viewer_country};
+pub use rights::{Rights, any_country};
 pub use tables::schema;
 pub use why::Explained;

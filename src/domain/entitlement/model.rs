@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::catalog::{Asset, Hours, Livestream};
+use crate::domain::catalog::{Asset, Hours, Livestream, Unrated};
 use crate::domain::schedule::Program;
 use crate::types::{Country, OfferId, OperatorId, UnixSeconds};
 
@@ -54,15 +54,17 @@ pub enum PinRule {
     Age,
 }
 
-/// Section `parental` of the configuration.
+/// Section `parental` of the configuration, and what of `geo` concerns users.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Which programs ask for the PIN.
     pub rule: PinRule,
     /// The night of [`PinRule::Watershed`].
     pub night: Hours,
-    /// Whether what nobody rated counts as rated above every limit.
-    pub unrated_needs_pin: bool,
+    /// What a program counts as that nobody rated, unless its livestream says otherwise.
+    pub unrated: Unrated,
+    /// Whether the user's own record tells the country where nothing else does.
+    pub profile_country: bool,
 }
 
 impl Default for Settings {
@@ -70,7 +72,8 @@ impl Default for Settings {
         Self {
             rule: PinRule::Age,
             night: Hours::NIGHT,
-            unrated_needs_pin: true,
+            unrated: Unrated::Pin,
+            profile_country: true,
         }
     }
 }

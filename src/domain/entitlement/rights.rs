@@ -56,15 +56,6 @@ pub(super) struct Access {
     pub(super) countries: Vec<Country>,
 }
 
-/// Where the viewer is.
-///
-/// Decision: the country of the address, else that of the account, which users cannot change after
-/// sign-up; an unknown country is outside of every list.
-#[must_use]
-pub fn viewer_country(user: &User, address: Option<Country>) -> Option<Country> {
-    address.or(user.country)
-}
-
 /// Whether a tag switches the country check off for a user.
 #[must_use]
 pub fn any_country(user: &User) -> bool {
@@ -163,7 +154,7 @@ impl Rights {
         now: UnixSeconds,
     ) -> Vec<Standing> {
         let grants = self.grants.of(&user.id);
-        let country = viewer_country(user, address);
+        let country = self.settings.viewer_country(user, address);
         let anywhere = any_country(user);
         let standing = |offer: &Arc<Offer>| Standing {
             held: held(offer, &grants, now),

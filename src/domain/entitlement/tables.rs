@@ -39,6 +39,14 @@ impl GrantMirror {
     }
 }
 
+impl GrantMirror {
+    pub(super) fn for_each(&self, mut each: impl FnMut(&BTreeMap<u32, Arc<Grant>>)) {
+        for grants in &self.0 {
+            each(grants.value());
+        }
+    }
+}
+
 impl Mirror<Grants> for GrantMirror {
     fn apply(&self, changes: Vec<Changed<Grants>>) {
         for Changed {

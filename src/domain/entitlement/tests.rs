@@ -5,7 +5,7 @@ use data_encoding::HEXLOWER;
 
 use super::*;
 use crate::domain::accounts::{ParentalControl, User};
-use crate::domain::catalog::{self, Catalog, Hours, Mode};
+use crate::domain::catalog::{self, Catalog, Hours, Livestream, Mode, Unrated};
 use crate::domain::schedule::claims::Standing;
 use crate::domain::schedule::import::draft::{ChannelMap, Draft};
 use crate::domain::schedule::import::{GuideError, GuideEvent, GuideProgramme, GuideSource};
@@ -14,7 +14,8 @@ use crate::ports::entropy::SeededEntropy;
 use crate::store::{Schema, Store, read_record};
 use crate::types::time::{DAY, HOUR};
 use crate::types::{
-    AssetId, Country, Email, LiveOffset, OfferId, OperatorId, PartnerId, UnixSeconds, UserId,
+    AssetId, Country, Email, LiveOffset, LivestreamId, OfferId, OperatorId, PartnerId, UnixSeconds,
+    UserId,
 };
 use std::sync::Arc;
 
@@ -474,10 +475,57 @@ fn a_livestream_is_judged_by_what_it_shows() {
 }
 
 #[test]
+fn a_livestream_says_what_its_unrated_programs_count_as() {
+    let mut livestream = Livestream::new(LivestreamId::parse("n").unwrap(), "N".to_owned());
+    let mut limited = user();
+    limited.parental.enabled = true;
+    // The limit is 16.
+    for (own, general, asks) in [
+        (None, Unrated::Pin, true),
+        (None, Unrated::Allow, false),
+        (None, Unrated::Age(16), true),
+        (None, Unrated::Age(15), false),
+        (Some(Unrated::Allow), Unrated::Pin, false),
+        (Some(Unrated::Pin), Unrated::Allow, true),
+        (Some(Unrated::Age(15)), Unrated::Pin, false),
+        (Some(Unrated::Age(16)), Unrated::Allow, true),
+    ] {
+        livestream.unrated = own;
+        let settings = Settings {
+            unrated: general,
+            ..Settings::default()
+        };
+        let asked = |rating| settings.program_needs_pin(&limited, &livestream, NOW, rating);
+        assert_eq!(asked(None), asks, "{own:?} {general:?}");
+        assert!(
+            asked(Some(18)) && !asked(Some(12)),
+            "what is rated is judged by that"
+        );
+    }
+}
+
+#[test]
+fn the_users_record_tells_the_country_only_where_that_is_wanted() {
+    let sweden = Country::parse("SE").ok();
+    let mut viewer = user();
+    viewer.country = sweden;
+    let settings = |profile_country| Settings {
+        profile_country,
+        ..Settings::default()
+    };
+    let norway = Country::parse("NO").ok();
+    for on in [true, false] {
+        assert_eq!(settings(on).viewer_country(&viewer, norway), norway);
+    }
+    assert_eq!(settings(true).viewer_country(&viewer, None), sweden);
+    assert_eq!(settings(false).viewer_country(&viewer, None), None);
+}
+
+#[test]
 fn the_pin_by_age() {
     let world = world(Settings::default());
     let lenient = Settings {
-        unrated_needs_pin: false,
+        unrated: Unrated::Allow,
         ..Settings::default()
     };
     let lenient = self::world(lenient);

@@ -1,7 +1,7 @@
 //! The decision explained, for an operator whom a viewer has called.
 
-use super::model::{Denied, PinRule, Playing, Step};
-use super::rights::{Held, Rights, Standing, Subject, access, any_country, viewer_country};
+use super::model::{Denied, PinRule, Playing, Settings, Step};
+use super::rights::{Held, Rights, Standing, Subject, access, any_country};
 use crate::domain::accounts::User;
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
@@ -39,7 +39,7 @@ impl Rights {
             };
         };
         steps.push(step("asset", describe(&subject), true));
-        steps.push(country(user, address));
+        steps.push(country(self.settings(), user, address));
         let standings = self.standings(&snapshot, &subject, user, address, now);
         steps.extend(standings.iter().map(offer));
         let access = access(user, &standings).err();
@@ -104,10 +104,13 @@ fn describe(subject: &Subject) -> String {
     }
 }
 
-fn country(user: &User, address: Option<Country>) -> Step {
-    let country = viewer_country(user, address);
+fn country(settings: &Settings, user: &User, address: Option<Country>) -> Step {
+    let country = settings.viewer_country(user, address);
     let finding = match country {
         _ if any_country(user) => "a tag switches the country check off".to_owned(),
+        None if user.country.is_some() => {
+            "unknown: the address does not tell it, and `geo.profile_fallback` is off".to_owned()
+        }
         None => "unknown: neither the address nor the account tells it".to_owned(),
         Some(country) if address.is_some() => format!("{}, by the address", country.as_str()),
         Some(country) => format!("{}, by the account", country.as_str()),

@@ -3,6 +3,7 @@
 //! A source is configured; what is kept of it is its [`FeedState`]. Fetching is a port, bringing a
 //! guide in is the schedule's, and the form of a guide is told by whoever assembles the service.
 
+mod create;
 mod model;
 mod service;
 mod tables;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use crate::domain::accounts::PARENTAL_LIMIT_MAX;
+use crate::domain::catalog::Unrated;
 use crate::domain::schedule::import::draft::ChannelMap;
 use crate::domain::schedule::import::xmltv::XmltvOptions;
 use crate::domain::schedule::ratings::Ratings;
@@ -27,6 +29,8 @@ pub struct Feed {
     pub priority: u32,
     /// How its guides are to be understood.
     pub reading: Reading,
+    /// Whether livestreams are made of channels that the catalogue does not know.
+    pub create_livestreams: bool,
 }
 
 /// How guides of a source are to be understood.
@@ -40,9 +44,24 @@ pub struct Reading {
     pub languages: Vec<String>,
     /// The guide's channel ids that are called otherwise in the catalogue.
     pub channels: ChannelMap,
+    /// What its unrated programmes are rated as.
+    pub unrated: Option<Unrated>,
 }
 
 impl Reading {
+    /// The rating of programmes that the guide does not rate, if the source is to give them one.
+    ///
+    /// Decision: `pin` is the highest limit that a user can have, so that it asks every user whose
+    /// parental control is on, whatever livestream or configuration say of unrated programs.
+    #[must_use]
+    pub fn rating(&self) -> Option<u8> {
+        self.unrated.map(|unrated| match unrated {
+            Unrated::Pin => PARENTAL_LIMIT_MAX,
+            Unrated::Allow => 0,
+            Unrated::Age(age) => age,
+        })
+    }
+
     /// The same, for the reader of XMLTV.
     #[must_use]
     pub fn options(&self, ratings: &Arc<Ratings>) -> XmltvOptions {

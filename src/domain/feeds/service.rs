@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::create::Make;
 use super::model::{Feed, LastImport, Reading, Settings};
 use super::tables::{FeedState, FeedStates};
+use crate::domain::catalog::{Catalog, CatalogError};
 use crate::domain::schedule::claims::Standing;
 use crate::domain::schedule::import::draft::{ChannelMap, Draft};
 use crate::domain::schedule::import::reader::unpack;
@@ -51,6 +53,9 @@ pub enum FeedError {
     /// Its guide cannot be used, or the store failed.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// Livestreams could not be made of its channels.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
 }
 
 impl From<StoreError> for FeedError {
@@ -66,6 +71,8 @@ pub struct Refresh {
     pub dry_run: bool,
     /// Take the guide even where the brake holds it.
     pub accept: bool,
+    /// Make livestreams of channels that the catalogue does not know.
+    pub create_livestreams: bool,
 }
 
 /// A source and what is known of it.
@@ -84,6 +91,7 @@ pub struct Feeds(Arc<Inner>);
 struct Inner {
     store: Store,
     schedule: Arc<Schedule>,
+    catalog: Catalog,
     settings: Settings,
     fetch: Box<dyn Fetch>,
     entropy: Arc<dyn Entropy>,
@@ -103,7 +111,7 @@ impl Feeds {
     /// That the store failed.
     pub fn open(
         store: Store,
-        schedule: Arc<Schedule>,
+        (schedule, catalog): (Arc<Schedule>, Catalog),
         settings: Settings,
         fetch: Box<dyn Fetch>,
         entropy: Arc<dyn Entropy>,
@@ -114,6 +122,7 @@ impl Feeds {
         Ok(Self(Arc::new(Inner {
             store,
             schedule,
+            catalog,
             settings,
             fetch,
             entropy,
@@ -164,7 +173,7 @@ impl Feeds {
         let options = reading.options(&self.0.settings.ratings);
         let mut guide = (self.0.open)(unpack(guide)?, options)?;
         let map: &ChannelMap = &reading.channels;
-        Draft::read(&mut *guide, map)
+        Draft::read_rated(&mut *guide, map, reading.rating())
     }
 
     /// How an import of a source is to be done. What a person brings without naming a source, or
@@ -250,8 +259,69 @@ impl Feeds {
         };
         let draft = self.read(&feed.name, body).map_err(ScheduleError::Guide)?;
         let options = self.options(&feed.name, how, now);
-        let report = self.0.schedule.import(draft, &options)?;
+        let create = how.create_livestreams || feed.create_livestreams;
+        let report = self.import(draft, &options, create)?;
         Ok(Some((report, validators)))
+    }
+
+    /// Brings a guide into the schedule, with livestreams made of unknown channels if that is asked
+    /// for.
+    ///
+    /// # Errors
+    /// That the store failed or livestreams could not be made.
+    pub fn import(
+        &self,
+        draft: Draft,
+        options: &ImportOptions,
+        create_livestreams: bool,
+    ) -> Result<ImportReport, FeedError> {
+        if create_livestreams {
+            let make = Make {
+                catalog: &self.0.catalog,
+                schedule: &self.0.schedule,
+            };
+            return self.0.schedule.import_making(draft, options, &make);
+        }
+        Ok(self.0.schedule.import(draft, options)?)
+    }
+
+    /// Keeps the guide that an operator has brought as the last one of a source: what the source itself
+    /// gives is fetched whole the next time. A plain label keeps nothing.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn record(
+        &self,
+        source: &str,
+        report: &ImportReport,
+        now: UnixSeconds,
+    ) -> Result<(), StoreError> {
+        let Some(feed) = self
+            .feed(source)
+            .filter(|_| report.outcome != Outcome::DryRun)
+        else {
+            return Ok(());
+        };
+        let mut state = self.state(feed);
+        state.etag = None;
+        state.modified = None;
+        state.last = Some(LastImport::of(report, now));
+        if report.outcome == Outcome::Applied {
+            state.succeeded = Some(now);
+            state.failures = 0;
+            state.error = None;
+        }
+        self.put(feed, state)
+    }
+
+    fn put(&self, feed: &Feed, state: FeedState) -> Result<(), StoreError> {
+        let name = feed.name.clone();
+        self.0
+            .store
+            .write(Durability::Logged, move |txn| {
+                txn.put::<FeedStates>(&name, &state)
+            })
+            .wait()
     }
 
     /// Keeps what became of a source.
@@ -291,13 +361,7 @@ impl Feeds {
             }
         };
         state.due = now + wait + self.jitter(wait);
-        let name = feed.name.clone();
-        self.0
-            .store
-            .write(Durability::Logged, move |txn| {
-                txn.put::<FeedStates>(&name, &state)
-            })
-            .wait()
+        self.put(feed, state)
     }
 
     fn tell(&self, feed: &Feed, report: &ImportReport) {
@@ -337,9 +401,17 @@ impl Feeds {
             ignore_offsets,
             languages,
             channels,
+            unrated,
         } = &feed.reading;
         feed.place.hash(&mut hasher);
         (zone.name(), ignore_offsets, languages).hash(&mut hasher);
+        // Nothing where it is not set: what versions before hashed stays as it is.
+        if let Some(unrated) = unrated {
+            unrated.to_string().hash(&mut hasher);
+        }
+        if feed.create_livestreams {
+            "create".hash(&mut hasher);
+        }
         let mut channels: Vec<_> = channels.iter().collect();
         channels.sort_unstable();
         channels.hash(&mut hasher);

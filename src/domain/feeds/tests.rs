@@ -8,6 +8,7 @@ use chrono_tz::Tz;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::domain::catalog::{self, Catalog, Unrated};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{
     Broadcast, BroadcastRights, ChannelFacts, Outcome, Rights, Schedule, View, tables,
@@ -109,6 +110,7 @@ fn feed(name: &str, place: &str, priority: u32) -> Feed {
         interval: HOUR,
         priority,
         reading: Reading::default(),
+        create_livestreams: false,
     }
 }
 
@@ -122,7 +124,8 @@ struct Lab {
 
 impl Lab {
     fn of(list: Vec<Feed>) -> Self {
-        let store = Store::in_memory(schema(tables::schema(Schema::default())));
+        let store = Schema::default();
+        let store = Store::in_memory(catalog::schema(schema(tables::schema(store))));
         let catalogue = Arc::new(Catalogue(Mutex::new(vec!["news", "film"])));
         Self::on(store, catalogue, Web::default(), list)
     }
@@ -137,9 +140,12 @@ impl Lab {
             ratings: Arc::new(Ratings::built_in()),
             retention_days: 30,
         };
+        let entropy = Arc::new(SeededEntropy::new(1));
+        let zone = catalog::Settings { zone: Tz::UTC };
+        let made = Catalog::open(store.clone(), entropy, &[7; 32], zone).unwrap();
         let feeds = Feeds::open(
             store.clone(),
-            Arc::clone(&schedule),
+            (Arc::clone(&schedule), made),
             settings,
             Box::new(web.clone()),
             Arc::new(SeededEntropy::new(1)),
@@ -280,6 +286,7 @@ fn a_held_guide_waits_for_a_word_and_comes_again_until_then() {
     let dry = Refresh {
         dry_run: true,
         accept: true,
+        ..Refresh::default()
     };
     let before = lab.state("main");
     let report = lab.feeds.refresh("main", dry, now).unwrap();
@@ -287,8 +294,8 @@ fn a_held_guide_waits_for_a_word_and_comes_again_until_then() {
     assert_eq!(report.edits.len(), 1);
     assert_eq!(lab.state("main"), before);
     let accept = Refresh {
-        dry_run: false,
         accept: true,
+        ..Refresh::default()
     };
     let report = lab.feeds.refresh("main", accept, now).unwrap();
     assert_eq!(report.outcome, Outcome::Applied);
@@ -342,8 +349,8 @@ fn the_source_of_higher_priority_has_what_it_covers() {
     // What the good one no longer says anything about is free.
     lab.web.put("g", xmltv(&[("news", "G1", 8, 12)]), "2");
     let accept = Refresh {
-        dry_run: false,
         accept: true,
+        ..Refresh::default()
     };
     lab.feeds
         .refresh("good", accept, UnixSeconds(MIDNIGHT + 3 * HOUR))
@@ -359,4 +366,54 @@ fn the_source_of_higher_priority_has_what_it_covers() {
     let lab = lab.again(vec![feed("wide", "w", 1)]);
     lab.run(6);
     assert_eq!(lab.shown("news"), "W1 0-6, W2 6-14, W3 14-40, W5 40-80");
+}
+
+#[test]
+fn a_source_rates_what_its_guide_does_not() {
+    let ages = |unrated: Option<Unrated>| {
+        let mut source = feed("main", "a", 0);
+        source.reading.unrated = unrated;
+        let lab = Lab::of(vec![source]);
+        lab.web
+            .put("a", xmltv(&[("news", "A", 0, 6), ("news", "B", 6, 9)]), "1");
+        let report = lab
+            .feeds
+            .refresh("main", Refresh::default(), UnixSeconds(MIDNIGHT));
+        assert_eq!(report.unwrap().unrated, 2);
+        let news = LivestreamId::parse("news").unwrap();
+        let list = lab.schedule.broadcasts(&news).unwrap();
+        let ages: Vec<_> = list.iter().map(|one| one.facts.pg_age).collect();
+        (ages, lab.schedule.snapshot().unrated())
+    };
+    assert_eq!(ages(None), (vec![None; 2], 2));
+    assert_eq!(ages(Some(Unrated::Allow)), (vec![Some(0); 2], 0));
+    assert_eq!(ages(Some(Unrated::Age(12))), (vec![Some(12); 2], 0));
+    // Every limit that a user can have is at most this.
+    assert_eq!(ages(Some(Unrated::Pin)), (vec![Some(99); 2], 0));
+}
+
+#[test]
+fn a_guide_that_an_operator_brings_is_the_last_one_of_its_source() {
+    let lab = Lab::of(vec![feed("main", "a", 0)]);
+    lab.web.put(
+        "a",
+        xmltv(&[("news", "A", 0, 6), ("other", "O", 0, 6)]),
+        "1",
+    );
+    lab.run(0);
+    assert_eq!(lab.state("main").last.unwrap().unmapped, 1);
+    let now = UnixSeconds(MIDNIGHT + 60);
+    let brought = xmltv(&[("news", "B", 0, 6)]);
+    let draft = lab.feeds.read("main", brought.as_bytes()).unwrap();
+    let options = lab.feeds.options("main", Refresh::default(), now);
+    let report = lab.feeds.import(draft, &options, false).unwrap();
+    lab.feeds.record("main", &report, now).unwrap();
+    let state = lab.state("main");
+    let last = state.last.unwrap();
+    assert_eq!((last.at, last.unmapped, last.changed), (now, 0, 1));
+    // The source's own guide is fetched whole, though it has not changed.
+    assert_eq!(state.etag, None);
+    lab.run(2);
+    assert_eq!(lab.shown("news"), "A 0-6");
+    lab.feeds.record("a label", &report, now).unwrap();
 }

@@ -9,13 +9,13 @@ use super::model::Playing;
 use super::world::Viewer;
 
 impl Viewer {
-    /// A user who asks from a country, as far as that is known.
+    /// A user who asks from a country, as far as the address or the user's record tells it.
     #[must_use]
-    pub fn of(user: &User, address: Option<Country>) -> Self {
+    pub fn of(user: &User, country: Option<Country>) -> Self {
         Self {
             user: user.id,
             partner: user.partner,
-            country: entitlement::viewer_country(user, address),
+            country,
             any_country: entitlement::any_country(user),
             any_device: user.tags.iter().any(|tag| tag == TAG_ANY_DEVICE),
         }

@@ -138,6 +138,7 @@ impl Schedule {
             difference: Difference::default(),
             skipped: std::mem::take(&mut draft.skipped),
             shortened: draft.shortened,
+            unrated: draft.unrated,
             unmapped,
             created,
             newly_seen: channels.difference(&known).cloned().collect(),

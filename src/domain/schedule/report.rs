@@ -61,6 +61,8 @@ pub struct ImportReport {
     pub skipped: Skipped,
     /// How many programmes had a text or list that was cut.
     pub shortened: u64,
+    /// How many programmes the guide does not rate.
+    pub unrated: u64,
     /// Channels that the catalogue does not know and that were not made livestreams.
     pub unmapped: Vec<Unmapped>,
     /// Channels that were made livestreams, or would be.

@@ -11,6 +11,7 @@ use crate::types::LivestreamId;
 pub struct Snapshot {
     channels: HashMap<LivestreamId, Arc<Channel>>,
     ids: Ids,
+    unrated: usize,
 }
 
 impl Snapshot {
@@ -22,7 +23,13 @@ impl Snapshot {
             .map(|channel| (channel.livestream.clone(), channel))
             .collect();
         let ids = Ids::of(channels.values().cloned().collect());
-        Self { channels, ids }
+        let entries = channels.values().flat_map(|channel| &channel.entries);
+        let unrated = entries.filter(|entry| entry.pg_age.is_none()).count();
+        Self {
+            channels,
+            ids,
+            unrated,
+        }
     }
 
     /// A livestream that the catalogue knows.
@@ -51,6 +58,12 @@ impl Snapshot {
     #[must_use]
     pub fn broadcasts(&self) -> usize {
         self.ids.places.len()
+    }
+
+    /// How many broadcasts nobody has rated.
+    #[must_use]
+    pub const fn unrated(&self) -> usize {
+        self.unrated
     }
 
     /// The bytes that it takes up, and those of its JSON among them.

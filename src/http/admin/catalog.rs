@@ -1,21 +1,22 @@
 //! Handlers of the catalogue file.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use http::HeaderValue;
 
 use crate::app::App;
 use crate::catalog_file;
-use crate::domain::catalog::Mode;
+use crate::domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::content::{
-    CatalogFormat, ExportCatalogRequest, ImportCatalogRequest,
+    CatalogFormat, ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
 };
 use crate::http::error::ApiError;
 use crate::http::reply::{Reply, media};
 use crate::http::run::{bulk, cold};
-use crate::http::wire::catalog::ImportReply;
+use crate::http::wire::catalog::{ImportReply, UndoReply, VersionLine};
 use crate::types::BroadcastId;
 
 /// GET the catalogue in the form that can be imported again, without content keys.
@@ -45,14 +46,16 @@ pub async fn export_catalog(
 /// POST a catalogue file, TOML or JSON: all of it is imported or nothing.
 ///
 /// # Errors
-/// `IMPORT_INVALID` with every mistake and its line.
+/// `IMPORT_INVALID` with every mistake and its line; `IMPORT_HELD` with the report for a file that takes
+/// much away.
 pub async fn import_catalog(
     app: &App,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: ImportCatalogRequest,
 ) -> Result<Reply, ApiError> {
-    let catalog = app.catalog.clone();
+    let (catalog, now) = (app.catalog.clone(), cx.now);
+    let (accounts, grants) = (app.accounts.clone(), app.grants.clone());
     let schedule = Arc::clone(&app.schedule);
     let reply = bulk(app, move || -> Result<_, ApiError> {
         let text = std::str::from_utf8(&request.file)
@@ -66,11 +69,76 @@ pub async fn import_catalog(
         let is_broadcast = |id: &str| {
             BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
         };
-        let difference = catalog.import(file, mode, request.dry_run, &is_broadcast)?;
+        // Counted where an offer goes, and then once.
+        let held = OnceCell::new();
+        let everybody = OnceCell::new();
+        let holders = |offer: &Offer| match offer.kind {
+            OfferKind::Default => *everybody.get_or_init(|| accounts.counts().values().sum()),
+            _ => {
+                let held = held.get_or_init(|| grants.holders(now));
+                held.get(&offer.id).copied().unwrap_or_default()
+            }
+        };
+        let how = FileImport {
+            mode,
+            dry_run: request.dry_run,
+            accept: request.accept,
+            now,
+            holders: &holders,
+            write: &catalog_file::to_json,
+        };
+        let imported = catalog.import_file(file, &how, &is_broadcast)?;
+        if !request.dry_run && !imported.difference.changes.is_empty() {
+            schedule.refresh().map_err(ApiError::internal)?;
+        }
+        Ok(ImportReply::new(imported, request.dry_run))
+    })
+    .await?;
+    Reply::json(&reply)
+}
+
+/// GET the versions that imports and undos have replaced, newest first.
+///
+/// # Errors
+/// That the store failed.
+pub async fn history(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let catalog = app.catalog.clone();
+    let versions = cold(app, move || catalog.history()).await?;
+    let lines: Vec<_> = versions.into_iter().map(VersionLine::from).collect();
+    Reply::json(&lines)
+}
+
+/// POST: puts a version in the place of the catalogue.
+///
+/// # Errors
+/// `CATALOG_VERSION_NOT_FOUND`; `IMPORT_INVALID` where it does not fit to the schedule any more.
+pub async fn undo(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UndoCatalogRequest,
+) -> Result<Reply, ApiError> {
+    let (catalog, now) = (app.catalog.clone(), cx.now);
+    let schedule = Arc::clone(&app.schedule);
+    let reply = bulk(app, move || -> Result<_, ApiError> {
+        let is_broadcast = |id: &str| {
+            BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
+        };
+        let how = Undo {
+            version: request.version,
+            dry_run: request.dry_run,
+            now,
+            write: &catalog_file::to_json,
+            read: &|text| catalog_file::parse(text, None),
+        };
+        let (version, difference) = catalog.undo(&how, &is_broadcast)?;
         if !request.dry_run && !difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }
-        Ok(ImportReply::new(difference, request.dry_run))
+        Ok(UndoReply {
+            version,
+            report: ImportReply::new(difference.into(), request.dry_run),
+        })
     })
     .await?;
     Reply::json(&reply)

@@ -1,16 +1,10 @@
 //! Handlers of the guide.
 
-use std::sync::Arc;
-
 use http::StatusCode;
 
 use crate::app::App;
-use crate::domain::catalog::{Catalog, CatalogImport, Livestream, Mode, NAME_MAX, Placed};
 use crate::domain::feeds::{Feeds, Refresh};
-use crate::domain::schedule::model::FILENAME_MAX;
-use crate::domain::schedule::{
-    Image, ImportOptions, ImportReport, MakeLivestreams, Outcome, Schedule, ScheduleError, Unmapped,
-};
+use crate::domain::schedule::{ImportOptions, ImportReport, Outcome, ScheduleError};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::content::ImportGuideRequest;
@@ -19,7 +13,6 @@ use crate::http::pipe::{BodyReader, pipe};
 use crate::http::reply::Reply;
 use crate::http::run::bulk;
 use crate::http::wire::report::WireReport;
-use crate::types::BroadcastId;
 
 /// POST a guide. It is read as it arrives; what it changes is seen all at once.
 ///
@@ -37,14 +30,12 @@ pub async fn import_guide(
     let how = Refresh {
         dry_run: request.dry_run,
         accept: request.accept,
+        create_livestreams: request.create_livestreams,
     };
     let import = Import {
-        schedule: Arc::clone(&app.schedule),
         feeds: app.feeds.clone(),
-        make: request
-            .create_livestreams
-            .then(|| Make(app.catalog.clone(), Arc::clone(&app.schedule))),
         options: app.feeds.options(&source, how, cx.now),
+        how,
         source,
     };
     let (fed, done) = tokio::join!(feed.pass(request.file), bulk(app, move || import.run(body)));
@@ -72,9 +63,8 @@ pub fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
 
 /// An import, on its way to a thread that may block.
 struct Import {
-    schedule: Arc<Schedule>,
     feeds: Feeds,
-    make: Option<Make>,
+    how: Refresh,
     source: String,
     options: ImportOptions,
 }
@@ -83,54 +73,13 @@ impl Import {
     fn run(self, body: BodyReader) -> Result<ImportReport, ApiError> {
         let draft = self.feeds.read(&self.source, body);
         let draft = draft.map_err(ScheduleError::Guide)?;
-        match &self.make {
-            Some(make) => self.schedule.import_making(draft, &self.options, make),
-            None => Ok(self.schedule.import(draft, &self.options)?),
+        let create = self.how.create_livestreams;
+        let report = self.feeds.import(draft, &self.options, create)?;
+        let recorded = self.feeds.record(&self.source, &report, self.options.now);
+        if let Err(error) = recorded {
+            // The guide is in place; the source's own next fetch says how it fares.
+            tracing::warn!(source = self.source, %error, "failed to record the import of the source");
         }
+        Ok(report)
     }
-}
-
-/// Makes livestreams in the catalogue.
-struct Make(Catalog, Arc<Schedule>);
-
-impl MakeLivestreams for Make {
-    type Error = ApiError;
-
-    fn make(&self, channels: &[Unmapped]) -> Result<(), ApiError> {
-        let Self(catalog, schedule) = self;
-        let import = CatalogImport {
-            livestreams: channels
-                .iter()
-                .map(|channel| Placed {
-                    line: 0,
-                    item: livestream(channel),
-                })
-                .collect(),
-            ..CatalogImport::default()
-        };
-        let is_broadcast = |id: &str| {
-            BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
-        };
-        catalog.import(import, Mode::Merge, false, &is_broadcast)?;
-        Ok(())
-    }
-}
-
-/// The livestream of a channel that a guide names.
-fn livestream(channel: &Unmapped) -> Livestream {
-    let name = channel.name.as_deref().unwrap_or(channel.id.as_str());
-    let end = name.floor_char_boundary(NAME_MAX);
-    let name = name.get(..end).unwrap_or_default().to_owned();
-    let mut livestream = Livestream::new(channel.id.clone(), name);
-    let icon = channel
-        .icon
-        .as_deref()
-        .filter(|icon| icon.len() <= FILENAME_MAX);
-    livestream.images.extend(icon.map(|icon| Image {
-        kind: Image::kind_of(None).into(),
-        default: true,
-        filename: icon.into(),
-        embedded_text: false,
-    }));
-    livestream
 }

@@ -66,7 +66,8 @@ pub async fn revoke_grant(
     app.grants
         .revoke(user.id, request.offer, by, cx.now)
         .await?;
-    let viewer = Viewer::of(&user, None);
+    let settings = app.rights.settings();
+    let viewer = Viewer::of(&user, settings.viewer_country(&user, None));
     app.playback.void_lost(&viewer, cx.now).await?;
     Ok(Reply::no_content())
 }

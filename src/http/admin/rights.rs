@@ -156,7 +156,7 @@ async fn change(
         Ok(difference)
     })
     .await?;
-    Reply::json(&ImportReply::new(difference, false))
+    Reply::json(&ImportReply::new(difference.into(), false))
 }
 
 fn refresh(schedule: &Schedule, touched: &Touched) -> Result<(), ApiError> {

@@ -38,8 +38,9 @@ pub async fn entitlement(
     let granted = app
         .rights
         .decide(&user, &asset, request.offset, country, cx.now)?;
+    let viewer = Viewer::of(&user, app.rights.settings().viewer_country(&user, country));
     let considered = app.playback.consider(
-        Viewer::of(&user, country),
+        viewer,
         asset,
         Right::of(granted, cx.now),
         request.session.as_ref(),
@@ -90,8 +91,10 @@ pub async fn preflight(
     let user = user(app, auth)?;
     let drm = request.drm;
     let token = request.token;
+    let country = cx.country(app.places.as_deref());
+    let country = app.rights.settings().viewer_country(&user, country);
     let start = Start {
-        viewer: Viewer::of(&user, cx.country(app.places.as_deref())),
+        viewer: Viewer::of(&user, country),
         asset: request.asset,
         drm,
         protocol: request.protocol,

@@ -3,6 +3,7 @@
 use crate::domain::catalog::{CatalogError, Problem};
 use crate::domain::entitlement::{Denied, GrantError};
 use crate::http::error::{ApiError, Details, ErrorCode, ImportProblem};
+use crate::http::wire::catalog::ImportReply;
 
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
@@ -17,6 +18,19 @@ impl From<CatalogError> for ApiError {
             CatalogError::TooMany { .. } => {
                 Self::malformed(format!("{error}; nothing was imported"))
             }
+            CatalogError::Held(imported) => {
+                let report = serde_json::to_value(ImportReply::held(imported));
+                Self::new(
+                    ErrorCode::ImportHeld,
+                    "the catalogue file takes much away and was not imported; accept it to import it",
+                )
+                .with_details(Details::Report(report.unwrap_or_default()))
+            }
+            CatalogError::NoVersion => Self::new(
+                ErrorCode::CatalogVersionNotFound,
+                "no such version of the catalogue is kept; the history lists those that are",
+            ),
+            CatalogError::VersionDamaged => Self::internal(error),
             CatalogError::NoLivestream => {
                 Self::new(ErrorCode::LivestreamNotFound, error.to_string())
             }

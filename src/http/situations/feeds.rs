@@ -17,6 +17,7 @@ impl From<FeedError> for ApiError {
                 format!("{error}; nothing was imported"),
             ),
             FeedError::Schedule(error) => error.into(),
+            FeedError::Catalog(error) => error.into(),
         }
     }
 }

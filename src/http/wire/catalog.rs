@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::catalog::{Asset, Change, Difference, ExtendedRights, Livestream, Window};
-use crate::domain::catalog::{MemberChange, What};
+use crate::domain::catalog::{Asset, Change, ExtendedRights, Imported, Livestream, Window};
+use crate::domain::catalog::{MemberChange, Version, What};
 use crate::domain::schedule::Image;
 
 /// A picture (interface part 2.2).
@@ -132,11 +132,15 @@ impl<'a> From<&'a Asset> for AssetReply<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportReply {
+    /// Whether nothing was changed because of `doubts`.
+    held: bool,
     dry_run: bool,
     added: usize,
     changed: usize,
     removed: usize,
     unchanged: usize,
+    /// Why it is, or without `accept` would have been, held.
+    doubts: Vec<String>,
     changes: Vec<ChangeLine>,
 }
 
@@ -165,16 +169,68 @@ pub struct MemberLine {
 impl ImportReply {
     /// The report of an import.
     #[must_use]
-    pub fn new(difference: Difference, dry_run: bool) -> Self {
+    pub fn new(imported: Imported, dry_run: bool) -> Self {
+        let Imported { difference, doubts } = imported;
         let lines: Vec<ChangeLine> = difference.changes.into_iter().map(line).collect();
         let count = |what| lines.iter().filter(|line| line.change == what).count();
         Self {
+            held: false,
             dry_run,
+            doubts: doubts.iter().map(ToString::to_string).collect(),
             added: count("added"),
             changed: count("changed"),
             removed: count("removed"),
             unchanged: difference.unchanged,
             changes: lines,
+        }
+    }
+}
+
+impl ImportReply {
+    /// The report of an import that was not made.
+    #[must_use]
+    pub fn held(imported: Imported) -> Self {
+        Self {
+            held: true,
+            ..Self::new(imported, false)
+        }
+    }
+}
+
+/// What an undo has changed, or would change.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UndoReply {
+    /// The version that was put in place.
+    pub version: u64,
+    /// What changes.
+    #[serde(flatten)]
+    pub report: ImportReply,
+}
+
+/// A version of the catalogue.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionLine {
+    version: u64,
+    replaced_at: i64,
+    replaced_by: &'static str,
+    livestreams: u32,
+    assets: u32,
+    offers: u32,
+    rules: u32,
+}
+
+impl From<Version> for VersionLine {
+    fn from(version: Version) -> Self {
+        Self {
+            version: version.number,
+            replaced_at: version.replaced.0,
+            replaced_by: version.by.as_str(),
+            livestreams: version.livestreams,
+            assets: version.assets,
+            offers: version.offers,
+            rules: version.rules,
         }
     }
 }

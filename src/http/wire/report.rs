@@ -31,6 +31,8 @@ pub struct WireReport {
     skipped_lines: BTreeMap<&'static str, Vec<u64>>,
     /// How many programmes had a text or list that was cut.
     shortened: u64,
+    /// How many programmes the guide does not rate.
+    unrated: u64,
     /// Channels that the catalogue does not know, as livestream ids.
     unmapped: Vec<String>,
     /// Livestreams that were made, or would be.
@@ -121,6 +123,7 @@ impl From<&ImportReport> for WireReport {
                 .map(|(kind, rows)| (kind.as_str(), rows.lines.clone()))
                 .collect(),
             shortened: report.shortened,
+            unrated: report.unrated,
             unmapped: ids(&report.unmapped),
             created: ids(&report.created),
             new_channels: report.newly_seen.iter().map(ToString::to_string).collect(),

@@ -38,6 +38,8 @@ pub struct Draft {
     pub programmes: u64,
     /// How many programmes had a text or a list that was too long and was cut.
     pub shortened: u64,
+    /// How many programmes the guide does not rate.
+    pub unrated: u64,
     /// What was skipped while reading.
     pub skipped: Skipped,
 }
@@ -48,12 +50,29 @@ impl Draft {
     /// # Errors
     /// As the source; [`GuideError::TooLarge`] beyond the bounds.
     pub fn read(source: &mut dyn GuideSource, map: &ChannelMap) -> Result<Self, GuideError> {
+        Self::read_rated(source, map, None)
+    }
+
+    /// Reads a guide, and rates the programmes that it does not rate.
+    ///
+    /// # Errors
+    /// As [`Draft::read`].
+    pub fn read_rated(
+        source: &mut dyn GuideSource,
+        map: &ChannelMap,
+        unrated: Option<u8>,
+    ) -> Result<Self, GuideError> {
         let mut draft = Self::default();
         let mut packer = Packer::default();
         while let Some(event) = source.next_event()? {
             match event {
                 GuideEvent::Channel(channel) => draft.declare(channel, map)?,
-                GuideEvent::Programme(programme) => draft.take(*programme, map, &mut packer)?,
+                GuideEvent::Programme(mut programme) => {
+                    let facts = &mut programme.facts;
+                    draft.unrated += u64::from(facts.pg_age.is_none());
+                    facts.pg_age = facts.pg_age.or(unrated);
+                    draft.take(*programme, map, &mut packer)?;
+                }
                 GuideEvent::Problem(problem) => {
                     // A channel without an id is no row.
                     draft.programmes += u64::from(problem.kind != Skip::BadChannel);

@@ -46,6 +46,8 @@ pub struct ImportCatalogRequest {
     pub merge: bool,
     /// Says what would change and changes nothing.
     pub dry_run: bool,
+    /// Imports what looks implausible.
+    pub accept: bool,
 }
 
 impl ImportCatalogRequest {
@@ -53,6 +55,25 @@ impl ImportCatalogRequest {
         Ok(Self {
             file: payload.whole()?,
             merge: input.query.flag("merge")?,
+            dry_run: input.query.flag("dryRun")?,
+            accept: input.query.flag("accept")?,
+        })
+    }
+}
+
+/// POST catalog/undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoCatalogRequest {
+    /// The version to go back to; the newest if none is named.
+    pub version: Option<u64>,
+    /// Says what would change and changes nothing.
+    pub dry_run: bool,
+}
+
+impl UndoCatalogRequest {
+    pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            version: input.number("version", 18, "must be the number of a version")?,
             dry_run: input.query.flag("dryRun")?,
         })
     }
@@ -122,6 +143,7 @@ impl RefreshSourceRequest {
             how: Refresh {
                 dry_run: input.query.flag("dryRun")?,
                 accept: input.query.flag("accept")?,
+                create_livestreams: input.query.flag("createLivestreams")?,
             },
         })
     }

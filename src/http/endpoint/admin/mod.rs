@@ -14,7 +14,7 @@ use crate::http::routes::OperatorRoute;
 use backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
 use content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
-    SourceRequest,
+    SourceRequest, UndoCatalogRequest,
 };
 use rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
@@ -55,6 +55,8 @@ pub enum OperatorEndpoint {
     Audit(AuditRequest),
     ExportCatalog(ExportCatalogRequest),
     ImportCatalog(ImportCatalogRequest),
+    CatalogHistory,
+    UndoCatalog(UndoCatalogRequest),
     ImportGuide(ImportGuideRequest),
     WhyRights(BroadcastRightsRequest),
     SetRights(SetRightsRequest),
@@ -140,6 +142,8 @@ impl OperatorEndpoint {
             R::Audit => Self::Audit(AuditRequest::parse(input)?),
             R::ExportCatalog => Self::ExportCatalog(ExportCatalogRequest::parse(input)?),
             R::ImportCatalog => Self::ImportCatalog(ImportCatalogRequest::parse(input, payload)?),
+            R::CatalogHistory => Self::CatalogHistory,
+            R::UndoCatalog => Self::UndoCatalog(UndoCatalogRequest::parse(input)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
             R::WhyRights => Self::WhyRights(BroadcastRightsRequest::parse(input)?),
             R::SetRights => Self::SetRights(SetRightsRequest::parse(input, payload)?),

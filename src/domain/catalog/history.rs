@@ -1,0 +1,304 @@
+//! The catalogue as it was before each import of a file, so that an import can be undone.
+//!
+//! A version is kept as the text of a catalogue file, which every later version of this program
+//! reads, with the sealed content keys beside it, which such a text does not have. It is written in
+//! the commit of the import that replaces it: both are there or neither.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+
+use flate2::Compression;
+use flate2::read::{GzDecoder, GzEncoder};
+use serde::{Deserialize, Serialize};
+
+use super::import::CatalogImport;
+use super::model::KeyId;
+use super::snapshot::{Contents, Snapshot};
+use super::vault::SealedKey;
+use super::{Catalog, CatalogError, Difference, Mode};
+use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
+use crate::types::UnixSeconds;
+
+/// How many versions are kept; the oldest goes first.
+pub const VERSIONS_MAX: u64 = 20;
+/// The longest text of a version, unpacked: a catalogue that came from a file fits with room to
+/// spare. What is longer was not written by this program.
+const TEXT_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes of a packed text in one record, below the store's bound on a value.
+const CHUNK: usize = 12 * 1024;
+
+/// Adds the tables of the history.
+pub(super) fn schema(schema: Schema) -> Schema {
+    schema
+        .with::<Versions>()
+        .with::<Texts>()
+        .with::<VersionKeys>()
+}
+
+/// What took the place of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Replaced {
+    /// The import of a file.
+    ByImport,
+    /// An undo.
+    ByUndo,
+}
+
+impl Replaced {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ByImport => "import",
+            Self::ByUndo => "undo",
+        }
+    }
+}
+
+/// A catalogue that was replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Its number; they count on from 1.
+    pub number: u64,
+    /// When it was replaced.
+    pub replaced: UnixSeconds,
+    /// What replaced it.
+    pub by: Replaced,
+    /// How many livestreams it has.
+    pub livestreams: u32,
+    /// How many assets.
+    pub assets: u32,
+    /// How many offers.
+    pub offers: u32,
+    /// How many rules.
+    pub rules: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct VersionRecord {
+    replaced: UnixSeconds,
+    by: Replaced,
+    livestreams: u32,
+    assets: u32,
+    offers: u32,
+    rules: u32,
+}
+
+impl Record for VersionRecord {}
+
+/// Versions by the complement of their number: the newest first.
+struct Versions;
+
+impl Table for Versions {
+    const NAME: TreeName = "catalog.versions";
+    type Key = u64;
+    type Record = VersionRecord;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TextRecord {
+    packed: Vec<u8>,
+}
+
+impl Record for TextRecord {}
+
+/// The packed text of a version, in chunks.
+struct Texts;
+
+impl Table for Texts {
+    const NAME: TreeName = "catalog.version_texts";
+    type Key = (u64, u32);
+    type Record = TextRecord;
+}
+
+/// The sealed content keys of a version.
+struct VersionKeys;
+
+impl Table for VersionKeys {
+    const NAME: TreeName = "catalog.version_keys";
+    type Key = (u64, [u8; 16]);
+    type Record = SealedKey;
+}
+
+/// Writes a catalogue as a text that [`ReadText`] reads.
+pub type WriteText<'a> = &'a dyn Fn(&Snapshot) -> String;
+/// Reads the text of a catalogue.
+pub type ReadText<'a> = &'a dyn Fn(&str) -> CatalogImport;
+
+/// A catalogue that is about to be replaced, ready to be stored.
+pub(super) struct Leaving {
+    record: VersionRecord,
+    chunks: Vec<TextRecord>,
+    keys: BTreeMap<KeyId, SealedKey>,
+}
+
+impl Leaving {
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        write: WriteText<'_>,
+        by: Replaced,
+        now: UnixSeconds,
+    ) -> Result<Self, CatalogError> {
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let mut packed = Vec::new();
+        GzEncoder::new(write(snapshot).as_bytes(), Compression::default())
+            .read_to_end(&mut packed)
+            .map_err(|_| CatalogError::VersionDamaged)?;
+        let chunks = packed.chunks(CHUNK).map(|chunk| TextRecord {
+            packed: chunk.to_vec(),
+        });
+        Ok(Self {
+            record: VersionRecord {
+                replaced: now,
+                by,
+                livestreams: count(snapshot.livestreams().len()),
+                assets: count(snapshot.assets().len()),
+                offers: count(snapshot.offers().len()),
+                rules: count(snapshot.rules().len()),
+            },
+            chunks: chunks.collect(),
+            keys: snapshot.contents.keys.clone(),
+        })
+    }
+
+    /// Stores it, at the cost of the oldest version where there are as many as are kept.
+    pub(super) fn put(&self, txn: &mut Txn<'_>) -> Result<(), StoreError> {
+        let newest = txn.scan::<Versions>(&All, 1)?;
+        let number = newest.first().map_or(1, |(key, _)| !key + 1);
+        txn.put::<Versions>(&!number, &self.record)?;
+        for (at, chunk) in (0..).zip(&self.chunks) {
+            txn.put::<Texts>(&(number, at), chunk)?;
+        }
+        for (id, key) in &self.keys {
+            txn.put::<VersionKeys>(&(number, *id.as_bytes()), key)?;
+        }
+        let Some(oldest) = number.checked_sub(VERSIONS_MAX) else {
+            return Ok(());
+        };
+        txn.delete::<Versions>(&!oldest)?;
+        for (key, _) in txn.scan::<Texts>(&oldest, usize::MAX)? {
+            txn.delete::<Texts>(&key)?;
+        }
+        for (key, _) in txn.scan::<VersionKeys>(&oldest, usize::MAX)? {
+            txn.delete::<VersionKeys>(&key)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an undo is to do.
+pub struct Undo<'a> {
+    /// The version to go back to; the newest if none is named.
+    pub version: Option<u64>,
+    /// Only report.
+    pub dry_run: bool,
+    /// The instant of the undo.
+    pub now: UnixSeconds,
+    /// Writes the present catalogue for the history.
+    pub write: WriteText<'a>,
+    /// Reads the version.
+    pub read: ReadText<'a>,
+}
+
+impl Catalog {
+    /// The versions that are kept, newest first; a cold read.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn history(&self) -> Result<Vec<Version>, StoreError> {
+        let kept = self.0.store.read(|txn| {
+            let most = usize::try_from(VERSIONS_MAX).unwrap_or(usize::MAX);
+            txn.scan::<Versions>(&All, most)
+        })?;
+        let version = |(key, record): (u64, VersionRecord)| Version {
+            number: !key,
+            replaced: record.replaced,
+            by: record.by,
+            livestreams: record.livestreams,
+            assets: record.assets,
+            offers: record.offers,
+            rules: record.rules,
+        };
+        Ok(kept.into_iter().map(version).collect())
+    }
+
+    /// Puts a version in the place of the present catalogue, which becomes the newest version: an undo
+    /// can be undone. Returns the number of the version and what changes. Blocks.
+    ///
+    /// # Errors
+    /// [`CatalogError::NoVersion`]; [`CatalogError::Invalid`] where it does not fit to the schedule
+    /// any more; the store's.
+    pub fn undo(
+        &self,
+        undo: &Undo<'_>,
+        is_broadcast: &dyn Fn(&str) -> bool,
+    ) -> Result<(u64, Difference), CatalogError> {
+        let (number, text, keys) = self.0.store.read(|txn| kept(txn, undo.version))?;
+        let import = (undo.read)(&text);
+        let next = |current: &Contents| {
+            let mut base = current.clone();
+            base.keys.extend(keys);
+            let mistakes = import.mistakes(&base, Mode::Replace, is_broadcast);
+            if !mistakes.is_empty() {
+                return Err(CatalogError::Invalid(mistakes));
+            }
+            Ok(import.apply(&base, Mode::Replace, &self.0.vault, &*self.0.entropy))
+        };
+        let difference = self.change(undo.dry_run, next, |old, _| {
+            Leaving::new(old, undo.write, Replaced::ByUndo, undo.now).map(Some)
+        })?;
+        Ok((number, difference))
+    }
+}
+
+/// Number, text and keys of a version.
+type Kept = (u64, String, BTreeMap<KeyId, SealedKey>);
+
+fn kept(txn: &Txn<'_>, version: Option<u64>) -> Result<Kept, CatalogError> {
+    let number = match version {
+        Some(number) => txn.get::<Versions>(&!number)?.map(|_| number),
+        None => txn.scan::<Versions>(&All, 1)?.first().map(|(key, _)| !key),
+    };
+    let number = number.ok_or(CatalogError::NoVersion)?;
+    let mut packed = Vec::new();
+    for (_, chunk) in txn.scan::<Texts>(&number, usize::MAX)? {
+        packed.extend(chunk.packed);
+    }
+    let text = unpack(&packed).map_err(|_| CatalogError::VersionDamaged)?;
+    let keys = txn.scan::<VersionKeys>(&number, usize::MAX)?;
+    let keys = keys
+        .into_iter()
+        .map(|((_, id), key)| (KeyId::from_bytes(id), key));
+    Ok((number, text, keys.collect()))
+}
+
+fn unpack(packed: &[u8]) -> io::Result<String> {
+    let mut text = String::new();
+    GzDecoder::new(packed)
+        .take(TEXT_MAX)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::golden;
+
+    #[test]
+    fn the_records_are_golden() {
+        let version = VersionRecord {
+            replaced: UnixSeconds(1_767_225_600),
+            by: Replaced::ByUndo,
+            livestreams: 1,
+            assets: 2,
+            offers: 3,
+            rules: 4,
+        };
+        assert_eq!(golden(&version), "01fc0072abd20101020304");
+        let text = TextRecord {
+            packed: vec![1, 2, 255],
+        };
+        assert_eq!(golden(&text), "01030102ff");
+    }
+}

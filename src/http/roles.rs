@@ -1,0 +1,84 @@
+//! Which roles of operators may use which routes.
+
+use super::routes::{OperatorRoute, Route, Target};
+use crate::types::Role;
+
+impl Route {
+    /// The roles that may use the route: content for catalogue and guide, agent for users, observer
+    /// for whatever only reads. `None` for routes that take no operator token.
+    #[must_use]
+    pub fn roles(&self) -> Option<&'static [Role]> {
+        use OperatorRoute as O;
+        let Target::Operator(route) = self.target else {
+            return None;
+        };
+        Some(match route {
+            O::About | O::ReadClock | O::Partners | O::ScheduleLive | O::ScheduleDay => {
+                &[Role::Admin, Role::Content, Role::Agent, Role::Observer]
+            }
+            O::ExportCatalog
+            | O::CatalogHistory
+            | O::WhyRights
+            | O::Rules
+            | O::GuideSources
+            | O::GuideSource
+            | O::ReportTelemetry => &[Role::Admin, Role::Content, Role::Observer],
+            O::ImportCatalog
+            | O::UndoCatalog
+            | O::ImportGuide
+            | O::SetRights
+            | O::ClearRights
+            | O::SetDefaults
+            | O::AddRule
+            | O::RemoveRule
+            | O::RefreshSource => &[Role::Admin, Role::Content],
+            O::Users
+            | O::ShowUser
+            | O::Grants
+            | O::UserSessions
+            | O::Why
+            | O::Mails
+            | O::ShowMail
+            | O::PreviewMail
+            | O::PlaybackSessions => &[Role::Admin, Role::Agent, Role::Observer],
+            O::AddUser
+            | O::ImportUsers
+            | O::ChangeUser
+            | O::RemoveUser
+            | O::Grant
+            | O::RevokeGrant
+            | O::SetPin
+            | O::MailReset
+            | O::LogoutUser
+            | O::ClearUserDevices
+            | O::EndPlaybackSession => &[Role::Admin, Role::Agent],
+            O::PartnerTokens
+            | O::Operators
+            | O::OperatorTokens
+            | O::Audit
+            | O::ExportTelemetry
+            | O::Backups => &[Role::Admin, Role::Observer],
+            O::MoveClock
+            | O::ResetClock
+            | O::AcceptClock
+            | O::AddPartner
+            | O::ChangePartner
+            | O::RemovePartner
+            | O::AddPartnerToken
+            | O::RevokePartnerToken
+            | O::AddOperator
+            | O::RevokeOperator
+            | O::AddOperatorToken
+            | O::RevokeOperatorToken
+            | O::TestMail
+            | O::VerifyStore
+            | O::RebuildStore
+            | O::RenewBase
+            | O::CompactStore
+            | O::CreateBackup
+            | O::VerifyBackup
+            | O::RestoreBackup
+            | O::RestoreSentBackup => &[Role::Admin],
+        })
+    }
+}
