@@ -9,6 +9,7 @@ const CLIP_SECONDS = 10;
 const BEHIND_AT_MOST = 40; // seconds: the delay of live players, and a busy machine
 const HOUR = 3_600;
 const NO_RIGHTS = 'This program cannot be shown here. Please tune in again for the next one.';
+const NOT_AVAILABLE = 'This program is not available at present.';
 const PIN_WANTED = 'Please enter your PIN code.';
 
 const assertLive = (position, now) =>
@@ -50,6 +51,18 @@ onAppliance('a livestream', { together: true }, (test) => {
       viewer.isHeardWith(200);
     });
   }
+
+  test('does not go back where no right reaches', async (viewer) => {
+    await viewer.signUp();
+    await viewer.start('news', HLSJS); // neither start-over nor rewind nor catch-up
+    const { position } = await viewer.plays();
+    await viewer.shift(position - HOUR / 6);
+    await viewer.isTold(NOT_AVAILABLE);
+    assert.equal(viewer.statuses('POST', '/entitlement/').at(-1), 403);
+    // By the player's own controls, so that the page does not ask first.
+    await viewer.seeks(position - HOUR / 6);
+    await viewer.hears('POST', '/heartbeat', 403);
+  });
 
   test('keeps a viewer from a program without live rights, and lets the one before be seen', async (viewer, { appliance, demo }) => {
     const { blackout } = demo.livestreams;
