@@ -1,17 +1,15 @@
 //! What the handle of a store and its threads share.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
 use super::StoreError;
-use super::engine::{Engine, words_of};
+use super::engine::Engine;
 use super::log::Segments;
 use super::place::{Identity, Place};
 use super::snapshot::SnapshotHead;
@@ -223,33 +221,4 @@ impl Failure {
         (self.on_failure)(&failed);
         failed
     }
-}
-
-/// Starts a thread of the store. A panic in it is a failure of the store: without its threads nothing
-/// is written, and memory may be ahead of or behind what was promised.
-pub(super) fn spawn(
-    name: &'static str,
-    core: &Arc<Core>,
-    work: impl FnOnce() + Send + 'static,
-) -> Option<JoinHandle<()>> {
-    // The keeper must not keep the core alive.
-    let core = Arc::downgrade(core);
-    let guarded = move || {
-        let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
-            return;
-        };
-        if let Some(core) = core.upgrade() {
-            let words = words_of(&*panic);
-            core.failure.report(&StoreError::Failed(format!(
-                "the thread {name} panicked: {words}"
-            )));
-            core.tail.end();
-        }
-    };
-    // Without the thread every write answers that the store is closed.
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(guarded)
-        .inspect_err(|error| tracing::error!(%error, name, "no thread could be started"))
-        .ok()
 }

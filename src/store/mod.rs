@@ -91,7 +91,7 @@ pub use txn::Txn;
 pub use verify::{Found, SnapshotReport, TableReport, TruthReport, Verified};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
-use self::core::{Core, OnDisk, spawn};
+use self::core::{Core, OnDisk};
 use engine::MemoryEngine;
 use keeper::Keeper;
 use log::{CommitLog, FullLog, NoLog, Segments};
