@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::MutexGuard;
 
-use super::compaction::UNPACKED;
+use super::compaction::NEW_ENGINE;
 use super::core::OnDisk;
 use super::files::{make_directory, rename, replace, with_suffix};
 use super::log::Survey;
@@ -323,7 +323,7 @@ impl Restore<'_> {
         let own = self.own(place, &head)?;
         place.clear_side()?;
         let packed = fs::metadata(self.backup)?.len();
-        space::ask_for(self.directory, packed + UNPACKED * packed)?;
+        space::ask_for(self.directory, packed + NEW_ENGINE * packed)?;
         let side = place.side();
         let number = self.number_above_all(place, &head);
         // A backup of an older format is upgraded by the start that puts it into place.

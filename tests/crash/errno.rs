@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::appliance::{Appliance, Launch, Started};
-use crate::cast::{Cast, PASSWORD};
+use crate::cast::{Cast, PASSWORD, Who};
 use crate::dice::{Dice, rounds, skip};
 use crate::disk::run;
 use crate::eio::{Calls, campaign};
+use crate::fact::Survival;
 use crate::line::Line;
 use crate::rig::tail;
 use crate::template::{Left, Template};
@@ -156,7 +157,7 @@ const fn roll(inject: &'static str, present: bool, fatal: bool) -> Roll {
 
 const ROLLS: [Roll; 8] = [
     roll("fdatasync:error=ENOSPC:when=1", true, true),
-    roll("fdatasync:error=EDQUOT:when=3", true, true),
+    roll("fdatasync:error=EDQUOT:when=1", true, true),
     roll("fsync:error=ENOSPC:when=1", false, true),
     roll("fsync:error=EDQUOT:when=1", false, true),
     roll("openat:error=EMFILE:when=1..3", false, false),
@@ -238,6 +239,49 @@ fn a_fault_at_the_end_of_a_segment_is_fatal_in_a_sync_and_passes_elsewhere() {
         for roll in &ROLLS {
             try_roll(&template, roll);
         }
+    }
+}
+
+#[test]
+fn a_failed_sync_of_telemetry_ends_the_process_whatever_its_error() {
+    if let Err(why) = run(Command::new("strace").arg("-V")) {
+        return skip("failed syncs of telemetry", &why);
+    }
+    let dice = Dice::of_test("telemetry");
+    let template = Template::make(Left::ByStop, &dice);
+    for error in ["ENOSPC", "EDQUOT", "EROFS"] {
+        let launch = Launch::of(&template.copy("data"));
+        let Scene {
+            data,
+            mut appliance,
+            mut cast,
+            ..
+        } = Scene::set(&template, &launch);
+        let address = appliance.address.clone();
+        cast.work(&address, Who::Logged, &dice, || {
+            thread::park_timeout(Duration::from_millis(700));
+        });
+        let files = std::fs::read_dir(data.join("telemetry")).unwrap().flatten();
+        let files = files.map(|entry| entry.path());
+        let events = files.filter(|path| path.extension().is_some_and(|kind| kind == "events"));
+        let inject = format!("fdatasync:error={error}:when=1");
+        let paths: Vec<PathBuf> = events.collect();
+        let tracer = Tracer::attach(appliance.process.id(), &inject, &paths);
+        let mut ended = None;
+        cast.work(&address, Who::Logged, &dice, || {
+            ended = appliance.wait(WITHIN)
+        });
+        let log = appliance.log();
+        assert_eq!(tracer.met().len(), 1, "{error}: {:?}", tracer.met());
+        assert_eq!(ended, Some(Some(5)), "{error}: {}", tail(&log));
+        assert!(log.contains("failed to sync"), "{log}");
+        drop(tracer);
+        let next = ready(&launch);
+        let problems = [
+            cast.problems(),
+            cast.check(&next.address, &Survival::WHOLE, &dice),
+        ];
+        assert_eq!(problems.concat(), Vec::<String>::new(), "{error}");
     }
 }
 
