@@ -114,6 +114,7 @@ fn programs(programs: &[(&str, i64, i64)]) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table, read as one")]
 fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
     let extended = json!({"rewind": true});
     let rights = [
