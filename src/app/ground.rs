@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::keys::KeyError;
 use super::{AppError, keys, settings};
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::domain::accounts::{Accounts, Beside, Eraser};
-use crate::domain::catalog::Catalog;
+use crate::domain::catalog::{self, Catalog};
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::entitlement;
 use crate::domain::feeds::Feeds;
@@ -92,6 +93,17 @@ impl<'a> Ground<'a> {
 
     pub fn catalog(&self) -> Result<Catalog, AppError> {
         let data_dir = &self.config.server.data_dir;
+        let present = keys::read(data_dir, keys::CONTENT)?;
+        // A new key over what an older one has sealed would lose it in silence. The sealed records
+        // themselves say which key they need.
+        let lost = catalog::sealed_otherwise(self.store, present.as_ref())?;
+        if let Some(sealed) = lost {
+            let path = keys::path(data_dir, keys::CONTENT);
+            return Err(AppError::Key(match present {
+                None => KeyError::Missing { path, sealed },
+                Some(_) => KeyError::Exchanged { path, sealed },
+            }));
+        }
         let master = keys::read_or_make(data_dir, keys::CONTENT, &**self.entropy)?;
         let zone = settings::catalog(self.config);
         let catalog = Catalog::open(self.store.clone(), Arc::clone(self.entropy), &master, zone)?;

@@ -36,6 +36,56 @@ pub enum KeyError {
     /// It holds something else.
     #[error("{}: holds no key of 32 bytes in hexadecimal", .0.display())]
     Malformed(PathBuf),
+    /// It is gone, and something is sealed with it.
+    #[error("{}: is missing, and {sealed} content keys of the catalogue are sealed with it", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        sealed: usize,
+    },
+    /// It is another one than what is sealed was sealed with.
+    #[error("{}: is another key than the one that {sealed} content keys of the catalogue are sealed with", path.display())]
+    Exchanged {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        sealed: usize,
+    },
+}
+
+impl KeyError {
+    /// What an operator can do about it.
+    #[must_use]
+    pub const fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing { .. } | Self::Exchanged { .. } => Some(
+                "put the file back from the copy that is kept with the backups, or from the machine that \
+                 the backup was made on; or give these content keys up with `playgate catalog drop-keys`, \
+                 and import the catalogue with its keys again",
+            ),
+            Self::File { .. } | Self::Malformed(_) => None,
+        }
+    }
+}
+
+/// The file of a key.
+#[must_use]
+pub fn path(data_dir: &Path, name: &str) -> PathBuf {
+    data_dir.join(DIRECTORY).join(name)
+}
+
+/// Reads a key; nothing if there is no such file.
+///
+/// # Errors
+/// [`KeyError`].
+pub fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
+    let path = path(data_dir, name);
+    match fs::read(&path) {
+        Ok(content) => decode(&content).ok_or(KeyError::Malformed(path)).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(KeyError::File { path, error }),
+    }
 }
 
 /// Reads a key, or makes it.
@@ -47,17 +97,12 @@ pub fn read_or_make(
     name: &str,
     entropy: &dyn Entropy,
 ) -> Result<[u8; 32], KeyError> {
-    let directory = data_dir.join(DIRECTORY);
-    let path = directory.join(name);
-    match fs::read(&path) {
-        Ok(content) => decode(&content).ok_or(KeyError::Malformed(path)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let key = entropy.array();
-            match write(&directory, &path, &key) {
-                Ok(()) => Ok(key),
-                Err(error) => Err(KeyError::File { path, error }),
-            }
-        }
+    if let Some(key) = read(data_dir, name)? {
+        return Ok(key);
+    }
+    let (path, key) = (path(data_dir, name), entropy.array());
+    match write(&data_dir.join(DIRECTORY), &path, &key) {
+        Ok(()) => Ok(key),
         Err(error) => Err(KeyError::File { path, error }),
     }
 }

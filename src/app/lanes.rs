@@ -13,8 +13,9 @@ use crate::domain::accounts::HashMemory;
 use crate::http::lanes::Lane;
 use crate::observe::metrics::Registry;
 
-/// Jobs that may wait for a hash: a second's worth; who comes later is better told to come again.
-const HASHES_WAITING: usize = 128;
+/// Jobs that may wait for a hash. A quarter of them, about a second's worth, may be of one network: who
+/// comes later is better told to come again.
+const HASHES_WAITING: usize = 512;
 /// How long a job may wait for a hash where hashes are dear, by setting or brought along.
 const HASHES_PATIENCE: Duration = Duration::from_secs(3);
 /// The niceness of threads that hash: while every core is at it, a heartbeat must not wait for a

@@ -46,8 +46,8 @@ use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Store, StoreError};
 use gate::Doors;
 use ground::Ground;
-use keys::KeyError;
-pub use opening::{Opening, has_store, open_store};
+pub use keys::KeyError;
+pub use opening::{Opening, drop_content_keys, has_store, import_store, open_store};
 pub use settings::{backups as backup_settings, license_systems, tls};
 
 /// What every handler gets.

@@ -1,14 +1,16 @@
 //! How the store of a configuration is opened, by whichever command.
 
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ports, keys};
+use super::{AppError, Ports, keys};
 use crate::config::Config;
 use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
-use crate::store::{self, OnFailure, Options, Store, StoreError};
+use crate::domain::catalog;
+use crate::store::{self, Import, Imported, OnFailure, Options, Store, StoreError};
 
 /// A small store starts with its engine proven; a large one does not keep viewers waiting for that.
 const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
@@ -35,13 +37,55 @@ pub fn has_store(config: &Config) -> bool {
 /// # Errors
 /// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
 pub fn open_store(config: &Config, ports: &Ports, opening: Opening) -> Result<Store, StoreError> {
+    let options = options(config, ports, opening);
+    Store::open(&config.server.data_dir, domain::schema(), options)
+}
+
+/// Makes an export the store of a configuration, whose own must be empty. `bytes` is its length, where
+/// that is known.
+///
+/// # Errors
+/// [`StoreError::NotEmpty`], [`StoreError::InUse`], that there is no space, or what is wrong with it.
+pub fn import_store(
+    config: &Config,
+    ports: &Ports,
+    opening: Opening,
+    input: &mut dyn BufRead,
+    bytes: Option<u64>,
+) -> Result<Imported, StoreError> {
+    let import = Import {
+        directory: &config.server.data_dir,
+        schema: &domain::schema(),
+        options: options(config, ports, opening),
+        bytes,
+        own: &domain::OWN_TABLES,
+    };
+    import.run(input)
+}
+
+/// Removes the content keys of a configuration's store that its key file does not open; returns how
+/// many.
+///
+/// # Errors
+/// That the store cannot be opened, or the key file not be read.
+pub fn drop_content_keys(
+    config: &Config,
+    ports: &Ports,
+    opening: Opening,
+) -> Result<usize, AppError> {
+    let store = open_store(config, ports, opening)?;
+    let master = keys::read(&config.server.data_dir, keys::CONTENT)?;
+    Ok(catalog::drop_keys(&store, master.as_ref())?)
+}
+
+fn options(config: &Config, ports: &Ports, opening: Opening) -> Options {
     let Opening {
         sync,
         examine,
         on_failure,
     } = opening;
     let (clock, data) = (Arc::clone(&ports.clock), config.server.data_dir.clone());
-    let options = Options {
+    Options {
         sync,
         on_failure,
         clock: Arc::new(move || clock.now().0),
@@ -59,6 +103,5 @@ pub fn open_store(config: &Config, ports: &Ports, opening: Opening) -> Result<St
         })),
         backups: Some(config.backup.dir.clone()),
         engine_patience: ENGINE_PATIENCE,
-    };
-    Store::open(&config.server.data_dir, domain::schema(), options)
+    }
 }

@@ -1,6 +1,7 @@
 //! The time before a server: its store is opened, and while that cannot be done, whoever asks is
 //! told why.
 
+use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,11 @@ use super::reload::Reload;
 use super::restart::begin_again;
 use super::signals::{Asked, Signals};
 use super::{bind, descriptors, examiner, manager};
-use crate::app::{self, Opening, Ports, open_store};
+use crate::app::{self, AppError, Opening, Ports, drop_content_keys, import_store, open_store};
 use crate::config::{Config, Loaded};
 use crate::http::maintenance::{self, Notice};
 use crate::ports::tls::Tls;
-use crate::store::{Store, StoreError};
+use crate::store::{Imported, Store, StoreError};
 
 /// How often a store that could not be brought back is tried again; the watchdog is fed as often.
 const TRY_AGAIN: Duration = Duration::from_secs(4);
@@ -78,13 +79,36 @@ impl Beginning {
             let place = self.config.server.data_dir.display();
             tracing::info!(%place, "there is no store: a new, empty one is made");
         }
+        open_store(&self.config, &self.ports, self.opening())
+    }
+
+    /// Makes an export the store; `bytes` is its length, where that is known.
+    ///
+    /// # Errors
+    /// As [`import_store`].
+    pub fn import(
+        &self,
+        input: &mut dyn BufRead,
+        bytes: Option<u64>,
+    ) -> Result<Imported, StoreError> {
+        import_store(&self.config, &self.ports, self.opening(), input, bytes)
+    }
+
+    /// Removes the content keys that the key file does not open; returns how many.
+    ///
+    /// # Errors
+    /// As [`drop_content_keys`].
+    pub fn drop_content_keys(&self) -> Result<usize, AppError> {
+        drop_content_keys(&self.config, &self.ports, self.opening())
+    }
+
+    fn opening(&self) -> Opening {
         let fail = Arc::clone(&self.fail);
-        let opening = Opening {
+        Opening {
             sync: self.sync,
             examine: examiner::in_child(),
             on_failure: Arc::new(move |error: &StoreError| fail(error.to_string())),
-        };
-        open_store(&self.config, &self.ports, opening)
+        }
     }
 }
 

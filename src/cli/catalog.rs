@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::admin::upload;
 use super::admin::{Admin, Refusal, path, with_query};
+use super::begin::Beginning;
 use super::exit::{Failure, Outcome};
 use super::{Global, media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
@@ -51,6 +52,15 @@ pub enum Command {
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Give up the content keys that `keys/content.key` does not open, where that file was lost
+    ///
+    /// No server may be running. What they encrypt cannot be played until the catalogue is imported
+    /// again with its keys. Keys that the file opens stay.
+    DropKeys {
+        /// Do not ask; needed where there is no terminal
+        #[arg(long)]
+        yes: bool,
     },
     /// Write the catalogue in the form that `import` reads
     Export {
@@ -125,6 +135,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             });
             Ok(())
         }
+        Command::DropKeys { yes } => drop_keys(global, yes),
         Command::Export { json } => {
             let format = if json { "json" } else { "toml" };
             let target = with_query(path(&["catalog"]), &[("format", Some(format))]);
@@ -147,6 +158,20 @@ pub fn show(report: &Value, json: bool) -> Outcome {
         .map(|name| format!("{} {name}", output::text(report, name)))
         .collect();
     output::note(&figures.join(", "));
+    Ok(())
+}
+
+fn drop_keys(global: &Global, yes: bool) -> Outcome {
+    const WHAT: &str = "the content keys that `keys/content.key` does not open are given up";
+    if !yes && !output::can_ask() {
+        let why = format!("{WHAT}, and there is no terminal to ask on");
+        return Err(Failure::usage(why).hint("add `--yes` if that is meant"));
+    }
+    if !yes && !output::confirmed(&format!("{WHAT}. Go on?")) {
+        return Err(Failure::failed("nothing was given up"));
+    }
+    let dropped = Beginning::new(global.load()?).drop_content_keys()?;
+    output::note(&format!("{dropped} content keys were given up"));
     Ok(())
 }
 

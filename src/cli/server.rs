@@ -239,7 +239,14 @@ impl From<AppError> for Failure {
             AppError::Store(error) => error.into(),
             AppError::Setting(_) => Self::usage(error.to_string()),
             AppError::File { .. } => Self::usage(error.to_string()),
-            AppError::Key(_) | AppError::Telemetry(_) | AppError::Threads(_) => {
+            AppError::Key(error) => {
+                let failure = Self::new(Exit::Fatal, error.to_string());
+                match error.advice() {
+                    Some(advice) => failure.hint(advice),
+                    None => failure,
+                }
+            }
+            AppError::Telemetry(_) | AppError::Threads(_) => {
                 Self::new(Exit::Fatal, error.to_string())
             }
         }

@@ -173,17 +173,21 @@ fn tell(exported: &Exported, file: &Path) -> Outcome {
     )))
 }
 
-/// Opens the store itself: it must be new, and no server may know it yet.
+/// Works on the files themselves: the store must be empty, and no server may have it open.
 fn import(file: &Path, json: bool, global: &Global) -> Outcome {
     let loaded = global.load()?;
-    let mut input: Box<dyn BufRead> = if file == Path::new("-") {
-        Box::new(std::io::stdin().lock())
+    let (mut input, bytes): (Box<dyn BufRead>, _) = if file == Path::new("-") {
+        (Box::new(std::io::stdin().lock()), None)
     } else {
-        let opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
-        Box::new(BufReader::new(opened))
+        let open = || {
+            let file = File::open(file)?;
+            let about = file.metadata()?;
+            Ok((about.is_file().then_some(about.len()), BufReader::new(file)))
+        };
+        let (bytes, opened) = open().map_err(|error| Failure::file(file, &error))?;
+        (Box::new(opened), bytes)
     };
-    let store = Beginning::new(loaded).open()?;
-    let imported = store.import(&mut input)?;
+    let imported = Beginning::new(loaded).import(&mut input, bytes)?;
     if json {
         output::json(&json!({
             "records": imported.records,

@@ -25,6 +25,9 @@ use crate::store::Schema;
 /// What can go wrong in the store, as the errors of the services carry it.
 pub use crate::store::StoreError;
 
+/// The tables that a start fills, whether or not anybody has used the service.
+pub const OWN_TABLES: [&str; 1] = [clock_guard::TABLE];
+
 /// Every table of the service.
 #[must_use]
 pub fn schema() -> Schema {

@@ -9,6 +9,7 @@ use super::messages::{BadMessages, Messages};
 use super::metrics::HttpMetrics;
 use super::openapi::Descriptions;
 use super::pages::Pages;
+use super::recent_failures::RecentFailures;
 use super::response_cache::ResponseCache;
 use super::xmltv_cache::XmltvCache;
 use crate::config::http::{CorsOrigins, HttpSettings};
@@ -59,6 +60,8 @@ pub struct Front {
     pub responses: ResponseCache,
     /// The XMLTV export of the newest schedule.
     pub xmltv: XmltvCache,
+    /// From which networks log-ins have failed of late.
+    pub failures: RecentFailures,
     /// What is counted.
     pub metrics: HttpMetrics,
     /// Origins that may read our answers; `None` for any.
@@ -114,6 +117,7 @@ impl Front {
             responses: ResponseCache::default(),
             xmltv: XmltvCache::default(),
             era: u64::from_be_bytes(entropy.array()),
+            failures: RecentFailures::default(),
             metrics: HttpMetrics::new(registry),
             origins,
             geo_header,

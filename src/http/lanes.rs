@@ -3,7 +3,6 @@
 //! would be too long; nothing waits without bound. Those who share a lane are served in turn, so that
 //! one partner's flood keeps no other waiting.
 
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::error::ApiError;
-use crate::types::PartnerId;
+use super::fair_queue::{FairQueue, NoRoom, Turn};
 
 /// The lane takes no more work at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,39 +59,18 @@ impl<T> Future for Awaited<T> {
     }
 }
 
-/// Whose work it is: a partner's, or nobody's in particular.
-pub type Owner = Option<PartnerId>;
-
 /// Does the work with a thread's state, or is shed without one; returns whether there was anything to
 /// do.
 type Job<S> = Box<dyn FnOnce(Option<&mut S>) -> bool + Send>;
 
-struct Waiting<S> {
-    owner: Owner,
-    /// An owner's first job waits for the running turn, its second for the next one, and so on.
-    turn: u64,
-    job: Job<S>,
-}
-
 struct Queue<S> {
-    /// By their turns; within one as they came.
-    jobs: VecDeque<Waiting<S>>,
-    /// The turn of the job that was begun last.
-    turn: u64,
+    jobs: FairQueue<Job<S>>,
     /// How long a job took of late, about.
     mean: Duration,
     closed: bool,
 }
 
 impl<S> Queue<S> {
-    /// The turn of an owner's next job, and its place among those that wait.
-    fn place(&self, owner: Owner) -> (u64, usize) {
-        let mut newest_first = self.jobs.iter().rev();
-        let last = newest_first.find(|waiting| waiting.owner == owner);
-        let turn = last.map_or(self.turn, |waiting| waiting.turn + 1);
-        (turn, self.jobs.partition_point(|other| other.turn <= turn))
-    }
-
     /// Notes how long a job took: the newest counts for an eighth.
     fn took(&mut self, time: Duration) {
         self.mean = match self.mean {
@@ -105,7 +83,6 @@ impl<S> Queue<S> {
 struct Shared<S> {
     queue: Mutex<Queue<S>>,
     more: Condvar,
-    most: usize,
 }
 
 /// A few threads, each with a state of its own, and a short queue.
@@ -130,13 +107,11 @@ impl<S: 'static> Lane<S> {
         let mut lane = Self {
             shared: Arc::new(Shared {
                 queue: Mutex::new(Queue {
-                    jobs: VecDeque::with_capacity(most),
-                    turn: 0,
+                    jobs: FairQueue::new(most),
                     mean: Duration::ZERO,
                     closed: false,
                 }),
                 more: Condvar::new(),
-                most,
             }),
             threads: Vec::with_capacity(threads),
             patience: Duration::MAX,
@@ -168,7 +143,7 @@ impl<S: 'static> Lane<S> {
         &self,
         job: impl FnOnce(&mut S) -> T + Send + 'static,
     ) -> Result<Awaited<T>, Full> {
-        self.run_for(None, job)
+        self.run_for(Turn::default(), job)
     }
 
     /// Queues a job. Its result comes through the future; who drops the future before the job has
@@ -179,22 +154,11 @@ impl<S: 'static> Lane<S> {
     /// [`Full`], at once.
     pub fn run_for<T: Send + 'static>(
         &self,
-        owner: Owner,
+        turn: impl Into<Turn>,
         job: impl FnOnce(&mut S) -> T + Send + 'static,
     ) -> Result<Awaited<T>, Full> {
+        let turn = turn.into();
         let (answer, result) = oneshot::async_channel();
-        let mut queue = self.shared.queue.lock();
-        let (turn, at) = queue.place(owner);
-        if self.wait(at, queue.mean) > self.patience {
-            return Err(Full);
-        }
-        let mut shed = None;
-        if queue.jobs.len() >= self.shared.most {
-            if at == queue.jobs.len() {
-                return Err(Full);
-            }
-            shed = queue.jobs.pop_back();
-        }
         let job: Job<S> = Box::new(move |state| {
             let wanted = !answer.is_closed();
             if wanted {
@@ -203,10 +167,14 @@ impl<S: 'static> Lane<S> {
             }
             wanted
         });
-        queue.jobs.insert(at, Waiting { owner, turn, job });
+        let mut queue = self.shared.queue.lock();
+        if self.wait(queue.jobs.ahead(&turn), queue.mean) > self.patience {
+            return Err(Full);
+        }
+        let shed = queue.jobs.push(&turn, job).map_err(|NoRoom| Full)?;
         drop(queue);
         if let Some(shed) = shed {
-            (shed.job)(None);
+            shed(None);
         }
         self.shared.more.notify_one();
         Ok(Awaited(result))
@@ -230,7 +198,7 @@ impl<S> Drop for Lane<S> {
         {
             let mut queue = self.shared.queue.lock();
             queue.closed = true;
-            queue.jobs.clear();
+            while queue.jobs.pop().is_some() {}
         }
         self.shared.more.notify_all();
         for thread in self.threads.drain(..) {
@@ -249,9 +217,8 @@ fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
                 if queue.closed {
                     return;
                 }
-                if let Some(next) = queue.jobs.pop_front() {
-                    queue.turn = next.turn;
-                    break next.job;
+                if let Some(job) = queue.jobs.pop() {
+                    break job;
                 }
                 shared.more.wait(&mut queue);
             }
@@ -271,6 +238,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::types::PartnerId;
 
     #[tokio::test]
     async fn work_runs_with_the_state_of_its_thread() {
@@ -308,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn a_flood_keeps_nobody_else_waiting() {
         let [flooder, other] = [1, 2].map(|n| Some(PartnerId::from_bytes([n; 16])));
-        let lane = Lane::new("test", 1, 10, || ()).unwrap();
+        let lane = Lane::new("test", 1, 8, || ()).unwrap();
         let (go, gate) = mpsc::channel::<()>();
         let (begun, begins) = mpsc::channel();
         let first = lane
@@ -323,20 +291,18 @@ mod tests {
             let done = done.clone();
             lane.run_for(owner, move |()| done.send(name).unwrap())
         };
-        let mut flood: Vec<_> = (0..10).map(|_| job(flooder, "flooder").unwrap()).collect();
+        let mut flood: Vec<_> = (0..7).map(|_| job(flooder, "flooder").unwrap()).collect();
         assert_eq!(job(flooder, "flooder").err(), Some(Full));
         let others = [(); 2].map(|()| job(other, "other").unwrap());
-        // The flooder's newest made room, one for each.
-        for shed in flood.split_off(8) {
-            assert_eq!(shed.await, Err(Lost::Shed));
-        }
+        // The newest one of the flooder made room.
+        assert_eq!(flood.pop().unwrap().await, Err(Lost::Shed));
         go.send(()).unwrap();
         first.await.unwrap();
         for job in flood.into_iter().chain(others) {
             job.await.unwrap();
         }
         let order: Vec<_> = order.try_iter().collect();
-        assert_eq!(order.len(), 10);
+        assert_eq!(order.len(), 8);
         assert_eq!(order[..4], ["flooder", "other", "flooder", "other"]);
     }
 

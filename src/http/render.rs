@@ -13,13 +13,13 @@ use hyper::ext::ReasonPhrase;
 use super::coding::{accepts_gzip, is_known, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::headers::{HeaderNames, Heads};
-use super::lanes::{Lane, Owner};
+use super::lanes::Lane;
 use super::range::{Part, part};
 use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
 use super::response_cache::CompressibleBody;
 use super::soap;
 use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
-use crate::types::LimitReached;
+use crate::types::{LimitReached, PartnerId};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -55,7 +55,7 @@ pub struct Wish<'a> {
     pub head: bool,
     /// The pool that compresses large bodies, and whose turn that takes; without one they are sent
     /// uncompressed.
-    pub compression: Option<(&'a Lane<()>, Owner)>,
+    pub compression: Option<(&'a Lane<()>, Option<PartnerId>)>,
 }
 
 /// Makes the response of a reply.

@@ -3,11 +3,12 @@
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
+use super::place::Place;
 use super::portable::{self, Exported, Imported};
 use super::snapshot::{Snapshot, SnapshotHead};
-use super::table::Schema;
+use super::table::{Schema, TreeName};
 use super::verify::{self, TableReport, Verified};
-use super::{Durability, Options, Store, StoreError, compaction, compare, keeper};
+use super::{Durability, Options, Store, StoreError, compaction, compare, keeper, space};
 
 /// Writes every record of a snapshot, be it a base or a backup, as a line of text.
 ///
@@ -21,6 +22,75 @@ pub fn export_snapshot(
     let snapshot = Snapshot::open(path, schema)?;
     let instance = snapshot.head().instance;
     portable::write(snapshot, schema, instance, out)
+}
+
+/// An export that becomes the store of a data directory.
+pub struct Import<'a> {
+    /// The data directory.
+    pub directory: &'a Path,
+    /// The tables.
+    pub schema: &'a Schema,
+    /// How the store of the directory is opened.
+    pub options: Options,
+    /// The length of the export, where it is known.
+    pub bytes: Option<u64>,
+    /// Tables that a service fills by itself: a store with records in these alone counts as empty.
+    pub own: &'a [TreeName],
+}
+
+impl Import<'_> {
+    /// Brings the records of an export into a store beside that of the directory, which must be empty,
+    /// and puts it into place once it is whole: a kill leaves the empty store or the whole import.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`], or that it is no export; damaged lines are skipped and reported.
+    pub fn run(self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+        /// Records take less space in files than as text; log, engine and base hold them at a time.
+        const COPIES: u64 = 3;
+        let store = Store::open(self.directory, self.schema.clone(), self.options.clone())?;
+        store.must_be_empty(self.own)?;
+        let instance = store.instance().ok_or(StoreError::Closed)?;
+        drop(store);
+        let place = Place::of(self.directory, self.options.sync);
+        let _lock = place.lock()?;
+        if let Some(bytes) = self.bytes {
+            space::ask_for(self.directory, COPIES * bytes)?;
+        }
+        place.clear_side()?;
+        let side = place.side();
+        let imported = self.fill(&side, instance, input).and_then(|imported| {
+            place.offer_side()?;
+            Ok(imported)
+        });
+        match imported {
+            Ok(imported) => {
+                place.take_side()?;
+                Ok(imported)
+            }
+            Err(error) => {
+                let _ = place.clear_side();
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(
+        &self,
+        side: &Place,
+        instance: [u8; 16],
+        input: &mut dyn BufRead,
+    ) -> Result<Imported, StoreError> {
+        let options = Options {
+            instance,
+            // Backups of the same name are not what this store comes from.
+            backups: None,
+            ..self.options.clone()
+        };
+        let store = Store::open(side.directory(), self.schema.clone(), options)?;
+        let imported = store.import(input)?;
+        store.checkpoint()?;
+        Ok(imported)
+    }
 }
 
 impl Store {
@@ -92,22 +162,27 @@ impl Store {
         Ok(disk.base_path(self.renew_base()?.number))
     }
 
-    /// Brings in the records of an export, and makes their indexes.
-    ///
-    /// # Errors
-    /// [`StoreError::NotEmpty`], or that it is no export; damaged lines are skipped and reported.
-    pub fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
-        const BATCH: usize = 256 * 1024;
-        let schema = &self.0.core.schema;
+    /// Refuses a store that holds records in other tables than those named.
+    fn must_be_empty(&self, own: &[TreeName]) -> Result<(), StoreError> {
         let empty = self.read(|txn| {
-            let mut tables = schema.tables().iter();
+            let tables = self.0.core.schema.tables().iter();
+            let mut tables = tables.filter(|table| !own.contains(&table.name));
             tables.try_fold(true, |empty, table| {
                 Ok::<_, StoreError>(empty && txn.pairs(table.name, &[], None, 1)?.is_empty())
             })
         })?;
-        if !empty {
-            return Err(StoreError::NotEmpty);
+        if empty {
+            Ok(())
+        } else {
+            Err(StoreError::NotEmpty)
         }
+    }
+
+    /// Brings in the records of an export, and makes their indexes.
+    pub(super) fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+        const BATCH: usize = 256 * 1024;
+        self.must_be_empty(&[])?;
+        let schema = &self.0.core.schema;
         portable::read(input, schema, BATCH, &mut |plan| {
             self.write(Durability::Durable, move |txn| {
                 txn.plan = plan;

@@ -72,7 +72,7 @@ pub use self::core::{Notes, OnFailure, Prove, Written};
 pub use backup::{
     Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
 };
-pub use care::export_snapshot;
+pub use care::{Import, export_snapshot};
 pub use error::StoreError;
 pub(crate) use files::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
 pub use key::{All, Key, PrefixOf};

@@ -4,7 +4,7 @@
 //! lock        held by the one process that has the store open
 //! ballast     room that is given up when the disk is full
 //! store/      format, instance; sled.N/, log/, base/
-//! restored/   a store that a backup was unpacked into, until the next start puts it into place
+//! restored/   a store that a backup or an export was unpacked into, until it is put into place
 //! aside/      what a recovery or a restore moved out of the way; nothing reads it
 //! ```
 
@@ -114,6 +114,11 @@ impl Place {
     /// Where the store that a restore replaces lies while the two change places by two renames.
     pub(super) fn given_up(&self) -> PathBuf {
         self.restored().join("given-up")
+    }
+
+    /// The directory that the store lies in.
+    pub(super) fn directory(&self) -> &Path {
+        &self.data
     }
 
     /// The place of a store that is prepared beside this one.
@@ -256,7 +261,7 @@ impl Place {
             for old in [side.store(), self.given_up()] {
                 if old.exists() {
                     let moved = self.move_aside(&old, "store")?;
-                    tracing::warn!(kept = %moved.display(), "a backup was restored");
+                    tracing::warn!(kept = %moved.display(), "another store was put into place");
                 }
             }
             let whole = self.whole();

@@ -1,6 +1,7 @@
 //! What holds when many ask at once, over sockets: guesses, uses of a reset token, sign-ups, tokens
 //! that end meanwhile; and that each way a login can end costs the same.
 
+use std::net::IpAddr;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -63,7 +64,7 @@ fn of_two_hundred_guesses_at_once_ten_are_answered() {
             login_from(&house, email, WRONG, &[("X-Forwarded-For", &from)]).status
         });
         assert_eq!(count(&statuses, 401), 10, "{email}");
-        // The lane has room for 128: who comes later is told so.
+        // The pool has room for some of them: who comes later is told so.
         let refused = count(&statuses, 429) + count(&statuses, 503);
         assert_eq!(refused, 190, "{email}");
     }
@@ -218,11 +219,69 @@ fn a_full_lane_refuses_at_once() {
         full.clone()
             .all(|a| a.status == 503 && a.header("retry-after").is_some())
     );
-    // Without a look at how long a hash takes the lane would hold 128 of them. Those who were let in
+    // Without a look at how long a hash takes the lane would hold all of them. Those who were let in
     // are answered, or on a machine that has turned slow meanwhile are told so.
     assert!(full.count() > 200 - 64);
     let told = ["OVERLOADED", "INVALID_CREDENTIALS", "DEADLINE_EXCEEDED"];
     assert!(answers.iter().all(|a| told.contains(&a.code().as_str())));
+}
+
+/// How many of twenty right log-ins from another network succeed while 120 connections, each from an
+/// address of its own, guess as fast as they are answered.
+fn right_log_ins_under_a_flood(networks: u8) -> usize {
+    let house = House::with(&[("limits.login_wrong_per_address", "100000")]);
+    for n in 0..20 {
+        house.sign_up(&format!("right{n}@example.com"));
+    }
+    let over = AtomicBool::new(false);
+    let begun = Barrier::new(121);
+    let body = |email: &str, password: &str| {
+        let body = json!({"identity": email, "accessKey": password}).to_string();
+        let headers = [("Service-AccessToken", house.partner.as_str())];
+        request("POST", AUTH, &headers, &body)
+    };
+    let flood = |n: u8| {
+        let from = IpAddr::from([127, 1, n % networks, 1 + n / networks]);
+        let mut wire = Wire::from(from, house.public).unwrap();
+        for round in 0_u32.. {
+            let guess = body(&format!("u{n}-{round}@example.com"), WRONG);
+            assert!(wire.send(guess).answer().is_some());
+            // By then the queue is as full as it gets.
+            if round == 1 {
+                begun.wait();
+            }
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let flood = &flood;
+        let all: Vec<_> = (0..120).map(|n| scope.spawn(move || flood(n))).collect();
+        begun.wait();
+        let statuses: Vec<u16> = (0..20_u8)
+            .map(|n| {
+                let from = IpAddr::from([127, 9, 9, 1 + n]);
+                let mut wire = Wire::from(from, house.public).unwrap();
+                let right = body(&format!("right{n}@example.com"), PASSWORD);
+                wire.send(right).answer().unwrap().status
+            })
+            .collect();
+        over.store(true, Ordering::Relaxed);
+        for one in all {
+            one.join().unwrap();
+        }
+        count(&statuses, 200)
+    })
+}
+
+#[test]
+fn a_flood_of_guesses_from_one_network_or_many_leaves_right_log_ins_from_elsewhere_alone() {
+    for networks in [1, 2, 8, 120] {
+        let right = right_log_ins_under_a_flood(networks);
+        println!("{networks} networks: {right} of 20");
+        assert!(right >= 18, "{networks} networks: {right} of 20");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A real process that is killed while a guide comes in: afterwards there is the old schedule or the
-//! new one, never a mixture and never less; and nobody who reads meanwhile sees one.
+//! new one, never a mixture and never less; and nobody who reads meanwhile sees one. And one that is
+//! killed while an export becomes its store: there is nothing or all of it.
 //!
 //! `PLAYGATE_KILL_ROUNDS` makes it longer.
 
@@ -146,4 +147,70 @@ fn a_kill_leaves_the_old_guide_or_the_new_one() {
     words(&live.expect("it runs"), &mut seen);
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["new"]);
     appliance.kill();
+}
+
+/// Records of a data directory.
+fn records(data: &Path) -> usize {
+    let output = playgate(data).args(["store", "export", "-"]).output();
+    let output = output.unwrap();
+    assert!(output.status.success());
+    // The lines of head and end are no records.
+    String::from_utf8(output.stdout).unwrap().lines().count() - 2
+}
+
+#[test]
+fn a_kill_in_a_store_import_leaves_an_empty_store_or_the_whole_one() {
+    let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
+    let rounds = rounds.map_or(6, |n| n.to_str().unwrap().parse::<u32>().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("from");
+    let users = folder.path().join("users.ndjson");
+    let lines: Vec<String> = (0..8_000)
+        .map(|n| format!("{{\"email\":\"u{n}@example.com\"}}"))
+        .collect();
+    std::fs::write(&users, lines.join("\n")).unwrap();
+    let done = |command: &mut std::process::Command| {
+        assert!(command.output().unwrap().status.success(), "{command:?}");
+    };
+    done(playgate(&from).args(["partner", "add", "Acme"]));
+    done(playgate(&from).args(["user", "import"]).arg(&users));
+    let export = folder.path().join("export");
+    done(playgate(&from).args(["store", "export"]).arg(&export));
+    let all = records(&from);
+    assert!(all > 16_000);
+    let import = |data: &Path| {
+        let mut command = playgate(data);
+        command.args(["store", "import"]).arg(&export);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let began = Instant::now();
+    done(&mut import(&folder.path().join("whole")));
+    let whole = began.elapsed();
+    let mut found = Vec::new();
+    for round in 0..rounds {
+        let data = folder.path().join(format!("round-{round}"));
+        let mut importing = import(&data).spawn().unwrap();
+        thread::park_timeout(whole.mul_f64(f64::from(round + 1) / f64::from(rounds)));
+        importing.kill().unwrap();
+        importing.wait().unwrap();
+        let mut appliance = Appliance::start_with(&data, &[]);
+        let sound = appliance.told(&["store", "verify", "--json"]);
+        assert_eq!(sound[0]["sound"], true, "round {round}");
+        appliance.end();
+        let there = records(&data);
+        // A start notes the time, and nothing else.
+        assert!(
+            there <= 1 || there == all,
+            "round {round}: {there} of {all}"
+        );
+        found.push(there);
+        if there <= 1 {
+            done(&mut import(&data));
+            assert_eq!(records(&data), all, "round {round}");
+        } else {
+            assert!(!import(&data).status().unwrap().success());
+        }
+    }
+    println!("{found:?}");
 }

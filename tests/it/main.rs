@@ -42,6 +42,7 @@ mod guides;
 mod house;
 mod http2;
 mod imports;
+mod keys;
 mod kill_import;
 mod lab;
 mod license_servers;

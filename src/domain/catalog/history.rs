@@ -237,7 +237,9 @@ impl Catalog {
         let import = (undo.read)(&text);
         let next = |current: &Contents| {
             let mut base = current.clone();
-            base.keys.extend(keys);
+            // One that was sealed with a key file that is gone since would bring nothing back.
+            let opens = |(id, key): &(KeyId, SealedKey)| self.0.vault.open(id, key).is_some();
+            base.keys.extend(keys.into_iter().filter(opens));
             let mistakes = import.mistakes(&base, Mode::Replace, is_broadcast);
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));

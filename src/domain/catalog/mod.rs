@@ -45,7 +45,7 @@ pub use rules::{Condition, Effects, Rule, When};
 use snapshot::Contents;
 pub use snapshot::Snapshot;
 pub use tables::schema;
-pub use vault::{KeyVault, SealedKey};
+pub use vault::{KeyVault, SealedKey, drop_keys, sealed_otherwise};
 pub use why::{Explained, Layer, Source};
 
 use crate::ports::Entropy;

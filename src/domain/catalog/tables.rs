@@ -129,6 +129,17 @@ impl Table for Keys {
     type Record = SealedKey;
 }
 
+/// The sealed content keys.
+pub(super) fn sealed_keys(txn: &Txn<'_>) -> Result<Vec<(KeyId, SealedKey)>, StoreError> {
+    let keys = txn.scan::<Keys>(&All, usize::MAX)?.into_iter();
+    Ok(keys.map(|(id, key)| (KeyId::from_bytes(id), key)).collect())
+}
+
+/// Removes a sealed content key.
+pub(super) fn drop_key(txn: &mut Txn<'_>, id: &KeyId) -> Result<(), StoreError> {
+    txn.delete::<Keys>(id.as_bytes())
+}
+
 /// Reads the whole catalogue.
 ///
 /// A damaged record is an error, not left out: without a rule or an override rights would open
@@ -177,11 +188,7 @@ pub(super) fn load(txn: &Txn<'_>) -> Result<Contents, StoreError> {
             .map(|(_, rule)| Arc::new(rule))
             .collect(),
         broadcasts: txn.scan::<Broadcasts>(&All, every)?.into_iter().collect(),
-        keys: txn
-            .scan::<Keys>(&All, every)?
-            .into_iter()
-            .map(|(id, key)| (KeyId::from_bytes(id), key))
-            .collect(),
+        keys: sealed_keys(txn)?.into_iter().collect(),
     })
 }
 

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 pub use belief::Doubt;
 pub use expiry::ExpiryClock;
-pub use tables::schema;
+pub use tables::{TABLE, schema};
 
 use crate::ports::Clock;
 use crate::store::{Durability, Need, Store, StoreError};

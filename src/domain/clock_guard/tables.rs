@@ -22,11 +22,14 @@ impl Record for Mark {}
 /// The key of the only record.
 pub(super) const MARK: u8 = 0;
 
+/// The table's name.
+pub const TABLE: &str = "clock_mark";
+
 /// One record.
 pub(super) struct Marks;
 
 impl Table for Marks {
-    const NAME: &'static str = "clock_mark";
+    const NAME: &'static str = TABLE;
     type Key = u8;
     type Record = Mark;
 }

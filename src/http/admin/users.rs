@@ -53,7 +53,7 @@ pub async fn add_user(
     let (named, new, password) = request.into_parts();
     let partner = resolve::partner_or_only(app, named.as_ref())?;
     let now = cx.now;
-    let user = hashing(app, None, move |accounts, memory| {
+    let user = hashing(app, cx, None, move |accounts, memory| {
         accounts.add(partner, new, password, now, memory)
     })
     .await
@@ -110,7 +110,7 @@ pub async fn change_user(
         tags: request.tags,
         disabled: request.disabled,
     };
-    let user = hashing(app, None, move |accounts, memory| {
+    let user = hashing(app, cx, None, move |accounts, memory| {
         accounts.change_by_operator(&id, change, now, memory)
     })
     .await?;
@@ -146,7 +146,7 @@ pub async fn set_pin(
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(app, &request.user).await?.id;
     let now = cx.now;
-    hashing(app, None, move |accounts, memory| match &request.pin {
+    hashing(app, cx, None, move |accounts, memory| match &request.pin {
         Some(pin) => accounts.override_pin(&id, pin, memory),
         None => accounts.renew_pin(&id, now, memory),
     })

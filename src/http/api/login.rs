@@ -43,7 +43,7 @@ pub async fn sign_up(
         birth_date: request.birth_date,
     };
     let password = request.access_key;
-    let opened = hashing(app, Some(partner), move |accounts, memory| {
+    let opened = hashing(app, cx, Some(partner), move |accounts, memory| {
         accounts.sign_up(partner, new, &password, from, now, memory)
     })
     .await
@@ -71,7 +71,7 @@ pub async fn login(
         access_key: password,
     } = request;
     app.accounts.may_log_in(partner, &email, from, now)?;
-    let opened = hashing(app, Some(partner), move |accounts, memory| {
+    let opened = hashing(app, cx, Some(partner), move |accounts, memory| {
         accounts.log_in(partner, &email, &password, from, now, memory)
     })
     .await?;
@@ -129,7 +129,7 @@ pub async fn reset(
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let ResetRequest { password, token } = request;
     app.accounts.may_reset(from, now)?;
-    hashing(app, Some(partner), move |accounts, memory| {
+    hashing(app, cx, Some(partner), move |accounts, memory| {
         accounts.complete_reset(Some(partner), token, &password, from, now, memory)
     })
     .await

@@ -16,6 +16,7 @@ use crate::http::endpoint::playback::{
 };
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::{Reply, media};
+use crate::http::run::{record_failure, turn};
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
 use crate::types::{Drm, UnixSeconds};
 
@@ -72,10 +73,15 @@ async fn unlock(
     };
     app.accounts.may_enter_pin(&user.id, cx.now)?;
     let (accounts, now) = (app.accounts.clone(), cx.now);
-    let unlocked = app.hashing.run_for(Some(user.partner), move |memory| {
+    let turn = turn(app, cx, Some(user.partner));
+    let unlocked = app.hashing.run_for(turn, move |memory| {
         locked.unlock(|user| accounts.check_pin(user, &pin, now, memory))
     })?;
-    Ok(unlocked.await??)
+    let unlocked = unlocked.await?;
+    if matches!(unlocked, Err(PinError::Wrong { .. })) {
+        record_failure(app, cx);
+    }
+    Ok(unlocked?)
 }
 
 /// POST preflight.

@@ -67,7 +67,7 @@ async fn set(app: &App, cx: &Context, token: TokenHash, password: &str) -> Resul
         Password::new(password).map_err(|why| ApiError::new(ErrorCode::PasswordTooLong, why.0))?;
     let (from, now) = (cx.peer, cx.now);
     app.accounts.may_reset(from, now)?;
-    hashing(app, None, move |accounts, memory| {
+    hashing(app, cx, None, move |accounts, memory| {
         accounts.complete_reset(None, token, &password, from, now, memory)
     })
     .await

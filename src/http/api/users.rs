@@ -48,7 +48,7 @@ pub async fn update_user(
         parental_limit: parental.limit,
     };
     let pin = request.pin_code;
-    let user = hashing(app, Some(auth.partner()), move |accounts, memory| {
+    let user = hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
         accounts.change_user(&auth.user(), change, pin.as_ref(), now, memory)
     })
     .await?;
@@ -66,7 +66,7 @@ pub async fn delete_user(
     request: DeleteUserRequest,
 ) -> Result<Reply, ApiError> {
     let (from, now) = (cx.peer, cx.now);
-    hashing(app, Some(auth.partner()), move |accounts, memory| {
+    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
         accounts.erase(&auth.user(), &request.password, from, now, memory)
     })
     .await?;
@@ -89,7 +89,7 @@ pub async fn change_password(
         login: auth.login(),
     };
     let ChangePasswordRequest { current, new } = request;
-    hashing(app, Some(auth.partner()), move |accounts, memory| {
+    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
         accounts.change_password(who, &current, &new, from, now, memory)
     })
     .await
@@ -113,7 +113,7 @@ pub async fn change_pin(
         password,
         new,
     } = request;
-    hashing(app, Some(auth.partner()), move |accounts, memory| {
+    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
         let proof = (current.as_ref(), password.as_ref());
         accounts.set_pin(&auth.user(), proof, &new, from, now, memory)
     })
@@ -127,7 +127,7 @@ pub async fn change_pin(
 /// As the decisions list them.
 pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let now = cx.now;
-    hashing(app, Some(auth.partner()), move |accounts, memory| {
+    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
         accounts.reset_pin(&auth.user(), now, memory)
     })
     .await?;
