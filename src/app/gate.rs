@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::domain::accounts::{Accounts, AccountsError};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::http::auth::{Gate, OperatorIdentity, UserIdentity};
+use crate::http::auth::{Gate, OperatorIdentity, PARTNER_LIMIT, UserIdentity};
 use crate::http::routes::RateClass;
 use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
 
@@ -81,8 +81,10 @@ impl Gate for Doors {
         let allowed = match class {
             RateClass::SignUp => self.accounts.may_sign_up(peer, now),
             RateClass::Reset => self.accounts.may_reset(peer, now),
-            // These count by what stands in the body, too, and are looked at with it.
-            RateClass::General | RateClass::Login | RateClass::ResetMail => Ok(()),
+            // Those of the account that the body names are checked with the body.
+            RateClass::Login => self.accounts.may_log_in_from(peer, now),
+            RateClass::ResetMail => self.accounts.may_ask_for_reset(peer, now),
+            RateClass::General => Ok(()),
         };
         match allowed {
             Err(AccountsError::TooManyAttempts(limit)) => Err(limit),
@@ -119,7 +121,7 @@ impl PartnerRates {
         }
         if running.1 >= self.limit {
             return Err(LimitReached {
-                name: "partner",
+                name: PARTNER_LIMIT,
                 limit: self.limit,
                 window: 1,
                 retry_after: 1,

@@ -42,6 +42,7 @@ pub fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSettings {
         } else {
             CorsOrigins::Listed(origins.clone())
         },
+        ops_hosts: config.ops.hosts.clone(),
         language: config.http.language.clone(),
         geo_header: config.geo.header.clone(),
         access_log: config.log.access,

@@ -9,7 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::tree::{Lines, Member, Node, Parsed, SyntaxError, Value};
+use super::json_mistake::first_mistake;
+use super::tree::{Member, Node, Parsed, SyntaxError, Value};
 
 /// How deep values may nest; a catalogue needs four levels. Each level reads its text again, so the
 /// bound is also one on time.
@@ -18,10 +19,7 @@ const DEPTH_MAX: usize = 8;
 /// Reads a file up to its first mistake: JSON does not tell where to go on.
 pub(super) fn parse(text: &str) -> Parsed {
     let result = serde_json::from_str::<&RawValue>(text)
-        .map_err(|error| SyntaxError {
-            at: place(text, &error),
-            message: error_text(&error),
-        })
+        .map_err(|_| mistake(text))
         .and_then(|raw| Reader { text }.node(raw, 0));
     match result {
         Ok(Node {
@@ -47,17 +45,20 @@ fn failed(error: SyntaxError) -> Parsed {
     }
 }
 
-/// Where an error is, from its line and column.
-fn place(text: &str, error: &serde_json::Error) -> usize {
-    Lines::of(text).start(error.line()) + error.column().saturating_sub(1)
-}
+/// How deep the explanation of a mistake follows values.
+const EXPLAINED_DEPTH: usize = 127;
 
-/// The message without the place, which is told in our own way.
-fn error_text(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((message, _)) => message.to_owned(),
-        None => text,
+/// The first mistake of a text that is not JSON.
+fn mistake(text: &str) -> SyntaxError {
+    match first_mistake(text.as_bytes(), EXPLAINED_DEPTH) {
+        Some(mistake) => SyntaxError {
+            at: mistake.at,
+            message: format!("expected {}", mistake.expected),
+        },
+        None => SyntaxError {
+            at: 0,
+            message: "is not JSON".to_owned(),
+        },
     }
 }
 
@@ -69,9 +70,10 @@ impl Reader<'_> {
     fn node(&self, raw: &RawValue, depth: usize) -> Result<Node, SyntaxError> {
         let text = raw.get();
         let at = self.offset(text);
-        let failed = |error: &serde_json::Error| SyntaxError {
+        // The whole text is JSON: only a string can still be wrong, by an escape that is no character.
+        let failed = || SyntaxError {
             at,
-            message: error_text(error),
+            message: "has an escape that is not a character".to_owned(),
         };
         if depth > DEPTH_MAX {
             let message = "is nested too deep".to_owned();
@@ -79,16 +81,15 @@ impl Reader<'_> {
         }
         let value = match text.bytes().next() {
             Some(b'{') => {
-                let Pairs(pairs) = serde_json::from_str(text).map_err(|error| failed(&error))?;
+                let Pairs(pairs) = serde_json::from_str(text).map_err(|_| failed())?;
                 Value::Table(self.members(pairs, depth)?)
             }
             Some(b'[') => {
-                let values: Vec<&RawValue> =
-                    serde_json::from_str(text).map_err(|error| failed(&error))?;
+                let values: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| failed())?;
                 let nodes = values.into_iter().map(|value| self.node(value, depth + 1));
                 Value::List(nodes.collect::<Result<_, _>>()?)
             }
-            Some(b'"') => Value::Text(serde_json::from_str(text).map_err(|error| failed(&error))?),
+            Some(b'"') => Value::Text(serde_json::from_str(text).map_err(|_| failed())?),
             Some(b't') => Value::Boolean(true),
             Some(b'f') => Value::Boolean(false),
             Some(b'n') => Value::Other("null"),
@@ -112,9 +113,9 @@ impl Reader<'_> {
         for (name, value) in pairs {
             let at = self.offset(name.get());
             let name_span = at..at + name.get().len();
-            let name: String = serde_json::from_str(name.get()).map_err(|error| SyntaxError {
+            let name: String = serde_json::from_str(name.get()).map_err(|_| SyntaxError {
                 at,
-                message: error_text(&error),
+                message: "has an escape that is not a character".to_owned(),
             })?;
             if !names.insert(name.clone()) {
                 let message = format!("`{name}` stands twice");

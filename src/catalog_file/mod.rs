@@ -6,6 +6,7 @@
 
 mod inline;
 mod items;
+pub mod json_mistake;
 mod json_tree;
 mod reader;
 mod rights;

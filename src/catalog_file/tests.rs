@@ -317,7 +317,7 @@ fn json_has_the_same_names_and_lines() {
         ]
     );
     for (text, expected) in [
-        ("{\"asset\": [\n}", "line 2: expected value"),
+        ("{\"asset\": [\n}", "line 2: expected a JSON value"),
         (
             "{\"asset\": [],\n\"asset\": []}",
             "line 2: `asset` stands twice",
@@ -326,7 +326,7 @@ fn json_has_the_same_names_and_lines() {
             "{\"asset\": 1e3}",
             "line 1: `asset` must be a list of tables, as in `[[asset]]`",
         ),
-        ("{} x", "line 1: trailing characters"),
+        ("{} x", "line 1: expected the end of the body"),
         (
             &format!("{{\"asset\": {}{}}}", "[".repeat(5_000), "]".repeat(5_000)),
             "line 1: is nested too deep",

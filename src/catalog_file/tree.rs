@@ -60,12 +60,6 @@ impl Lines {
         let before = self.0.partition_point(|end| *end < at);
         u64::try_from(before + 1).unwrap_or(u64::MAX)
     }
-
-    /// Where a line, counted from 1, begins.
-    pub(super) fn start(&self, line: usize) -> usize {
-        let before = line.checked_sub(2).and_then(|at| self.0.get(at));
-        before.map_or(0, |end| end + 1)
-    }
 }
 
 /// A mistake in the language of the file.

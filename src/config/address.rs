@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::kinds::Read;
+use super::raw::Raw;
+
 /// A listener as the configuration names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
@@ -80,6 +83,18 @@ impl fmt::Display for Address {
             Self::Passed(name) => write!(f, "socket:{name}"),
         }
     }
+}
+
+/// A host name without a port.
+pub(super) fn host_name(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+    if text.is_empty() || text.len() > 253 || !text.bytes().all(plain) {
+        return Err(format!(
+            "`{text}` is not a host name such as ops.example, without a port"
+        ));
+    }
+    Ok(text.to_ascii_lowercase())
 }
 
 #[cfg(test)]

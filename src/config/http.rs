@@ -122,6 +122,8 @@ pub struct HttpSettings {
     pub trusted_proxies: Vec<Network>,
     /// Who may read our answers in a browser.
     pub cors_origins: CorsOrigins,
+    /// The host names that the operations listener answers for, beside `localhost` and addresses.
+    pub ops_hosts: Vec<String>,
     /// The language of `user_message` when neither the request nor the user names one.
     pub language: String,
     /// Name of the header in which a trusted proxy tells the viewer's country.
@@ -140,6 +142,7 @@ impl Default for HttpSettings {
             header_prefix: "Service-".to_owned(),
             trusted_proxies: Vec::new(),
             cors_origins: CorsOrigins::Any,
+            ops_hosts: Vec::new(),
             language: "en".to_owned(),
             geo_header: None,
             access_log: false,

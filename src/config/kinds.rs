@@ -9,6 +9,7 @@ use chrono_tz::Tz;
 
 use super::Address;
 use super::http::Network;
+use super::masked::MASK;
 use super::raw::Raw;
 use super::secret::Secret;
 use super::sender::Sender;
@@ -59,7 +60,7 @@ impl Setting for Secret {
     const SECRET: bool = true;
 
     fn show(&self) -> Option<String> {
-        Some("********".to_owned())
+        Some(MASK.to_owned())
     }
 }
 
@@ -103,9 +104,7 @@ macro_rules! shown_as_printed {
     )+};
 }
 
-shown_as_printed!(
-    u8, u16, u32, bool, String, Address, Network, Sender, Tz, NaiveDate
-);
+shown_as_printed!(u8, u16, u32, bool, Address, Network, Sender, Tz, NaiveDate);
 
 /// A value that may be missing.
 pub(super) fn some<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {

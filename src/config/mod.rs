@@ -14,6 +14,7 @@ mod check;
 mod declare;
 mod kinds;
 mod load;
+mod masked;
 mod members;
 mod network;
 mod origin;

@@ -9,6 +9,7 @@ use chrono::{NaiveDate, NaiveTime};
 use chrono_tz::Tz;
 
 use super::Address;
+use super::address::host_name;
 use super::declare::{Key, Reader, Section, section, whole};
 use super::guide_source::{GuideSource, sources};
 use super::http::{Environment, Network};
@@ -57,6 +58,8 @@ section! {
     pub struct Ops {
         /// Where they are served; never to be reached from outside.
         listen: Address = address, Some("127.0.0.1:9080");
+        /// Host names that requests to it may name, besides `localhost` and addresses.
+        hosts: Vec<String> = list(host_name), None;
     }
 }
 

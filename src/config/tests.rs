@@ -630,6 +630,33 @@ fn every_mistake_in_networks_is_told_at_once() {
     assert!(Case::of(&same).problems()[0].contains("the same prefix"));
 }
 
+#[test]
+fn the_query_of_an_address_is_masked_wherever_it_is_configured() {
+    let text = "telemetry.forward.url = 'https://a.example/in?key=SECRET&x=&SECRET'\n\
+        license.widevine.url = 'https://b.example/wv?SECRET'\n\
+        accounts.reset_url = 'https://c.example/r?app=SECRET&token={token}&l={locale}#f'\n\
+        [[epg.sources]]\nname = 'a'\nurl = 'https://d.example/g.xml?key=SECRET'\n";
+    let loaded = Case::of(text).good();
+    for shown in loaded
+        .effective
+        .iter()
+        .filter_map(|key| key.value.as_deref())
+    {
+        assert!(!shown.contains("SECRET"), "{shown}");
+    }
+    let shown = |key| in_force(&loaded, key).value.clone().unwrap();
+    assert_eq!(
+        shown("telemetry.forward.url"),
+        "https://a.example/in?key=********&x=&********"
+    );
+    assert_eq!(
+        shown("license.widevine.url"),
+        "https://b.example/wv?********"
+    );
+    let reset = "https://c.example/r?app=********&token={token}&l=********";
+    assert_eq!(shown("accounts.reset_url"), reset);
+}
+
 /// What `config show` prints can be given again, and is the same.
 #[test]
 fn shown_values_can_be_given_again() {

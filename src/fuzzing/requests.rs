@@ -118,6 +118,7 @@ fn ask(
     let credentials = Credentials {
         heads,
         query: Query::new(""),
+        names,
         local: Some(Administrator { uid: 0 }),
     };
     let proof = prove(&Open, route, &credentials, UnixSeconds(0));
@@ -133,6 +134,7 @@ fn ask(
         query,
         heads,
         names,
+        password_min: 8,
     };
     let parsed = proof.and_then(|proof| Endpoint::parse(proof, &input, Payload::Whole(payload)));
     match parsed {

@@ -1,13 +1,15 @@
 //! Who asks. A proof is made here and nowhere else: a handler that takes one as an argument cannot
 //! be reached without it.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::fmt;
 use std::net::IpAddr;
 
 use rustix::process::getuid;
 
 use super::error::{ApiError, ErrorCode};
-use super::headers::{Heads, Slot};
+use super::headers::{HeaderNames, Heads, Slot};
 use super::query::Query;
 use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
 use crate::types::{
@@ -32,6 +34,9 @@ pub struct OperatorIdentity {
     /// What they may do.
     pub role: Role,
 }
+
+/// The name of the limit on all requests of a partner.
+pub const PARTNER_LIMIT: &str = "partner";
 
 /// What the front must know before a request is let in. All of it is answered from memory.
 pub trait Gate: Send + Sync {
@@ -234,6 +239,8 @@ pub struct Credentials<'a> {
     pub heads: &'a Heads<'a>,
     /// Its query, for the routes that take the partner token there.
     pub query: Query<'a>,
+    /// The names of our headers.
+    pub names: &'a HeaderNames,
     /// Who asks, where it came through the local administration socket.
     pub local: Option<Administrator>,
 }
@@ -280,66 +287,103 @@ fn partner(
     route: &Route,
     credentials: &Credentials<'_>,
 ) -> Result<PartnerId, ApiError> {
-    let refused = || {
-        ApiError::new(
-            ErrorCode::PartnerTokenInvalid,
-            "the partner token is missing or not valid",
-        )
-    };
-    let hash = match credentials.heads.access_token {
-        Slot::One(value) => value.to_str().ok().and_then(TokenHash::of_partner_token),
-        Slot::Repeated => {
-            return Err(ApiError::malformed(
-                "the partner token is sent more than once",
-            ));
+    let header = || credentials.names.full(ACCESS_TOKEN);
+    let (hash, place) = match credentials.heads.access_token {
+        Slot::One(value) => {
+            let hash = value.to_str().ok().and_then(TokenHash::of_partner_token);
+            (hash, Place::Header)
         }
-        Slot::Absent if route.query_token => credentials
-            .query
-            .one("accessToken")?
-            .and_then(|text| TokenHash::of_partner_token(&text)),
-        Slot::Absent => None,
+        Slot::Repeated => return Err(ApiError::field(header(), "is sent more than once")),
+        Slot::Absent => {
+            let given = match route.query_token {
+                true => credentials.query.one(TOKEN_IN_QUERY)?,
+                false => None,
+            };
+            let Some(text) = given else {
+                let message = format!("header {} is missing", header());
+                return Err(ApiError::new(ErrorCode::PartnerTokenInvalid, message));
+            };
+            (TokenHash::of_partner_token(&text), Place::Query)
+        }
     };
-    hash.and_then(|hash| gate.partner(&hash))
-        .ok_or_else(refused)
+    hash.and_then(|hash| gate.partner(&hash)).ok_or_else(|| {
+        let place = match place {
+            Place::Header => format!("header {}", header()),
+            Place::Query => format!("parameter {TOKEN_IN_QUERY}"),
+        };
+        let message = format!("{place}: the partner token is unknown or revoked");
+        ApiError::new(ErrorCode::PartnerTokenInvalid, message)
+    })
+}
+
+/// Our header with the partner token, without the prefix.
+const ACCESS_TOKEN: &str = "AccessToken";
+/// The member of the query that has the partner token for players that send no headers.
+const TOKEN_IN_QUERY: &str = "accessToken";
+
+/// Where a partner token was found.
+#[derive(Clone, Copy)]
+enum Place {
+    Header,
+    Query,
 }
 
 /// Why there is no hash to look up.
 #[derive(Clone, Copy)]
 enum Refusal {
-    /// No bearer token was sent.
+    /// No `Authorization` was sent.
     Missing,
-    /// One was, and it is not valid.
+    /// One of another scheme was sent, or one without a token.
+    NotBearer,
+    /// A bearer token was sent, and it is not valid.
     Sent,
 }
 
-/// The hash of the bearer token. The scheme is matched without case and followed by one space; the
-/// token has the form of its kind, or nothing of it is hashed.
+impl Refusal {
+    /// The 401 about a token of this kind. `ended` says for which reasons a token of the kind is refused.
+    fn error(self, code: ErrorCode, kind: &str, ended: &str) -> ApiError {
+        match self {
+            Self::Missing => ApiError::new(
+                code,
+                format!("header Authorization is missing; send `Bearer` and the {kind} token"),
+            ),
+            Self::NotBearer => ApiError::new(
+                code,
+                format!("header Authorization: must have the form `Bearer` and the {kind} token"),
+            ),
+            Self::Sent => ApiError::new(
+                code,
+                format!("header Authorization: the {kind} token is {ended}"),
+            )
+            .with_token_sent(),
+        }
+    }
+}
+
+/// The hash of the bearer token. The scheme is matched without case and followed by one or more
+/// spaces; the token has the form of its kind, or nothing of it is hashed.
 fn bearer(slot: Slot<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>, ApiError> {
     let value = match slot {
         Slot::One(value) => value,
-        Slot::Repeated => {
-            return Err(ApiError::malformed("Authorization is sent more than once"));
-        }
+        Slot::Repeated => return Err(ApiError::field("Authorization", "is sent more than once")),
         Slot::Absent => return Ok(Err(Refusal::Missing)),
     };
     let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else {
-        return Ok(Err(Refusal::Missing));
+        return Ok(Err(Refusal::NotBearer));
     };
     if !scheme.eq_ignore_ascii_case("bearer") {
-        return Ok(Err(Refusal::Missing));
+        return Ok(Err(Refusal::NotBearer));
     }
+    let token = token.trim_start_matches(' ');
     Ok(TokenHash::of_presented(kind, token).ok_or(Refusal::Sent))
 }
 
 fn user_refused(why: Refusal) -> ApiError {
-    let error = ApiError::new(
+    why.error(
         ErrorCode::UserTokenInvalid,
-        "the user token is missing or not valid",
-    );
-    match why {
-        Refusal::Missing => error,
-        Refusal::Sent => error.with_token_sent(),
-    }
+        "user",
+        "unknown, expired or revoked",
+    )
 }
 
 fn operator(
@@ -353,15 +397,12 @@ fn operator(
             role: Role::Admin,
         });
     }
-    let refused = |why| {
-        let error = ApiError::new(
+    let refused = |why: Refusal| {
+        why.error(
             ErrorCode::OperatorTokenInvalid,
-            "the operator token is missing or not valid",
-        );
-        match why {
-            Refusal::Missing => error,
-            Refusal::Sent => error.with_token_sent(),
-        }
+            "operator",
+            "unknown or revoked",
+        )
     };
     let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
     let known = gate.operator(&hash).ok_or_else(|| refused(Refusal::Sent))?;
@@ -376,7 +417,7 @@ fn operator(
     } else {
         Err(ApiError::new(
             ErrorCode::RoleNotAllowed,
-            "the operator's role does not reach to this route",
+            "the role of the operator does not allow this",
         ))
     }
 }

@@ -204,6 +204,8 @@ codes! {
     VersionNotServed = 404, "VERSION_NOT_SERVED";
     /// The path has other methods; `Allow` lists them.
     MethodNotAllowed = 405, "METHOD_NOT_ALLOWED";
+    /// The operations listener does not answer for the host that the request names.
+    MisdirectedRequest = 421, "MISDIRECTED_REQUEST";
     /// A method that no path has.
     MethodNotImplemented = 501, "METHOD_NOT_IMPLEMENTED";
     /// A transfer coding other than `chunked`.

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::HeaderValue;
 
-use super::headers::Heads;
+use super::headers::{Heads, Lines};
 use super::quality::quality;
 
 /// Packs fast rather than small.
@@ -17,19 +17,44 @@ pub(super) fn pack(bytes: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// Whether an `Accept-Encoding` takes gzip.
-pub(super) fn accepts_gzip(accept: &str) -> bool {
-    let mut any = false;
-    for range in accept.split(',') {
-        let mut parts = range.split(';');
-        let coding = parts.next().unwrap_or_default().trim();
-        let refused = quality(parts) == 0;
-        if coding.eq_ignore_ascii_case("gzip") {
-            return !refused;
-        }
-        any |= coding == "*" && !refused;
+/// What a client says of the two codings that we have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Preference {
+    /// As it is.
+    Identity,
+    /// gzip, where that makes the body smaller.
+    Gzip,
+    /// gzip whatever the size: the client refuses the body as it is.
+    OnlyGzip,
+}
+
+/// Reads an `Accept-Encoding` (RFC 9110, part 12.5.3). Of equal weights gzip is preferred, and a body
+/// as it is counts least where the list does not name it. A client that refuses both gets it as it
+/// is: it can do more with that than with 406.
+pub(super) fn preference(accept: Lines<'_>) -> Preference {
+    if accept.is_absent() {
+        return Preference::Identity;
     }
-    any
+    let (mut gzip, mut identity, mut other) = (None, None, None);
+    for element in accept.elements() {
+        let mut parts = element.split(';');
+        let coding = parts.next().unwrap_or_default().trim();
+        let weight = match coding {
+            "*" => &mut other,
+            _ if coding.eq_ignore_ascii_case("gzip") => &mut gzip,
+            _ if coding.eq_ignore_ascii_case("x-gzip") => &mut gzip,
+            _ if coding.eq_ignore_ascii_case("identity") => &mut identity,
+            _ => continue,
+        };
+        weight.get_or_insert(quality(parts));
+    }
+    let gzip = gzip.or(other).unwrap_or(0);
+    match identity.or(other) {
+        _ if gzip == 0 => Preference::Identity,
+        Some(0) => Preference::OnlyGzip,
+        Some(identity) if identity > gzip => Preference::Identity,
+        Some(_) | None => Preference::Gzip,
+    }
 }
 
 /// A strong tag; it differs by content coding.
@@ -51,43 +76,128 @@ pub(super) fn tag(number: u64, packed: bool) -> HeaderValue {
     value.unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
 }
 
-/// Whether `If-None-Match` names the tag.
+/// Whether `If-None-Match` names the tag, compared weakly: a client may have what a proxy made weak.
 pub(super) fn is_known(heads: &Heads<'_>, tag: &HeaderValue) -> bool {
-    let (Some(known), Ok(tag)) = (heads.if_none_match.ascii(), tag.to_str()) else {
-        return false;
-    };
-    known.trim() == "*"
-        || known
-            .split(',')
-            .any(|one| one.trim().trim_start_matches("W/") == tag)
+    heads.if_none_match.values().any(|line| {
+        let line = line.as_bytes().trim_ascii();
+        line == b"*" || names_tag(line, tag.as_bytes())
+    })
+}
+
+/// Whether a list of entity tags names one. A comma within the quotes of a tag separates nothing.
+fn names_tag(mut list: &[u8], tag: &[u8]) -> bool {
+    loop {
+        list = list.trim_ascii_start();
+        list = list.strip_prefix(b"W/").unwrap_or(list);
+        let Some(inner) = list.strip_prefix(b"\"") else {
+            // No tag: what follows the next comma may be one.
+            match list.iter().position(|b| *b == b',') {
+                Some(at) => list = list.get(at + 1..).unwrap_or_default(),
+                None => return false,
+            }
+            continue;
+        };
+        let Some(end) = inner.iter().position(|b| *b == b'"') else {
+            return false;
+        };
+        // With both quotes.
+        if list.get(..end + 2) == Some(tag) {
+            return true;
+        }
+        list = inner.get(end + 1..).unwrap_or_default();
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
+    use crate::http::headers::HeaderNames;
+
+    fn lines(name: &'static str, values: &[&str]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for value in values {
+            map.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        map
+    }
 
     #[test]
     fn accept_encoding_is_read_with_weights() {
+        use Preference::{Gzip, Identity, OnlyGzip};
+        let names = HeaderNames::new("Service-").unwrap();
+        let cases: [(&[&str], Preference); 27] = [
+            (&[], Identity),
+            (&[""], Identity),
+            (&["gzip"], Gzip),
+            (&["GZIP"], Gzip),
+            (&["x-gzip"], Gzip),
+            (&["br, gzip"], Gzip),
+            (&["br", "gzip"], Gzip),
+            (&["*"], Gzip),
+            (&["gzip;q=0.1"], Gzip),
+            (&["*;q=0.5, gzip;q=1.0"], Gzip),
+            (&["gzip;q=0.5, identity;q=0.5"], Gzip),
+            (&["identity;q=0.4", "gzip;q=0.5"], Gzip),
+            (&["identity;q=1, gzip;q=0.5"], Identity),
+            (&["identity", "gzip;q=0.5"], Identity),
+            (&["*, gzip;q=0.5"], Identity),
+            (&["br"], Identity),
+            (&["gzip;q=0"], Identity),
+            (&["gzip; q=0.000"], Identity),
+            (&["*, gzip;q=0"], Identity),
+            (&["identity"], Identity),
+            (&["*;q=0"], Identity),
+            (&["identity;q=0"], Identity),
+            (&["identity;q=0, gzip;q=0"], Identity),
+            (&["gzip;q=2"], Identity),
+            (&["identity;q=0, gzip"], OnlyGzip),
+            (&["gzip", "identity;q=0"], OnlyGzip),
+            (&["*;q=0, gzip;q=0.1"], OnlyGzip),
+        ];
+        for (values, expected) in cases {
+            let map = lines("accept-encoding", values);
+            let heads = Heads::read(&map, &names);
+            assert_eq!(preference(heads.accept_encoding), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn if_none_match_is_a_list_that_is_compared_weakly() {
+        let names = HeaderNames::new("Service-").unwrap();
+        let known = |values: &[&str]| {
+            let map = lines("if-none-match", values);
+            is_known(
+                &Heads::read(&map, &names),
+                &HeaderValue::from_static("\"a\""),
+            )
+        };
         for yes in [
-            "gzip",
-            "GZIP",
-            "br, gzip",
-            "*",
-            "gzip;q=0.1",
-            "*;q=0.5, gzip;q=1.0",
+            &["\"a\""][..],
+            &["W/\"a\""],
+            &["*"],
+            &[" * "],
+            &["\"b\",\"a\""],
+            &["\"b\"", "\"a\""],
+            &["\"x,y\" , W/\"a\""],
+            &["junk, \"a\""],
+            &["\u{e4}, \"a\""],
         ] {
-            assert!(accepts_gzip(yes), "{yes}");
+            assert!(known(yes), "{yes:?}");
         }
         for no in [
-            "",
-            "br",
-            "gzip;q=0",
-            "gzip; q=0.000",
-            "*, gzip;q=0",
-            "identity",
-            "*;q=0",
+            &[][..],
+            &[""],
+            &["a"],
+            &["\"b\""],
+            &["\"a"],
+            &["W/W/\"a\""],
+            &["\"b,\"a\",c\""],
+            &["\"A\""],
+            &["**"],
         ] {
-            assert!(!accepts_gzip(no), "{no}");
+            assert!(!known(no), "{no:?}");
         }
     }
 }

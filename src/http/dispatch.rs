@@ -1,5 +1,7 @@
 //! From a parsed request to its handler: one exhaustive match.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -78,8 +80,8 @@ fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndp
         E::Xmltv => later!(app, cx, export::xmltv, auth),
         E::M3u(request) => Outcome::Now(export::m3u(app, &cx, auth, &request)),
         E::Watch(request) => Outcome::Now(export::watch(app, &cx, auth, request)),
-        E::Livestreams => later!(app, cx, catalog::livestreams, auth),
-        E::Assets => later!(app, cx, catalog::assets, auth),
+        E::Livestreams(page) => Outcome::Now(catalog::livestreams(app, &cx, auth, &page)),
+        E::Assets(page) => Outcome::Now(catalog::assets(app, &cx, auth, &page)),
         E::SignUp(request) => later!(app, cx, login::sign_up, auth, *request),
         E::Login(request) => later!(app, cx, login::login, auth, request),
         E::SendReset(request) => later!(app, cx, login::send_reset, auth, request),

@@ -42,14 +42,25 @@ pub struct ImportProblem {
     pub message: String,
 }
 
+/// What is wrong with a member, a parameter or a header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldProblem {
+    /// Its name on the wire.
+    pub field: Cow<'static, str>,
+    /// What is wrong with it.
+    pub message: Cow<'static, str>,
+}
+
 /// The data of an error.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum Details {
-    /// The member, parameter or header that is at fault.
-    Field {
-        /// Its name on the wire.
+    /// The members, parameters and headers that are at fault.
+    Fields {
+        /// The name of the first, which the message is about.
         field: Cow<'static, str>,
+        /// All of them.
+        problems: Vec<FieldProblem>,
     },
     /// How many more wrong entries are allowed.
     Attempts {
@@ -124,13 +135,51 @@ impl ApiError {
     }
 
     /// `INVALID_REQUEST` that names the member, parameter or header at fault.
-    pub fn field(
-        field: impl Into<Cow<'static, str>>,
-        why: impl Into<Cow<'static, str>> + fmt::Display,
-    ) -> Self {
-        let field = field.into();
+    pub fn field(field: impl Into<Cow<'static, str>>, why: impl Into<Cow<'static, str>>) -> Self {
+        let (field, why) = (field.into(), why.into());
         let message = format!("{field}: {why}");
-        Self::new(ErrorCode::InvalidRequest, message).with_details(Details::Field { field })
+        Self::new(ErrorCode::InvalidRequest, message).with_problem(field, why)
+    }
+
+    fn with_problem(self, field: Cow<'static, str>, message: Cow<'static, str>) -> Self {
+        let problem = FieldProblem {
+            field: field.clone(),
+            message,
+        };
+        self.with_details(Details::Fields {
+            field,
+            problems: vec![problem],
+        })
+    }
+
+    /// Joins another error of the same request. Of what is wrong with its fields all is reported, and
+    /// before what cannot be found or is not allowed; otherwise the first error stays.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        match (&mut self.inner.details, &other.inner.details) {
+            (
+                Some(Details::Fields { problems, .. }),
+                Some(Details::Fields { problems: more, .. }),
+            ) => {
+                for problem in more {
+                    if !problems.contains(problem) {
+                        problems.push(problem.clone());
+                    }
+                }
+                self
+            }
+            (_, Some(Details::Fields { .. })) => other,
+            _ => self,
+        }
+    }
+
+    /// The fields at fault.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        let problems = match &self.inner.details {
+            Some(Details::Fields { problems, .. }) => problems.as_slice(),
+            _ => &[],
+        };
+        problems.iter().map(|problem| &*problem.field)
     }
 
     /// `INVALID_REQUEST` about the request as a whole.
@@ -157,7 +206,8 @@ impl ApiError {
     #[must_use]
     pub fn of_member(self, name: &'static str, codes: &[ErrorCode]) -> Self {
         if codes.contains(&self.code) {
-            self.with_details(Details::Field { field: name.into() })
+            let message = self.inner.message.clone();
+            self.with_problem(name.into(), message)
         } else {
             self
         }
@@ -316,7 +366,13 @@ mod tests {
                 "message": "offset: must be an integer from -86400 to 0",
                 "user_message": "Sorry",
                 "code": "INVALID_REQUEST",
-                "details": {"field": "offset"},
+                "details": {
+                    "field": "offset",
+                    "problems": [{
+                        "field": "offset",
+                        "message": "must be an integer from -86400 to 0",
+                    }],
+                },
             }})
         );
         let flat = serde_json::to_value(ErrorBody::new(&error, "Sorry", true)).unwrap();

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use http::header::{CONNECTION, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 
-use super::code::NO_LIVE_RIGHTS_STATUS;
+use super::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::context::RequestId;
 use super::cors;
 use super::dispatch::Answer;
@@ -69,7 +69,10 @@ impl Flow {
             head: parts.method == Method::HEAD,
             flat: parts.uri.path().starts_with(LOGIN),
             soap: parts.headers.contains_key(soap::ACTION),
-            close: false,
+            // Of a chunked body two readers may see two ends: `0\r\n\n` ends it for hyper, which then
+            // drops what follows in the same packet. No request after one is answered, so none is lost
+            // in silence or read differently by a proxy in front.
+            close: !heads.transfer_encoding.is_absent() && parts.version < Version::HTTP_2,
         }
     }
 }
@@ -137,10 +140,7 @@ pub(super) fn finish(
 fn refuse(app: &App, flow: &Flow, wish: Wish<'_>, error: &ApiError) -> Response<ReplyBody> {
     let accept = wish.heads.accept_language.ascii();
     let locale = flow.user.and_then(|user| app.gate.locale(user));
-    let text = app
-        .front
-        .messages
-        .pick(error.code(), accept, locale.as_ref());
+    let text = app.front.messages.pick_for(error, accept, locale.as_ref());
     if flow.route.is_some_and(|(_, route)| route.is_page())
         && let Ok(page) = render(page(app, wish, error, text), wish)
     {
@@ -179,6 +179,15 @@ fn successor(app: &App, flow: &Flow) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 
+/// What the log may have of a message: not that of an unknown path, which it repeats and which may hold
+/// anything.
+fn loggable(error: &ApiError) -> &str {
+    match error.code() == ErrorCode::PathNotFound {
+        true => "no route matches",
+        false => error.message(),
+    }
+}
+
 /// Failures of ours are logged once, here, with what caused them; what a client did wrong is for who
 /// looks closer.
 fn log_error(flow: &Flow, error: &ApiError) {
@@ -191,7 +200,7 @@ fn log_error(flow: &Flow, error: &ApiError) {
             request_id = %flow.id,
             route = flow.route.map_or("none", |(_, route)| route.label),
             code = error.code().as_str(),
-            why = error.message(),
+            why = loggable(error),
             "a request was refused"
         );
         return;

@@ -1,11 +1,13 @@
 //! What hyper's parser lets through and we do not: codings other than chunked, a missing or doubled
 //! Host, fragments, raw text in the query, heads and targets of any size, methods of any name.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use http::request::Parts;
-use http::{Method, Version};
+use http::{HeaderValue, Method, Version};
 
 use super::error::{ApiError, ErrorCode};
-use super::headers::{Heads, Slot};
+use super::headers::{Heads, Lines, Slot};
 use crate::config::limits::TARGET_MAX;
 
 /// Checks a request's head.
@@ -28,20 +30,7 @@ pub(super) fn check_framing(
         ));
     }
     heads.check_size(parts.method.as_str().len() + target)?;
-    match heads.transfer_encoding {
-        Slot::Absent => {}
-        Slot::One(coding)
-            if coding
-                .as_bytes()
-                .trim_ascii()
-                .eq_ignore_ascii_case(b"chunked") => {}
-        Slot::One(_) | Slot::Repeated => {
-            return Err(ApiError::new(
-                ErrorCode::CodingNotImplemented,
-                "the only transfer coding is chunked",
-            ));
-        }
-    }
+    check_transfer_coding(heads.transfer_encoding)?;
     check_host(parts, heads.host)?;
     if fragment {
         return Err(ApiError::malformed("the target has a fragment"));
@@ -65,7 +54,7 @@ pub(super) fn check_framing(
     ) {
         return Err(ApiError::new(
             ErrorCode::MethodNotImplemented,
-            "no path has this method",
+            "no route has this method",
         ));
     }
     match heads.expect {
@@ -76,6 +65,34 @@ pub(super) fn check_framing(
             "the only expectation is 100-continue",
         )),
     }
+}
+
+/// Refuses every transfer coding but one `chunked`. hyper takes a doubled one for a single one, where
+/// another reader of the connection would see chunks within chunks.
+fn check_transfer_coding(lines: Lines<'_>) -> Result<(), ApiError> {
+    let mut chunked = 0;
+    let mut others = false;
+    for line in lines.values() {
+        for coding in line.as_bytes().split(|b| *b == b',') {
+            match coding.trim_ascii() {
+                b"" => {}
+                coding if coding.eq_ignore_ascii_case(b"chunked") => chunked += 1,
+                _ => others = true,
+            }
+        }
+    }
+    if chunked > 1 {
+        return Err(ApiError::malformed(
+            "Transfer-Encoding has chunked more than once",
+        ));
+    }
+    if others {
+        return Err(ApiError::new(
+            ErrorCode::CodingNotImplemented,
+            "the only transfer coding is chunked",
+        ));
+    }
+    Ok(())
 }
 
 /// Checks whom the request is for. Where HTTP/2 says it twice it has to say the same.
@@ -91,20 +108,135 @@ fn check_host(parts: &Parts, host: Slot<'_>) -> Result<(), ApiError> {
         (Slot::One(host), _) => host.as_bytes(),
         (Slot::Absent, Some(authority)) => authority,
         (Slot::Absent, None) if parts.version < Version::HTTP_11 => return Ok(()),
-        (Slot::Absent, None) => return Err(ApiError::malformed("Host is missing")),
-        (Slot::Repeated, _) => return Err(ApiError::malformed("Host is sent more than once")),
+        (Slot::Absent, None) => return Err(ApiError::malformed("header Host is missing")),
+        (Slot::Repeated, _) => {
+            return Err(ApiError::malformed("header Host is sent more than once"));
+        }
     };
-    if is_host(host) {
-        Ok(())
-    } else {
-        Err(ApiError::malformed("Host is not valid"))
+    match Host::parse(host) {
+        Some(_) => Ok(()),
+        None => Err(ApiError::malformed(
+            "Host is not a name or an address with an optional port",
+        )),
     }
 }
 
-/// A name or address with an optional port.
-fn is_host(host: &[u8]) -> bool {
-    !host.is_empty()
-        && host
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-._:[]%~".contains(b))
+/// Whom a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host<'a> {
+    Address,
+    Name(&'a str),
+}
+
+impl<'a> Host<'a> {
+    /// Reads a name, an IPv4 address or an IPv6 address in brackets, with an optional port.
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        if let Some(rest) = text.strip_prefix('[') {
+            let (address, rest) = rest.split_once(']')?;
+            address.parse::<Ipv6Addr>().ok()?;
+            return (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
+                .then_some(Self::Address);
+        }
+        let (name, port) = text.split_once(':').unwrap_or((text, ""));
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+        if name.is_empty() || !name.bytes().all(plain) || !is_port(port) {
+            return None;
+        }
+        Some(match name.parse::<Ipv4Addr>() {
+            Ok(_) => Self::Address,
+            Err(_) => Self::Name(name),
+        })
+    }
+}
+
+/// Whether a text is a port; an empty one is the default port.
+fn is_port(text: &str) -> bool {
+    text.is_empty()
+        || text.bytes().all(|b| b.is_ascii_digit())
+            && text.len() <= 5
+            && text.parse::<u16>().is_ok()
+}
+
+/// Checks that a request to the operations listener is for a host that it answers for: an address,
+/// `localhost`, or one of the configured names. A page of an attacker that has its own name resolved
+/// to the address of this listener (DNS rebinding) would otherwise be of the same origin as the console.
+///
+/// # Errors
+/// 421.
+pub(super) fn check_answers_for(
+    parts: &Parts,
+    heads: &Heads<'_>,
+    hosts: &[String],
+) -> Result<(), ApiError> {
+    let authority = parts.uri.authority().map(|given| given.as_str().as_bytes());
+    let host = heads.host.value().map(HeaderValue::as_bytes);
+    for given in [authority, host].into_iter().flatten() {
+        let ours = match Host::parse(given) {
+            Some(Host::Address) => true,
+            Some(Host::Name(name)) => {
+                let name = name.strip_suffix('.').unwrap_or(name);
+                let is = |known: &str| name.eq_ignore_ascii_case(known);
+                is("localhost") || hosts.iter().any(|known| is(known))
+            }
+            None => false,
+        };
+        if !ours {
+            return Err(ApiError::new(
+                ErrorCode::MisdirectedRequest,
+                "this listener does not answer for the host of the request: use its address, or add \
+                 the name to `ops.hosts`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_and_addresses_with_ports() {
+        for (text, host) in [
+            ("tv.example", Host::Name("tv.example")),
+            ("my_host:8080", Host::Name("my_host")),
+            ("a:", Host::Name("a")),
+            ("a.example.:65535", Host::Name("a.example.")),
+            ("127.0.0.1", Host::Address),
+            ("127.0.0.1:9080", Host::Address),
+            ("[::1]", Host::Address),
+            ("[2001:db8::1]:80", Host::Address),
+        ] {
+            assert_eq!(Host::parse(text.as_bytes()), Some(host), "{text}");
+        }
+        for bad in [
+            "",
+            ":",
+            ":80",
+            "[::1",
+            "::1",
+            "[]",
+            "[::1]x",
+            "[::1]:x",
+            "[::1]:99999",
+            "[127.0.0.1]",
+            "[::1%25lo]",
+            "a:b:c",
+            "x:99999",
+            "x:65536",
+            "x:000080",
+            "x:-1",
+            "x:+1",
+            "a b",
+            "a/b",
+            "a@b",
+            "a,b",
+            "a%41",
+            "\u{e4}",
+            "http://a",
+        ] {
+            assert_eq!(Host::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
 }

@@ -106,6 +106,53 @@ impl<'a> Slot<'a> {
     }
 }
 
+/// A header that is a list: its lines count as one (RFC 9110, part 5.3).
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Lines<'a> {
+    /// Not sent.
+    #[default]
+    Absent,
+    /// One line.
+    One(&'a HeaderValue),
+    /// Several lines, which are looked up by this name.
+    Several(&'a HeaderMap, &'static str),
+}
+
+impl<'a> Lines<'a> {
+    fn put(&mut self, map: &'a HeaderMap, name: &'static str, value: &'a HeaderValue) {
+        *self = match self {
+            Self::Absent => Self::One(value),
+            Self::One(_) | Self::Several(..) => Self::Several(map, name),
+        };
+    }
+
+    /// Whether the header was not sent.
+    #[must_use]
+    pub const fn is_absent(self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// The values of the lines, in their order.
+    pub fn values(self) -> impl Iterator<Item = &'a HeaderValue> {
+        let (one, several) = match self {
+            Self::Absent => (None, None),
+            Self::One(value) => (Some(value), None),
+            Self::Several(map, name) => (None, Some(map.get_all(name).iter())),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    /// The elements of a list that is separated by commas. A line with other characters than visible
+    /// ASCII has none that we know.
+    pub fn elements(self) -> impl Iterator<Item = &'a str> {
+        self.values()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|text| text.split(','))
+            .map(str::trim)
+            .filter(|element| !element.is_empty())
+    }
+}
+
 /// The headers `Service-Play-…`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlayHeaders<'a> {
@@ -147,7 +194,7 @@ pub struct Heads<'a> {
     /// `Host`.
     pub host: Slot<'a>,
     /// `Transfer-Encoding`.
-    pub transfer_encoding: Slot<'a>,
+    pub transfer_encoding: Lines<'a>,
     /// `Content-Length`.
     pub content_length: Slot<'a>,
     /// `Content-Encoding`.
@@ -157,11 +204,11 @@ pub struct Heads<'a> {
     /// `Origin`.
     pub origin: Slot<'a>,
     /// `Accept-Encoding`.
-    pub accept_encoding: Slot<'a>,
+    pub accept_encoding: Lines<'a>,
     /// `Accept-Language`.
     pub accept_language: Slot<'a>,
     /// `If-None-Match`.
-    pub if_none_match: Slot<'a>,
+    pub if_none_match: Lines<'a>,
     /// `If-Range`.
     pub if_range: Slot<'a>,
     /// `Range`.
@@ -186,7 +233,7 @@ impl<'a> Heads<'a> {
             if let Some(rest) = name.strip_prefix(names.prefix.as_str()) {
                 heads.put_ours(rest, value);
             } else {
-                heads.put_standard(name, value);
+                heads.put_standard(map, name, value);
             }
         }
         heads
@@ -213,17 +260,19 @@ impl<'a> Heads<'a> {
         slot.put(value);
     }
 
-    fn put_standard(&mut self, name: &str, value: &'a HeaderValue) {
+    fn put_standard(&mut self, map: &'a HeaderMap, name: &str, value: &'a HeaderValue) {
         let slot = match name {
+            "accept-encoding" => return self.accept_encoding.put(map, "accept-encoding", value),
+            "if-none-match" => return self.if_none_match.put(map, "if-none-match", value),
+            "transfer-encoding" => {
+                return self.transfer_encoding.put(map, "transfer-encoding", value);
+            }
             "host" => &mut self.host,
             "authorization" => &mut self.authorization,
             "content-length" => &mut self.content_length,
-            "accept-encoding" => &mut self.accept_encoding,
             "accept-language" => &mut self.accept_language,
             "origin" => &mut self.origin,
-            "if-none-match" => &mut self.if_none_match,
             "x-request-id" => &mut self.request_id,
-            "transfer-encoding" => &mut self.transfer_encoding,
             "content-encoding" => &mut self.content_encoding,
             "expect" => &mut self.expect,
             "range" => &mut self.range,

@@ -8,6 +8,7 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::error::ApiError;
+use crate::catalog_file::json_mistake::first_mistake;
 use crate::config::limits::JSON_DEPTH;
 use crate::types::Malformed;
 
@@ -48,7 +49,7 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         Number::from_f64(value)
             .map(Value::Number)
-            .ok_or_else(|| E::custom("a number is out of range"))
+            .ok_or_else(|| E::custom("out of range"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -74,7 +75,7 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(name) = map.next_key::<String>()? {
             let value = map.next_value_seed(Strict(depth))?;
             if members.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member occurs twice"));
+                return Err(A::Error::custom("occurs twice"));
             }
         }
         Ok(Value::Object(members))
@@ -101,44 +102,64 @@ pub fn strict(bytes: &[u8]) -> Result<Value, String> {
     let value = Strict(0)
         .deserialize(&mut from)
         .and_then(|value| from.end().map(|()| value));
-    // The parser's words name positions and kinds of tokens, never content; its custom errors are
-    // those of this file.
-    value.map_err(|error| format!("is not valid JSON: {error}"))
+    // The parser's own words are those of a lower layer: ours say more.
+    value.map_err(|_| match first_mistake(bytes, JSON_DEPTH) {
+        Some(mistake) => format!("is not valid JSON: {mistake}"),
+        None => "is not valid JSON".to_owned(),
+    })
 }
 
 /// The object of a request body, read member by member so that an error names the member. Members
 /// that nobody asks for are ignored; `null` is as good as absent.
+///
+/// A body that is no object is found out by the first member that is read of it, so that what else is
+/// wrong with the request is reported with it.
 pub struct Object {
     /// What the names of members begin with in errors: `parentalControl.`.
     within: String,
-    members: Map<String, Value>,
+    members: Result<Map<String, Value>, Cow<'static, str>>,
 }
 
 impl Object {
     /// Reads a body. An empty one is an empty object: nothing may be required of it then.
+    #[must_use]
+    pub fn read(body: &[u8]) -> Self {
+        let members = if body.is_empty() {
+            Ok(Map::new())
+        } else {
+            match strict(body) {
+                Ok(Value::Object(members)) => Ok(members),
+                Ok(_) => Err("must be a JSON object".into()),
+                Err(why) => Err(why.into()),
+            }
+        };
+        Self {
+            within: String::new(),
+            members,
+        }
+    }
+
+    /// Whether the body is an object.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` if it is no JSON object.
-    pub fn read(body: &[u8]) -> Result<Self, ApiError> {
-        if body.is_empty() {
-            return Ok(Self::of(Map::new(), String::new()));
-        }
-        match strict(body).map_err(|why| ApiError::field("body", why))? {
-            Value::Object(members) => Ok(Self::of(members, String::new())),
-            _ => Err(ApiError::field("body", "must be a JSON object")),
-        }
+    /// `INVALID_REQUEST` if it is not.
+    pub fn check(&self) -> Result<(), ApiError> {
+        self.members().map(drop)
     }
 
-    const fn of(members: Map<String, Value>, within: String) -> Self {
-        Self { within, members }
+    fn members(&self) -> Result<&Map<String, Value>, ApiError> {
+        self.members
+            .as_ref()
+            .map_err(|why| ApiError::field("body", why.clone()))
     }
 
-    fn error(&self, name: &str, why: impl Into<Cow<'static, str>> + fmt::Display) -> ApiError {
+    fn error(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
         ApiError::field(format!("{}{name}", self.within), why)
     }
 
-    fn get(&self, name: &str) -> Option<&Value> {
-        self.members.get(name).filter(|value| !value.is_null())
+    fn get(&self, name: &str) -> Result<Option<&Value>, ApiError> {
+        let value = self.members()?.get(name);
+        Ok(value.filter(|value| !value.is_null()))
     }
 
     /// A text.
@@ -146,7 +167,7 @@ impl Object {
     /// # Errors
     /// `INVALID_REQUEST` if it is something else.
     pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
-        match self.get(name) {
+        match self.get(name)? {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(self.error(name, "must be a string")),
@@ -193,7 +214,7 @@ impl Object {
     /// # Errors
     /// `INVALID_REQUEST` if it is something else.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
-        match self.get(name) {
+        match self.get(name)? {
             None => Ok(None),
             Some(Value::Bool(value)) => Ok(Some(*value)),
             Some(_) => Err(self.error(name, "must be true or false")),
@@ -205,7 +226,7 @@ impl Object {
     /// # Errors
     /// `INVALID_REQUEST` if it is something else or out of range.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
-        match self.get(name) {
+        match self.get(name)? {
             None => Ok(None),
             Some(value) => value
                 .as_i64()
@@ -220,7 +241,7 @@ impl Object {
     /// `INVALID_REQUEST` if it is something else.
     pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         let wrong = || self.error(name, "must be a list of strings");
-        let Some(value) = self.get(name) else {
+        let Some(value) = self.get(name)? else {
             return Ok(None);
         };
         let list = value.as_array().ok_or_else(wrong)?;
@@ -235,18 +256,18 @@ impl Object {
     /// # Errors
     /// `INVALID_REQUEST` if it is something else.
     pub fn object(&self, name: &str) -> Result<Option<Self>, ApiError> {
-        match self.get(name) {
+        match self.get(name)? {
             None => Ok(None),
-            Some(Value::Object(members)) => Ok(Some(Self::of(
-                members.clone(),
-                format!("{}{name}.", self.within),
-            ))),
+            Some(Value::Object(members)) => Ok(Some(Self {
+                within: format!("{}{name}.", self.within),
+                members: Ok(members.clone()),
+            })),
             Some(_) => Err(self.error(name, "must be an object")),
         }
     }
 
     /// An error about a member, for rules that this file does not know.
-    pub fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>> + fmt::Display) -> ApiError {
+    pub fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
         self.error(name, why)
     }
 }
@@ -287,7 +308,7 @@ mod tests {
         let field =
             |error: ApiError| serde_json::to_value(error.details()).unwrap()["field"].clone();
         let body = br#"{"email":["a"],"n":1.0,"m":-0,"big":18446744073709551616,"p":{"limit":"x"},"z":null}"#;
-        let object = Object::read(body).unwrap();
+        let object = Object::read(body);
         assert_eq!(field(object.required_text("email").unwrap_err()), "email");
         assert_eq!(field(object.required_text("z").unwrap_err()), "z");
         assert_eq!(field(object.required_text("q").unwrap_err()), "q");
@@ -297,8 +318,10 @@ mod tests {
         let inner = object.object("p").unwrap().unwrap();
         assert_eq!(field(inner.integer("limit").unwrap_err()), "p.limit");
         for bad in ["null", "[]", "1", "\"x\""] {
-            assert!(Object::read(bad.as_bytes()).is_err(), "{bad}");
+            assert!(Object::read(bad.as_bytes()).check().is_err(), "{bad}");
+            let error = Object::read(bad.as_bytes()).text("a").unwrap_err();
+            assert_eq!(field(error), "body");
         }
-        assert!(Object::read(b"").is_ok());
+        assert!(Object::read(b"").check().is_ok());
     }
 }

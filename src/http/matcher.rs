@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use http::header::ALLOW;
 use http::{HeaderValue, Method};
 
 use super::error::{ApiError, ErrorCode};
@@ -89,6 +90,18 @@ impl PathEntry {
         }
     }
 
+    /// The refusal of a method that the path does not have.
+    #[must_use]
+    pub fn refuse(&self, method: &Method) -> ApiError {
+        let allowed = self.allow.to_str().unwrap_or_default();
+        let allowed = match allowed.rsplit_once(", ") {
+            Some((others, last)) => format!("{others} or {last}"),
+            None => allowed.to_owned(),
+        };
+        let message = format!("{method} is not allowed here; use {allowed}");
+        ApiError::new(ErrorCode::MethodNotAllowed, message).with_header(ALLOW, self.allow.clone())
+    }
+
     fn get(&self, verb: Verb) -> Option<(usize, &'static Route)> {
         self.routes.get(verb as usize).copied().flatten()
     }
@@ -154,10 +167,10 @@ impl Table {
     pub fn find(self, method: &Method, path: &str) -> Result<Found, ApiError> {
         let matcher = self.matcher();
         let Ok(matched) = matcher.router.at(path) else {
-            return Err(unknown_path(self, path));
+            return Err(unknown_path(self, method, path));
         };
         let Some(entry) = matcher.entries.get(*matched.value) else {
-            return Err(unknown_path(self, path));
+            return Err(unknown_path(self, method, path));
         };
         let verb = match *method {
             Method::GET | Method::HEAD => Verb::Get,
@@ -183,7 +196,26 @@ impl Table {
 /// two is an alias for deployed clients, and nobody is to be sent there.
 const VERSIONS: [&str; 2] = ["v2", "v1"];
 
-fn unknown_path(table: Table, path: &str) -> ApiError {
+/// The most of a path that a message repeats, in bytes.
+const ECHO: usize = 120;
+/// The longest segment of a path that a message repeats: every token of ours is longer.
+const ECHO_SEGMENT: usize = 32;
+
+/// A path as a message repeats it. It is visible ASCII: `check_path` has passed it.
+fn shown(path: &str) -> String {
+    let short = |segment| match segment {
+        long if str::len(long) > ECHO_SEGMENT => "…",
+        short => short,
+    };
+    let mut shown = path.split('/').map(short).collect::<Vec<_>>().join("/");
+    if let Some((end, _)) = shown.char_indices().nth(ECHO) {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
+}
+
+fn unknown_path(table: Table, method: &Method, path: &str) -> ApiError {
     let router = &table.matcher().router;
     let mut segments = path.splitn(5, '/');
     if let (Some(""), Some("api"), Some(interface), Some(_), Some(rest)) = (
@@ -205,7 +237,21 @@ fn unknown_path(table: Table, path: &str) -> ApiError {
             }
         }
     }
-    ApiError::new(ErrorCode::PathNotFound, "there is no such path")
+    let shown = shown(path);
+    let hint = match path
+        .strip_suffix('/')
+        .filter(|path| router.at(path).is_ok())
+    {
+        Some(_) => match shown.strip_suffix('/') {
+            Some(path) => format!("the path without the trailing slash is {path}"),
+            None => "remove the trailing slash".to_owned(),
+        },
+        None => "see /docs".to_owned(),
+    };
+    ApiError::new(
+        ErrorCode::PathNotFound,
+        format!("no route matches {method} {shown}; {hint}"),
+    )
 }
 
 #[cfg(test)]

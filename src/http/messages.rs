@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::error::ErrorCode;
+use super::error::{ApiError, ErrorCode};
 use super::quality::quality;
 use crate::types::Locale;
 
@@ -11,6 +11,22 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("en", include_str!("../../data/messages/en.toml")),
     ("sv", include_str!("../../data/messages/sv.toml")),
     ("de", include_str!("../../data/messages/de.toml")),
+];
+
+/// What a viewer may have typed wrongly, by the name of the member on the wire, and the key of the text
+/// that says what to do about it. `INVALID_REQUEST` alone would leave the viewer without a hint.
+const TYPED: [(&str, &str); 11] = [
+    ("identity", "EMAIL_INVALID"),
+    ("email", "EMAIL_INVALID"),
+    ("accessKey", "PASSWORD_MISSING"),
+    ("password", "PASSWORD_MISSING"),
+    ("currentPassword", "PASSWORD_MISSING"),
+    ("newPassword", "PASSWORD_MISSING"),
+    ("pinCode", "PIN_CODE_INVALID"),
+    ("newPinCode", "PIN_CODE_INVALID"),
+    ("name", "NAME_INVALID"),
+    ("birthDate", "BIRTH_DATE_INVALID"),
+    ("parentalControl.limit", "AGE_LIMIT_INVALID"),
 ];
 
 /// Language ranges of `Accept-Language` that are looked at.
@@ -55,8 +71,8 @@ impl Messages {
             };
             let texts: HashMap<String, String> =
                 toml::from_str(text).map_err(|error| bad(error.to_string()))?;
-            if let Some(unknown) = texts.keys().find(|key| !is_code(key)) {
-                return Err(bad(format!("`{unknown}` is no error code")));
+            if let Some(unknown) = texts.keys().find(|key| !is_key(key)) {
+                return Err(bad(format!("`{unknown}` is not the key of a message")));
             }
             languages
                 .entry(language.to_ascii_lowercase())
@@ -79,10 +95,25 @@ impl Messages {
     /// default language.
     #[must_use]
     pub fn pick(&self, code: ErrorCode, accept: Option<&str>, user: Option<&Locale>) -> &str {
-        let language = self.language(accept, user);
+        self.text(code.as_str(), self.language(accept, user))
+    }
+
+    /// As [`Messages::pick`], for an error: of what a viewer typed wrongly, the first.
+    #[must_use]
+    pub fn pick_for(&self, error: &ApiError, accept: Option<&str>, user: Option<&Locale>) -> &str {
+        let typed = |field| TYPED.iter().find(|(known, _)| *known == field);
+        let key = match error.code() == ErrorCode::InvalidRequest {
+            true => error.fields().find_map(typed).map(|(_, key)| *key),
+            false => None,
+        };
+        let key = key.unwrap_or_else(|| error.code().as_str());
+        self.text(key, self.language(accept, user))
+    }
+
+    fn text(&self, key: &str, language: &str) -> &str {
         [language, &self.default, "en"]
             .into_iter()
-            .find_map(|language| self.languages.get(language)?.get(code.as_str()))
+            .find_map(|language| self.languages.get(language)?.get(key))
             .map_or("", String::as_str)
     }
 
@@ -122,8 +153,9 @@ impl Messages {
     }
 }
 
-fn is_code(key: &str) -> bool {
-    ErrorCode::ALL.iter().any(|code| code.as_str() == key)
+fn is_key(key: &str) -> bool {
+    let mut typed = TYPED.iter().map(|(_, key)| *key);
+    ErrorCode::ALL.iter().any(|code| code.as_str() == key) || typed.any(|typed| typed == key)
 }
 
 #[cfg(test)]
@@ -134,12 +166,12 @@ mod tests {
     fn every_code_has_a_message_in_every_built_in_language() {
         for (language, text) in BUILT_IN {
             let texts: HashMap<String, String> = toml::from_str(text).unwrap();
-            for code in ErrorCode::ALL {
-                let message = texts.get(code.as_str());
+            let codes = ErrorCode::ALL.iter().map(|code| code.as_str());
+            for key in codes.chain(TYPED.iter().map(|(_, key)| *key)) {
+                let message = texts.get(key);
                 assert!(
                     message.is_some_and(|m| !m.trim().is_empty()),
-                    "{language} lacks {}",
-                    code.as_str()
+                    "{language} lacks {key}"
                 );
             }
         }
@@ -162,6 +194,26 @@ mod tests {
         assert_eq!(of(Some("de;q=0, fr"), None), english);
         assert_eq!(of(Some(";;;,,q=,\u{1f600}"), None), english);
         assert_eq!(of(Some("*"), None), english);
+    }
+
+    #[test]
+    fn a_typing_error_has_its_own_text_and_other_fields_have_none() {
+        let messages = Messages::built_in("en").unwrap();
+        let of = |error: &ApiError| messages.pick_for(error, Some("sv"), None).to_owned();
+        let general = of(&ApiError::field("offset", "must be an integer"));
+        assert_eq!(
+            general,
+            messages.pick(ErrorCode::InvalidRequest, Some("sv"), None)
+        );
+        let header = ApiError::field("Service-Play-DRM", "is missing");
+        let email = of(&header.and(ApiError::field("identity", "is missing")));
+        assert_ne!(email, general);
+        let short = ApiError::new(ErrorCode::PasswordTooShort, "too short");
+        let short = of(&short.of_member("accessKey", ErrorCode::BAD_PASSWORD));
+        assert_eq!(
+            short,
+            messages.pick(ErrorCode::PasswordTooShort, Some("sv"), None)
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod auth;
 pub mod body;
 pub mod code;
 mod coding;
+pub mod combine;
 pub mod console;
 pub mod context;
 pub mod cors;

@@ -15,7 +15,7 @@ pub fn check_path(path: &str) -> Result<(), ApiError> {
     if bytes.first() != Some(&b'/') {
         return Err(ApiError::new(
             ErrorCode::PathNotFound,
-            "there is no such path",
+            "a path begins with a slash; see /docs",
         ));
     }
     let mut suspicious = false;

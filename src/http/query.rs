@@ -1,5 +1,6 @@
 //! The query of a request: `name=value` pairs, decoded once. Members that a route does not know are
-//! ignored; a known one that comes twice is refused, since two readers could pick different ones.
+//! ignored. A known one that comes twice is refused, since two readers could pick different ones; a list
+//! may come in as many members as its client likes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,22 +36,23 @@ impl<'a> Query<'a> {
     /// # Errors
     /// `INVALID_REQUEST` that names the member if it comes twice or cannot be decoded.
     pub fn one(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, ApiError> {
-        let mut found = None;
-        for pair in self.0.split('&') {
+        let mut values = self.values(name);
+        let Some(value) = values.next() else {
+            return Ok(None);
+        };
+        if values.next().is_some() {
+            return Err(ApiError::field(name, "is given more than once"));
+        }
+        decoded(name, value).map(Some)
+    }
+
+    /// The values that a member is given, still encoded.
+    fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        self.0.split('&').filter_map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             // A name that cannot be decoded is not one that we know.
-            if key != name && decode(key).as_deref() != Some(name) {
-                continue;
-            }
-            if found.replace(value).is_some() {
-                return Err(ApiError::field(name, "is given more than once"));
-            }
-        }
-        found
-            .map(|value| {
-                decode(value).ok_or_else(|| ApiError::field(name, "is not percent-encoded UTF-8"))
-            })
-            .transpose()
+            (key == name || decode(key).as_deref() == Some(name)).then_some(value)
+        })
     }
 
     /// A member read by `parse`.
@@ -79,7 +81,8 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A required comma-separated list of ids, split after decoding.
+    /// A list of ids: separated by commas, given as several members of the name, or both, which mean
+    /// the same. Split after decoding. `None` if the member is absent.
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the member.
@@ -87,12 +90,41 @@ impl<'a> Query<'a> {
         &self,
         name: &'static str,
         parse: impl Fn(&str) -> Result<T, Malformed>,
-    ) -> Result<IdList<T>, ApiError> {
-        let text = self
-            .one(name)?
-            .ok_or_else(|| ApiError::field(name, "is missing"))?;
-        IdList::read(&text, parse).map_err(|why| ApiError::field(name, why.0))
+    ) -> Result<Option<IdList<T>>, ApiError> {
+        let mut ids = Vec::new();
+        for value in self.values(name) {
+            for element in decoded(name, value)?.split(',') {
+                if element.is_empty() {
+                    return Err(ApiError::field(name, "has an empty element"));
+                }
+                ids.push(parse(element).map_err(|why| ApiError::field(name, why.0))?);
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.len() > LIST_IDS {
+            return Err(ApiError::field(name, "has at most 200 different ids"));
+        }
+        // Each value has an element, or has been refused.
+        Ok((!ids.is_empty()).then_some(IdList(ids)))
     }
+
+    /// As [`ids`](Self::ids), of a member that has to be there.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the member.
+    pub fn required_ids<T: Ord>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, Malformed>,
+    ) -> Result<IdList<T>, ApiError> {
+        self.ids(name, parse)?
+            .ok_or_else(|| ApiError::field(name, "is missing"))
+    }
+}
+
+fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiError> {
+    decode(value).ok_or_else(|| ApiError::field(name, "is not percent-encoded UTF-8"))
 }
 
 /// One to 200 ids, sorted, each once.
@@ -104,24 +136,6 @@ impl<'a> Query<'a> {
 /// The limit on request heads bounds how long a list can be at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdList<T>(Vec<T>);
-
-impl<T: Ord> IdList<T> {
-    fn read(text: &str, parse: impl Fn(&str) -> Result<T, Malformed>) -> Result<Self, Malformed> {
-        let mut ids = Vec::new();
-        for element in text.split(',') {
-            if element.is_empty() {
-                return Err(Malformed("has an empty element"));
-            }
-            ids.push(parse(element)?);
-        }
-        ids.sort_unstable();
-        ids.dedup();
-        if ids.len() > LIST_IDS {
-            return Err(Malformed("has at most 200 ids"));
-        }
-        Ok(Self(ids))
-    }
-}
 
 impl<T> IdList<T> {
     /// The ids; never empty.
@@ -188,7 +202,7 @@ mod tests {
     fn lists_are_bounded_folded_and_without_gaps() {
         let ids = |text: &str| {
             Query::new(text)
-                .ids("livestreams", LivestreamId::parse)
+                .required_ids("livestreams", LivestreamId::parse)
                 .map(|list| {
                     list.as_slice()
                         .iter()
@@ -198,6 +212,20 @@ mod tests {
         };
         assert_eq!(ids("livestreams=b,a,b").unwrap(), ["a", "b"]);
         assert_eq!(ids("livestreams=b%2Ca").unwrap(), ["a", "b"]);
+        for same in [
+            "livestreams=b&livestreams=a",
+            "livestreams=b&x=1&%6civestreams=a,b&livestreams=b",
+            "livestreams=b,a&livestreams=a%2Cb",
+        ] {
+            assert_eq!(ids(same).unwrap(), ["a", "b"], "{same}");
+        }
+        let each = |n: usize| {
+            (0..n)
+                .map(|n| format!("&livestreams=x{}", n % 200))
+                .collect::<String>()
+        };
+        assert_eq!(ids(&each(450)).unwrap().len(), 200);
+        assert!(ids(&format!("{}&livestreams=one-more", each(450))).is_err());
         let same = format!("livestreams={}", vec!["a"; 300].join(","));
         assert_eq!(ids(&same).unwrap(), ["a"]);
         let many = |n: usize| {
@@ -213,6 +241,9 @@ mod tests {
             "livestreams=,",
             "livestreams=a,",
             "livestreams=a,,b",
+            "livestreams=a&livestreams=",
+            "livestreams&livestreams=a",
+            "livestreams=a&livestreams=b,",
         ] {
             assert!(ids(bad).is_err(), "{bad}");
         }

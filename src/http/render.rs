@@ -10,7 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
-use super::coding::{accepts_gzip, is_known, tag};
+use super::coding::{Preference, is_known, preference, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
@@ -84,7 +84,7 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
         }
         Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
         Content::Export(kept, media, export) => {
-            let gzip = takes_gzip(wish);
+            let gzip = preference(wish.heads.accept_encoding) != Preference::Identity;
             if is_held(kept, gzip, wish, &mut headers) {
                 status = StatusCode::NOT_MODIFIED;
                 ReplyBody::Empty
@@ -113,10 +113,6 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
         headers.insert(name, value);
     }
     Ok(response(status, headers, body))
-}
-
-fn takes_gzip(wish: Wish<'_>) -> bool {
-    wish.heads.accept_encoding.ascii().is_some_and(accepts_gzip)
 }
 
 fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Response<ReplyBody> {
@@ -163,7 +159,11 @@ fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) ->
     let Prepared {
         media, body, kept, ..
     } = prepared;
-    let pack = takes_gzip(wish) && body.identity().len() >= GZIP_FROM;
+    let pack = match preference(wish.heads.accept_encoding) {
+        Preference::Identity => false,
+        Preference::Gzip => body.identity().len() >= GZIP_FROM,
+        Preference::OnlyGzip => true,
+    };
     if is_held(kept, pack, wish, headers) {
         return None;
     }

@@ -1,6 +1,8 @@
 //! What a route is: its method and path, the endpoint it leads to, and what must hold before a
 //! request gets there. The table itself is beside this file, in `table`.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::time::Duration;
 
 use super::matcher::Table;

@@ -4,6 +4,8 @@
 //! rate (429), size (413), coding (415), syntax and parameters (400), then the resource. What memory
 //! answers is answered without a future of its own: that is most of what a second brings.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -14,7 +16,6 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Body as _;
@@ -23,16 +24,16 @@ use tokio::time::timeout;
 
 use super::api::schedule::cached_reply;
 use super::audit::{Asked, recorded};
-use super::auth::{Administrator, Credentials, Proof, prove};
+use super::auth::{Administrator, Credentials, PARTNER_LIMIT, Proof, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
-use super::coding::accepts_gzip;
+use super::coding::{Preference, preference};
 use super::context::Context;
 use super::cors;
 use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::{Endpoint, Input, Payload};
 use super::error::{ApiError, ErrorCode};
 use super::finish::{Flow, finish};
-use super::framing::check_framing;
+use super::framing::{check_answers_for, check_framing};
 use super::headers::Heads;
 use super::matcher::{Found, Params, Table};
 use super::net;
@@ -116,14 +117,16 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             Step::Answered(answer) if body.is_end_stream() => {
                 Answering::Ready(Some(hand_over(app, &self.pulse, flow, &heads, answer)))
             }
-            step => Answering::Later(Box::pin(go_on(
-                Arc::clone(app),
-                Arc::clone(&self.pulse),
-                flow,
-                parts,
-                body,
-                step,
-            ))),
+            step @ (Step::Answered(_) | Step::Read(_) | Step::Waiting(_)) => {
+                Answering::Later(Box::pin(go_on(
+                    Arc::clone(app),
+                    Arc::clone(&self.pulse),
+                    flow,
+                    parts,
+                    body,
+                    step,
+                )))
+            }
         }
     }
 }
@@ -198,6 +201,10 @@ impl Service {
             flow.close = true;
             return Err(error);
         }
+        // The local administration socket has no host: who reaches it has the rights to.
+        if self.table == Table::Ops && self.local.is_none() {
+            check_answers_for(parts, heads, &app.http.ops_hosts)?;
+        }
         let path = parts.uri.path();
         check_path(path)?;
         let (index, route, params) = match self.table.find(&parts.method, path)? {
@@ -206,11 +213,7 @@ impl Service {
                 return Ok(Entered::Options(cors::options(entry, &parts.headers)));
             }
             Found::Path(entry) => {
-                return Err(ApiError::new(
-                    ErrorCode::MethodNotAllowed,
-                    "the path has other methods",
-                )
-                .with_header(ALLOW, entry.allow.clone()));
+                return Err(entry.refuse(&parts.method));
             }
         };
         flow.route = Some((index, route));
@@ -219,6 +222,7 @@ impl Service {
         let credentials = Credentials {
             heads,
             query,
+            names: &app.front.names,
             local: self.local,
         };
         let proof = prove(&*app.gate, route, &credentials, now)?;
@@ -269,6 +273,7 @@ enum Entered {
 
 fn too_many(class: RateClass, limit: LimitReached) -> ApiError {
     let code = match class {
+        _ if limit.name == PARTNER_LIMIT => ErrorCode::RateLimited,
         RateClass::General => ErrorCode::RateLimited,
         RateClass::SignUp | RateClass::Login | RateClass::ResetMail | RateClass::Reset => {
             ErrorCode::TooManyAttempts
@@ -301,6 +306,7 @@ fn act(
         query: Query::new(parts.uri.query().unwrap_or_default()),
         heads,
         names: &app.front.names,
+        password_min: usize::try_from(app.config.accounts.password_min).unwrap_or(0),
     };
     let asked = match entry.proof {
         Proof::Operator(auth, _) => Asked::of(auth, entry.route, &input, parts.uri.query(), heads),
@@ -340,7 +346,7 @@ fn cacheable<'p>(
     length: usize,
 ) -> Option<(&'p str, Moment)> {
     let request = parts.uri.path_and_query()?.as_str();
-    let compressed = heads.accept_encoding.ascii().is_some_and(accepts_gzip);
+    let compressed = preference(heads.accept_encoding) != Preference::Identity;
     let at = Moment {
         now: cx.now,
         generation: app.schedule.generation(),

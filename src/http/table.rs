@@ -263,6 +263,16 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_names_a_user_is_checked_against_the_token() {
+        for route in PUBLIC {
+            if let Target::User(target) = route.target {
+                let named = route.pattern.contains("{userId}");
+                assert_eq!(target.is_of_own_record(), named, "{}", route.label);
+            }
+        }
+    }
+
+    #[test]
     fn a_deprecated_route_names_one_that_exists() {
         for route in PUBLIC {
             if let Some(successor) = route.deprecated {

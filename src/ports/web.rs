@@ -243,6 +243,34 @@ pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
+/// Why there is no connection, in words of ours. What the network or a library says is for the log.
+#[must_use]
+pub fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        // An I/O error hides what it was made of from its sources.
+        let io = cause.downcast_ref::<io::Error>();
+        let inner = io.and_then(io::Error::get_ref);
+        let tls = inner.and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());
+        match tls.or_else(|| cause.downcast_ref()) {
+            Some(tokio_rustls::rustls::Error::InvalidCertificate(_)) => {
+                return "the certificate of the server is not trusted";
+            }
+            Some(_) => return "the TLS handshake with the server failed",
+            None => {}
+        }
+        match io.map(io::Error::kind) {
+            Some(io::ErrorKind::ConnectionRefused) => return "the server refuses connections",
+            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => {
+                return "the server cut off the connection";
+            }
+            _ => {}
+        }
+        next = cause.source();
+    }
+    "the server cannot be reached"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ pub mod person;
 pub mod playback;
 pub mod role;
 pub mod secret;
+pub mod text;
 pub mod time;
 pub mod token;
 

@@ -5,6 +5,7 @@ use std::fmt;
 use chrono::NaiveDate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::text::check_visible;
 use super::{Malformed, TvDay};
 
 /// A language tag such as `sv` or `pt-BR`.
@@ -86,7 +87,7 @@ impl fmt::Debug for Country {
     }
 }
 
-/// The name that a user goes by: at most 256 characters, none of them a control character.
+/// The name that a user goes by: at most 256 characters, all of which can be shown.
 /// Personal data, so it has no `Debug`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -99,15 +100,13 @@ impl PersonName {
     /// Takes a name, trimmed.
     ///
     /// # Errors
-    /// [`Malformed`] for a longer one or one with control characters.
+    /// [`Malformed`] for a longer one, or one with characters that cannot be shown.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let text = text.trim();
         if text.len() > Self::MAX * 4 || text.chars().count() > Self::MAX {
             return Err(Malformed("has at most 256 characters"));
         }
-        if text.chars().any(char::is_control) {
-            return Err(Malformed("has no control characters"));
-        }
+        check_visible(text)?;
         Ok(Self(text.into()))
     }
 
@@ -191,5 +190,6 @@ mod tests {
         assert!(PersonName::parse(&"ä".repeat(256)).is_ok());
         assert!(PersonName::parse(&"ä".repeat(257)).is_err());
         assert!(PersonName::parse("a\nb").is_err());
+        assert!(PersonName::parse("a\u{202e}b").is_err());
     }
 }

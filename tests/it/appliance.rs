@@ -187,7 +187,7 @@ impl Appliance {
         let mut stream = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
         let length = body.len();
         let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();

@@ -73,8 +73,8 @@ impl Way {
 
     /// What it begins with.
     fn opening(self) -> Vec<u8> {
-        let head = "GET /openapi.json HTTP/1.1\r\nHost: test\r\n";
-        let form = "POST /reset HTTP/1.1\r\nHost: test\r\nContent-Length: 4096\r\n\r\ntoken=";
+        let head = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n";
+        let form = "POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4096\r\n\r\ntoken=";
         match self {
             Self::Silent | Self::SilentOverTls => Vec::new(),
             Self::OneByte => b"G".into(),

@@ -9,7 +9,7 @@ use playgate::config::http::Network;
 use super::lab::Lab;
 use super::wire::{Wire, ask, request};
 
-const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: t\r\n\r\n";
+const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
 fn a_head_has_ten_seconds_and_idle_time_is_another_matter() {
@@ -53,7 +53,7 @@ fn a_body_that_stalls_is_given_up() {
     let (name, value) = lab.admin();
     let mut wire = Wire::to(lab.ops);
     wire.send(format!(
-        "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"of"
+        "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"of"
     ));
     let began = Instant::now();
     let answer = wire.answer().unwrap();
@@ -94,7 +94,7 @@ fn an_answer_arrives_though_what_follows_is_refused_unread() {
     let lab = Lab::start();
     let mut wire = Wire::to(lab.ops);
     rustix::net::sockopt::set_socket_recv_buffer_size(&wire.stream, 32 * 1024).unwrap();
-    wire.send("GET /openapi.json HTTP/1.1\r\nHost: t\r\n\r\nno request\r\n\r\n");
+    wire.send("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\nno request\r\n\r\n");
     let mut writer = wire.stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || writer.write_all(&vec![b'x'; 512 * 1024]));
     // Long enough for the server to have met the second one before the answer to the first is read.
@@ -161,7 +161,7 @@ fn the_end_waits_for_requests_and_not_for_idle_connections() {
     let (name, value) = lab.admin();
     let mut busy = Wire::to(lab.ops);
     busy.send(format!(
-        "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\""
+        "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\""
     ));
     // The head is read by now: a later request on another connection has been answered.
     ask(lab.ops, LIVEZ);
@@ -211,7 +211,7 @@ fn the_end_has_a_deadline() {
     let (name, value) = lab.admin();
     let mut busy = Wire::to(lab.ops);
     busy.send(format!(
-        "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{"
+        "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{"
     ));
     ask(lab.ops, LIVEZ);
     let began = Instant::now();

@@ -187,7 +187,7 @@ impl Tokens {
                 let code = "USER_TOKEN_INVALID";
                 refused.push((ours(), None, code));
                 refused.push((Some(self.other_partner.clone()), own.clone(), code));
-                for odd in ["Basic ", "Bearer  ", "bearer", ""] {
+                for odd in ["Basic ", "Bearer\t", "bearer", ""] {
                     refused.push((ours(), Some(format!("{odd}{}", self.user.token)), code));
                 }
                 let wrong = self.wrong_users();

@@ -47,7 +47,8 @@ pub fn compare(request: &[u8], answer: &Answer) {
     };
     // A path that is refused for its form, or that the other listener has; HEAD does not say which.
     let no_path = method == "HEAD" || answer.body.ends_with(b"\"code\":\"PATH_NOT_FOUND\"}}");
-    if answer.status == 404 && no_path {
+    // The two listeners share paths, and one of them answers for its own hosts alone.
+    if answer.status == 404 && no_path || answer.status == 421 {
         return;
     }
     let label = route.label;
@@ -70,7 +71,9 @@ pub fn compare(request: &[u8], answer: &Answer) {
         .iter()
         .find(|(known, _)| *known == "*/*" || essence(known) == essence(media))
         .unwrap_or_else(|| panic!("{media} is not described: {what}"));
+    // What is packed is the same JSON.
     if essence(media) == "application/json"
+        && answer.header("content-encoding").is_none()
         && let Some(schema) = body.1.get("schema")
         && let Err(why) = fits(document, schema, &answer.json())
     {

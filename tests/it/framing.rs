@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_secs(3);
 /// The head of a request that moves the clock, as an administrator, without its framing.
 fn clock(lab: &Lab) -> String {
     let (name, value) = lab.admin();
-    format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\n")
+    format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\n")
 }
 
 /// One answer with the status, then the end.
@@ -32,7 +32,7 @@ fn one_answer_then_end(lab: &Lab, bytes: &str, allowed: &[u16]) {
 #[test]
 fn a_hidden_request_is_never_answered() {
     let lab = Lab::start();
-    let hidden = "GET /livez HTTP/1.1\r\nHost: t\r\n\r\n";
+    let hidden = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let body = "{\"offset\":5}";
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     for framing in [
@@ -102,7 +102,7 @@ fn transfer_codings_are_chunked_or_refused() {
 #[test]
 fn broken_heads_are_refused() {
     let lab = Lab::start();
-    let with = |line: &str| format!("GET /livez HTTP/1.1\r\nHost: t\r\n{line}\r\n\r\n");
+    let with = |line: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{line}\r\n\r\n");
     for bytes in [
         with("X: a\r\n b"),
         with("X: a\0b"),
@@ -137,9 +137,9 @@ fn broken_heads_are_refused() {
 fn bare_line_feeds_are_read_alike_in_all_lines() {
     let lab = Lab::start();
     for bytes in [
-        "GET /livez HTTP/1.1\nHost: t\n\n",
-        "GET /livez HTTP/1.1\r\nHost: t\nX: y\r\n\r\n",
-        "GET /livez HTTP/1.1\nHost: t\r\nX: y\n\r\n",
+        "GET /livez HTTP/1.1\nHost: localhost\n\n",
+        "GET /livez HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n",
+        "GET /livez HTTP/1.1\nHost: localhost\r\nX: y\n\r\n",
     ] {
         assert_eq!(ask(lab.ops, bytes).status, 200, "{bytes:?}");
     }
@@ -158,7 +158,7 @@ fn an_http_1_0_client_is_served() {
 fn too_much_head_is_refused() {
     let lab = Lab::start();
     let many = |n: usize| "X: y\r\n".repeat(n);
-    let head = |rest: &str| format!("GET /livez HTTP/1.1\r\nHost: t\r\n{rest}\r\n");
+    let head = |rest: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{rest}\r\n");
     assert_eq!(ask(lab.ops, head(&many(63))).status, 200);
     for n in [64, 99, 101, 500] {
         one_answer_then_end(&lab, &head(&many(n)), &[431]);
@@ -168,7 +168,12 @@ fn too_much_head_is_refused() {
     for n in [16 * 1024 + 1, 40_000, 400_000] {
         one_answer_then_end(&lab, &long(n), &[431]);
     }
-    let target = |n: usize| format!("GET /livez?{} HTTP/1.1\r\nHost: t\r\n\r\n", "y".repeat(n));
+    let target = |n: usize| {
+        format!(
+            "GET /livez?{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            "y".repeat(n)
+        )
+    };
     assert_eq!(ask(lab.ops, target(8 * 1024 - 7)).status, 200);
     for n in [8 * 1024 - 6, 20_000] {
         one_answer_then_end(&lab, &target(n), &[414]);
@@ -242,7 +247,7 @@ fn expectations_are_met_or_refused() {
     let (name, value) = lab.admin();
     let expect = |what: &str| {
         format!(
-            "PUT /admin/v1/clock HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\nExpect: {what}\r\nContent-Length: 12\r\n\r\n"
+            "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nExpect: {what}\r\nContent-Length: 12\r\n\r\n"
         )
     };
     let mut wire = Wire::to(lab.ops);
@@ -275,4 +280,105 @@ fn pipelined_requests_are_answered_in_order() {
         assert_eq!(answer.header("x-request-id"), Some(&*format!("n-{number}")));
     }
     sending.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_doubled_chunked_and_a_malformed_host_are_refused() {
+    let lab = Lab::start();
+    for coding in [
+        "chunked, chunked",
+        "chunked,CHUNKED",
+        "chunked\r\nTransfer-Encoding: chunked",
+        "gzip, chunked, chunked",
+    ] {
+        let bytes = format!(
+            "{}Transfer-Encoding: {coding}\r\n\r\n0\r\n\r\n",
+            clock(&lab)
+        );
+        one_answer_then_end(&lab, &bytes, &[400]);
+    }
+    for host in [
+        "[::1", "::1", "a:b:c", "x:99999", "x:-1", "[::1]x", "a@b", "a,b", "a%00", "http://a",
+        ":80",
+    ] {
+        let bytes = format!("GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        one_answer_then_end(&lab, &bytes, &[400]);
+    }
+}
+
+#[test]
+fn the_operations_listener_answers_for_its_own_hosts_alone() {
+    let lab = Lab::with(|http, _| http.ops_hosts = vec!["ops.example".to_owned()]);
+    let get = |listener, target: &str, host: &str| {
+        let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        Wire::to(listener).send(bytes).answer().unwrap()
+    };
+    for ours in [
+        "127.0.0.1",
+        "127.0.0.1:9080",
+        "[::1]:9080",
+        "10.1.2.3",
+        "localhost",
+        "LOCALHOST:1",
+        "localhost.",
+        "ops.example",
+        "Ops.Example:9080",
+    ] {
+        assert_eq!(get(lab.ops, "/livez", ours).status, 200, "{ours}");
+    }
+    for foreign in [
+        "evil.example",
+        "localhost.evil.example",
+        "ops.example.evil",
+        "127.0.0.1.evil.example",
+        "t",
+        "2130706433",
+    ] {
+        for target in ["/livez", "/console/", "/admin/v1/about", "/nothing"] {
+            let answer = get(lab.ops, target, foreign);
+            assert_eq!(
+                (answer.status, answer.code()),
+                (421, "MISDIRECTED_REQUEST".to_owned()),
+                "{foreign}"
+            );
+        }
+        assert_eq!(get(lab.public, "/openapi.json", foreign).status, 200);
+    }
+    // An absolute target is judged too, and HTTP/1.0 without a host has nothing to rebind.
+    let absolute = "GET http://evil.example/livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(
+        Wire::to(lab.ops).send(absolute).answer().unwrap().status,
+        421
+    );
+    let socket = std::os::unix::net::UnixStream::connect(&lab.socket).unwrap();
+    let local = "GET /admin/v1/about HTTP/1.1\r\nHost: playgate\r\n\r\n";
+    assert_eq!(Wire::over(socket).send(local).answer().unwrap().status, 200);
+}
+
+#[test]
+fn nothing_behind_a_chunked_body_is_lost_in_silence() {
+    let lab = Lab::start();
+    let next = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for ending in [
+        "0\r\n\r\n",
+        "0\r\n\n",
+        "0\r\nT: x\n\r\n",
+        "0\r\nT: x\n\n",
+        "0\n\n",
+    ] {
+        let bytes = format!(
+            "{}Transfer-Encoding: chunked\r\n\r\nc\r\n{{\"offset\":1}}\r\n{ending}{next}",
+            clock(&lab)
+        );
+        let mut wire = Wire::to(lab.ops);
+        wire.send(bytes);
+        let answer = wire.answer().unwrap();
+        assert!(
+            matches!(answer.status, 200 | 400),
+            "{ending:?}: {}",
+            answer.status
+        );
+        assert_eq!(answer.header("connection"), Some("close"), "{ending:?}");
+        assert!(wire.ends_within(SOON), "{ending:?}");
+    }
 }

@@ -81,13 +81,13 @@ fn every_401_carries_its_challenge() {
         "Bearer"
     );
     let user = lab.gate.tokens.user.reveal();
-    let double_space = format!("Bearer  {user}");
+    let two_words = format!("Bearer x {user}");
     let cut = format!("Bearer {}", &user[..46]);
     let long = format!("Bearer {user}{}", "x".repeat(8_000));
     let cased = format!("Bearer {}", user.to_uppercase());
     for bad in [
         "Bearer x",
-        &double_space,
+        &two_words,
         &cut,
         &long,
         &cased,
@@ -157,7 +157,7 @@ fn parameters_are_refused_by_name() {
         (format!("{LIVE}?livestreams=,,"), "livestreams"),
         (format!("{LIVE}?livestreams={ids}"), "livestreams"),
         (format!("{LIVE}?livestreams={kilobyte}"), "livestreams"),
-        (format!("{LIVE}?livestreams=a&livestreams=b"), "livestreams"),
+        (format!("{LIVE}?livestreams=a&livestreams="), "livestreams"),
         (format!("{LIVE}?livestreams=a&offset=1"), "offset"),
         (format!("{LIVE}?livestreams=a&offset=-86401"), "offset"),
         (format!("{LIVE}?livestreams=a&offset=%2B0"), "offset"),

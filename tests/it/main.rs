@@ -10,6 +10,7 @@
 )]
 
 mod accounts;
+mod answers;
 mod appliance;
 mod attackers;
 mod audience;

@@ -64,7 +64,7 @@ pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
 pub fn post(lab: &Lab, target: &str, body: &[u8]) -> Answer {
     let (name, value) = lab.admin();
     let head = format!(
-        "POST {target} HTTP/1.1\r\nHost: test\r\n{name}: {value}\r\nContent-Length: {}\r\n\r\n",
+        "POST {target} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let mut wire = Wire::to(lab.ops);
@@ -664,7 +664,7 @@ fn a_broken_guide_changes_nothing() {
     // An upload whose client goes away is no shorter guide.
     let (name, value) = lab.admin();
     let head = format!(
-        "POST /admin/v1/epg/import?accept=true HTTP/1.1\r\nHost: t\r\n{name}: {value}\r\n\
+        "POST /admin/v1/epg/import?accept=true HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\n\
          Content-Length: {}\r\n\r\n",
         whole.len() + 1
     );

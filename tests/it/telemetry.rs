@@ -21,7 +21,7 @@ fn post(lab: &Lab, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
     let partner = lab.gate.tokens.partner.reveal();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
     let mut bytes = format!(
-        "POST {TARGET} HTTP/1.1\r\nHost: t\r\nService-AccessToken: {partner}\r\n\
+        "POST {TARGET} HTTP/1.1\r\nHost: localhost\r\nService-AccessToken: {partner}\r\n\
          Authorization: {bearer}\r\nContent-Length: {}\r\n",
         body.len()
     );

@@ -284,6 +284,32 @@ fn files_say_what_they_own_and_stay_short() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What writes the words of an error of the domain into a message.
+const DISPLAYED: [&str; 6] = [
+    "error.to_string()",
+    "denied.to_string()",
+    "why.to_string()",
+    "{error}",
+    "{error:",
+    "to_string(&error)",
+];
+
+#[test]
+fn no_text_of_a_lower_layer_gets_into_a_message() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        if !source.path.starts_with("http/situations/") || source.is_test() {
+            continue;
+        }
+        for words in DISPLAYED {
+            if source.code.contains(words) {
+                wrong.push(format!("{} has {words}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn the_reader_of_sources_sees_what_it_must() {
     let code = code(

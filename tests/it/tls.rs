@@ -224,7 +224,7 @@ fn versions_and_protocols_are_agreed_on() {
     }
     // Each on the other's port ends cleanly.
     let mut plain = Wire::to(secure);
-    plain.send("GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+    plain.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut alert = Vec::new();
     plain.stream.read_to_end(&mut alert).unwrap();
     assert_eq!(alert.first(), Some(&0x15), "{alert:?}");

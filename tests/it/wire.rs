@@ -251,7 +251,7 @@ pub fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Answer {
 
 /// A request with the usual headers.
 pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
-    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -61,17 +61,21 @@ impl Refusal {
         }
     }
 
-    /// The mistakes of an imported file, one a line.
+    /// The mistakes of an imported file, or of the request but the first, which the message is about.
     fn problems(&self) -> impl Iterator<Item = String> {
         let problems = self.details.get("problems").and_then(Value::as_array);
-        problems.into_iter().flatten().map(|problem| {
+        let told = usize::from(self.details.get("field").is_some());
+        problems.into_iter().flatten().skip(told).map(|problem| {
             let message = problem
                 .get("message")
                 .and_then(Value::as_str)
                 .unwrap_or("?");
-            match problem.get("line").and_then(Value::as_u64) {
-                Some(line) => format!("line {line}: {message}"),
-                None => message.to_owned(),
+            let line = problem.get("line").and_then(Value::as_u64);
+            let field = problem.get("field").and_then(Value::as_str);
+            match (line, field) {
+                (Some(line), _) => format!("line {line}: {message}"),
+                (None, Some(field)) => format!("{field}: {message}"),
+                (None, None) => message.to_owned(),
             }
         })
     }

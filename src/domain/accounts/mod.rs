@@ -171,6 +171,23 @@ impl Accounts {
         self.may(&guesses(partner, email, from), now)
     }
 
+    /// Whether the network address may try a login at all, whoever it names; as
+    /// [`Accounts::may_log_in`].
+    ///
+    /// # Errors
+    /// [`AccountsError::TooManyAttempts`].
+    pub fn may_log_in_from(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.may(&[Subject::address(Kind::LoginAddress, from)], now)
+    }
+
+    /// Whether the network address may ask for a reset mail; as [`Accounts::may_log_in`].
+    ///
+    /// # Errors
+    /// [`AccountsError::TooManyAttempts`].
+    pub fn may_ask_for_reset(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.may(&[Subject::address(Kind::ResetMailAddress, from)], now)
+    }
+
     /// Whether a sign-up may be tried; as [`Accounts::may_log_in`].
     ///
     /// # Errors

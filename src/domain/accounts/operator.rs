@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::pin::FreshPin;
 use super::tables::{UserRecord, Users};
 use super::{Accounts, AccountsError, HashMemory, OperatorChange, User, reset, user_record};
+use crate::types::text::check_visible;
 use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
 /// How many tags a user may have.
@@ -126,12 +127,12 @@ fn checked_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
     tags.dedup();
     let sound = |tag: &String| {
         let length = tag.chars().count();
-        (1..=TAG_LENGTH_MAX).contains(&length) && !tag.chars().any(char::is_control)
+        (1..=TAG_LENGTH_MAX).contains(&length) && check_visible(tag).is_ok()
     };
     if tags.len() > TAGS_MAX || !tags.iter().all(sound) {
         return Err(AccountsError::FieldMalformed {
             field: "tags",
-            why: Malformed("at most 32 tags of 1 to 64 characters, without control characters"),
+            why: Malformed("has at most 32 tags of 1 to 64 characters, all of them visible"),
         });
     }
     Ok(tags)

@@ -21,6 +21,8 @@ pub enum BackupError {
     Directory {
         /// The directory.
         directory: PathBuf,
+        /// Whether its disk is full.
+        full: bool,
         /// What is wrong with it.
         why: String,
     },

@@ -284,12 +284,14 @@ impl Shelf {
     /// A failure that is most often the disk's names the directory.
     pub(super) fn failed(&self, error: StoreError) -> BackupError {
         match error {
-            StoreError::Full | StoreError::NotSynced(_) | StoreError::Io(_) => {
-                BackupError::Directory {
-                    directory: self.settings.directory.clone(),
-                    why: error.to_string(),
-                }
-            }
+            StoreError::Full
+            | StoreError::NoRoom { .. }
+            | StoreError::NotSynced(_)
+            | StoreError::Io(_) => BackupError::Directory {
+                directory: self.settings.directory.clone(),
+                full: matches!(error, StoreError::Full | StoreError::NoRoom { .. }),
+                why: error.to_string(),
+            },
             other => other.into(),
         }
     }

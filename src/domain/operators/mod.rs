@@ -13,6 +13,7 @@ pub use error::OperatorsError;
 
 use crate::ports::Entropy;
 use crate::store::{All, Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::types::text::check_visible;
 use crate::types::{OperatorId, Role, Token, TokenHash, TokenInfo, TokenKind, UnixSeconds};
 use tables::{OperatorRecord, OperatorTokenRecord, OperatorsByName};
 
@@ -97,7 +98,7 @@ impl Operators {
     ) -> Result<(OperatorId, Token), OperatorsError> {
         let name = name.trim();
         let length = name.chars().take(NAME_MAX + 1).count();
-        if length == 0 || length > NAME_MAX || name.chars().any(char::is_control) {
+        if length == 0 || length > NAME_MAX || check_visible(name).is_err() {
             return Err(OperatorsError::NameMalformed);
         }
         let id = OperatorId::from_bytes(self.entropy.array());

@@ -6,7 +6,7 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PartnersError {
     /// The name is empty, too long or has control characters.
-    #[error("a name has 1 to 128 characters, none of them a control character")]
+    #[error("a name has 1 to 128 visible characters")]
     NameMalformed,
     /// Another partner has the name.
     #[error("another partner has this name")]

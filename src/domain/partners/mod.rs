@@ -13,6 +13,7 @@ pub use error::PartnersError;
 
 use crate::ports::Entropy;
 use crate::store::{Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::types::text::check_visible;
 use crate::types::{PartnerId, Token, TokenHash, TokenInfo, UnixSeconds};
 use tables::{PartnerRecord, PartnerTokenRecord, PartnersByName, TokensByPartner};
 
@@ -87,7 +88,7 @@ impl Partners {
     pub fn add(&self, name: &str, now: UnixSeconds) -> Result<(PartnerId, Token), PartnersError> {
         let name = name.trim();
         let length = name.chars().take(NAME_MAX + 1).count();
-        if length == 0 || length > NAME_MAX || name.chars().any(char::is_control) {
+        if length == 0 || length > NAME_MAX || check_visible(name).is_err() {
             return Err(PartnersError::NameMalformed);
         }
         let record = PartnerRecord {

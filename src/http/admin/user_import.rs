@@ -256,7 +256,7 @@ impl Reader {
         if line.len() > USER_LINE {
             return Err(ApiError::malformed("the line has over 16 KiB"));
         }
-        let (named, new, password) = AddUserRequest::read(&Object::read(line)?)?.into_parts();
+        let (named, new, password) = AddUserRequest::read(&Object::read(line))?.into_parts();
         let partner = match last {
             Some((last, partner)) if *last == named => *partner,
             _ => {

@@ -1,32 +1,110 @@
 //! Handlers of the catalogue for clients, without which they could not learn an id.
 
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::header::LINK;
+use serde::Serialize;
+
 use crate::app::App;
 use crate::http::auth::PartnerAuth;
 use crate::http::context::Context;
+use crate::http::endpoint::schedule::{PageRequest, encoded};
 use crate::http::error::ApiError;
-use crate::http::reply::Reply;
+use crate::http::reply::{Kept, Prepared, Reply, media};
+use crate::http::response_cache::CompressibleBody;
 use crate::http::wire::catalog::{AssetReply, LivestreamReply};
+use crate::types::{AssetId, LivestreamId};
 
 /// The livestreams, by id.
 ///
 /// # Errors
-/// None of its own.
-pub async fn livestreams(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
+/// `INTERNAL` if they cannot be written as JSON.
+pub fn livestreams(
+    app: &App,
+    _cx: &Context,
+    _auth: PartnerAuth,
+    request: &PageRequest<LivestreamId>,
+) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
-    let livestreams = snapshot.livestreams();
-    let lines: Vec<_> = livestreams
-        .map(|one| LivestreamReply::from(&**one))
-        .collect();
-    Reply::json(&lines)
+    let page = Page::new(snapshot.livestreams(), request, |one| &one.id);
+    let lines = page.rows.iter().map(|one| LivestreamReply::from(&***one));
+    let next = page.next(request, "livestreams", |one| one.id.as_str());
+    reply(app, lines.collect(), next)
 }
 
 /// The videos on demand, by id.
 ///
 /// # Errors
-/// None of its own.
-pub async fn assets(app: &App, _cx: &Context, _auth: PartnerAuth) -> Result<Reply, ApiError> {
+/// `INTERNAL` if they cannot be written as JSON.
+pub fn assets(
+    app: &App,
+    _cx: &Context,
+    _auth: PartnerAuth,
+    request: &PageRequest<AssetId>,
+) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
-    let assets = snapshot.assets();
-    let lines: Vec<_> = assets.map(|one| AssetReply::from(&**one)).collect();
-    Reply::json(&lines)
+    let page = Page::new(snapshot.assets(), request, |one| &one.id);
+    let lines = page.rows.iter().map(|one| AssetReply::from(&***one));
+    let next = page.next(request, "assets", |one| one.id.as_str());
+    reply(app, lines.collect(), next)
+}
+
+/// A part of a list that is sorted by id.
+struct Page<R> {
+    rows: Vec<R>,
+    /// Whether the list goes on behind it.
+    more: bool,
+}
+
+impl<R: Copy> Page<R> {
+    fn new<I: Ord>(
+        all: impl Iterator<Item = R>,
+        request: &PageRequest<I>,
+        id: impl Fn(&R) -> &I,
+    ) -> Self {
+        let after = request.after.as_ref();
+        let mut rest = all
+            .skip_while(|row| after.is_some_and(|after| id(row) <= after))
+            .peekable();
+        let limit = request.limit.unwrap_or(usize::MAX);
+        let rows = rest.by_ref().take(limit).collect();
+        let more = rest.peek().is_some();
+        Self { rows, more }
+    }
+
+    /// The value of `Link` that leads to the next page, if there is one.
+    fn next<I>(
+        &self,
+        request: &PageRequest<I>,
+        list: &str,
+        id: impl Fn(&R) -> &str,
+    ) -> Option<HeaderValue> {
+        let last = self.rows.last().filter(|_| self.more)?;
+        let (limit, after) = (request.limit?, encoded(id(last)));
+        let link = format!("</api/catalog/v1/{list}?limit={limit}&after={after}>; rel=\"next\"");
+        HeaderValue::try_from(link).ok()
+    }
+}
+
+fn reply<T: Serialize>(
+    app: &App,
+    lines: Vec<T>,
+    next: Option<HeaderValue>,
+) -> Result<Reply, ApiError> {
+    let body = serde_json::to_vec(&lines).map_err(ApiError::internal)?;
+    let kept = Kept {
+        tag: Kept::tag_of(&body),
+        max_age: app.config.schedule.max_age,
+    };
+    let reply = Reply::prepared(Prepared {
+        media: media::JSON,
+        body: Arc::new(CompressibleBody::from(body)),
+        kept,
+        until: None,
+    });
+    Ok(match next {
+        Some(next) => reply.with_header(LINK, next),
+        None => reply,
+    })
 }

@@ -1,6 +1,8 @@
 //! Requests of sign-up, login and password reset (interface, parts 4.2 and 4.3).
 
-use super::Payload;
+use super::{Input, Payload};
+use crate::domain::accounts::AccountsError;
+use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
@@ -52,16 +54,36 @@ pub(super) fn password(body: &Object, name: &'static str) -> Result<Password, Ap
     })
 }
 
+/// A new password. That it is too short is found out here, so that it is reported with what else is wrong
+/// with the form; the other rules are the accounts', which know the user.
+fn new_password(body: &Object, name: &'static str, min: usize) -> Result<Password, ApiError> {
+    let password = password(body, name)?;
+    if password.length() < min {
+        return Err(ApiError::from(AccountsError::PasswordTooShort { min })
+            .of_member(name, ErrorCode::BAD_PASSWORD));
+    }
+    Ok(password)
+}
+
 impl SignUpRequest {
-    pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
+    pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
+        let (identity, access_key, name, locale, country, birth_date) = (
+            body.required("identity", Email::parse),
+            new_password(&body, "accessKey", input.password_min),
+            body.parsed("name", PersonName::parse),
+            body.parsed("locale", Locale::parse),
+            body.parsed("country", Country::parse),
+            body.parsed("birthDate", BirthDate::parse),
+        )
+            .combine()?;
         Ok(Self {
-            identity: body.required("identity", Email::parse)?,
-            access_key: password(&body, "accessKey")?,
-            name: body.parsed("name", PersonName::parse)?,
-            locale: body.parsed("locale", Locale::parse)?,
-            country: body.parsed("country", Country::parse)?,
-            birth_date: body.parsed("birthDate", BirthDate::parse)?,
+            identity,
+            access_key,
+            name: name.filter(|name| !name.as_str().is_empty()),
+            locale,
+            country,
+            birth_date,
         })
     }
 }
@@ -69,9 +91,14 @@ impl SignUpRequest {
 impl LoginRequest {
     pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
+        let (identity, access_key) = (
+            body.required("identity", Email::parse),
+            password(&body, "accessKey"),
+        )
+            .combine()?;
         Ok(Self {
-            identity: body.required("identity", Email::parse)?,
-            access_key: password(&body, "accessKey")?,
+            identity,
+            access_key,
         })
     }
 }
@@ -93,14 +120,15 @@ impl SendResetRequest {
 impl ResetRequest {
     pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        let password = password(&body, "password")?;
-        let token = TokenHash::of_presented(TokenKind::Reset, body.required_text("token")?)
-            .ok_or_else(|| {
+        let token = body.required_text("token").and_then(|text| {
+            TokenHash::of_presented(TokenKind::Reset, text).ok_or_else(|| {
                 ApiError::new(
                     ErrorCode::ResetTokenInvalid,
                     "the reset token is not valid, used or expired",
                 )
-            })?;
+            })
+        });
+        let (password, token) = (password(&body, "password"), token).combine()?;
         Ok(Self { password, token })
     }
 }

@@ -1,5 +1,8 @@
 //! Parse, then act: a request becomes a variant with typed parameters, or an error that names the
 //! parameter, before any work is done. One file per resource; the requests stand beside their parsers.
+//! A parser that reads several things reports all that is wrong with them.
+
+#![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod admin;
 pub mod login;
@@ -41,6 +44,8 @@ pub struct Input<'a> {
     pub heads: &'a Heads<'a>,
     /// The names of our headers.
     pub names: &'a HeaderNames,
+    /// The fewest characters of a new password.
+    pub password_min: usize,
 }
 
 impl<'a> Input<'a> {
@@ -111,12 +116,12 @@ impl Payload {
         }
     }
 
-    /// The object of a body that was read.
+    /// The object of a body that was read. That it is none is reported by what reads of it.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` if it is none.
+    /// `INTERNAL` if it is still arriving.
     pub fn object(self) -> Result<Object, ApiError> {
-        Object::read(&self.whole()?)
+        Ok(Object::read(&self.whole()?))
     }
 
     /// A body that is still arriving.

@@ -1,9 +1,11 @@
 //! The `Service-Play-…` headers as values.
 
 use super::Input;
+use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::headers::Slot;
 use crate::types::ids::DEVICE_TEXT_MAX;
+use crate::types::text::check_visible;
 use crate::types::{DeviceId, Drm, Malformed, Protocol, SessionId, TokenHash, TokenKind};
 
 /// The device that a preflight names. Platform, type and model are open value lists.
@@ -21,20 +23,21 @@ pub struct DeviceHeaders {
 
 impl DeviceHeaders {
     pub(super) fn read(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (platform, kind, model, id) =
+            (platform(input), kind(input), model(input), device_id(input)).combine()?;
         Ok(Self {
-            platform: platform(input)?.to_owned(),
-            kind: kind(input)?.to_owned(),
-            model: model(input)?.to_owned(),
-            id: device_id(input)?,
+            platform: platform.to_owned(),
+            kind: kind.to_owned(),
+            model: model.to_owned(),
+            id,
         })
     }
 
     /// Checks the headers of which a heartbeat keeps nothing but the id.
     pub(super) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
-        platform(input)?;
-        kind(input)?;
-        model(input)?;
-        device_id(input)
+        let (_, _, _, id) =
+            (platform(input), kind(input), model(input), device_id(input)).combine()?;
+        Ok(id)
     }
 }
 
@@ -43,14 +46,18 @@ fn bounded<'a>(input: &Input<'a>, slot: Slot<'a>, name: &str) -> Result<&'a str,
     let fits = !text.is_empty()
         && (text.len() <= DEVICE_TEXT_MAX
             || text.len() <= DEVICE_TEXT_MAX * 4 && text.chars().count() <= DEVICE_TEXT_MAX);
-    if fits {
-        Ok(text)
-    } else {
-        Err(ApiError::field(
-            input.names.full(name),
-            "has 1 to 256 characters",
-        ))
+    if !fits {
+        let why = "has 1 to 256 characters";
+        return Err(ApiError::field(input.names.full(name), why));
     }
+    visible(input, name, text)
+}
+
+/// Device headers are shown to operators and viewers in lists of sessions and devices.
+fn visible<'a>(input: &Input<'a>, name: &str, text: &'a str) -> Result<&'a str, ApiError> {
+    check_visible(text)
+        .map(|()| text)
+        .map_err(|why| ApiError::field(input.names.full(name), why.0))
 }
 
 fn platform<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
@@ -72,6 +79,7 @@ fn model<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
 fn device_id(input: &Input<'_>) -> Result<DeviceId, ApiError> {
     let name = "Play-DeviceId";
     let text = input.heads.play.device_id.required(input.names, name)?;
+    visible(input, name, text)?;
     DeviceId::parse(text).map_err(|why| ApiError::field(input.names.full(name), why.0))
 }
 
@@ -116,15 +124,15 @@ pub(super) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
         .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
 }
 
-/// A decimal number, of which the whole part counts: players report positions with fractions. One
-/// that is too large is odd, not malformed: refusing it would end the session of its player.
+/// A plain decimal number with an optional sign and fraction, of which the whole part counts: players
+/// report positions with fractions. One that is too large is odd, not malformed, and becomes the
+/// largest there is: refusing it would end the session of its player.
 pub(super) fn number(text: &str) -> Result<i64, Malformed> {
-    let malformed = Malformed("must be a number");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = whole.strip_prefix('-').unwrap_or(whole);
+    let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
     let decimal = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    if text.len() > 40 || !decimal(digits) || !decimal(fraction) {
-        return Err(malformed);
+    if !decimal(digits) || !decimal(fraction) {
+        return Err(Malformed("must be a decimal number, such as 1500 or -0.5"));
     }
     let limit = match whole.starts_with('-') {
         true => i64::MIN,
@@ -148,6 +156,9 @@ mod tests {
         for (text, value) in [
             ("0", 0),
             ("-5", -5),
+            ("+5", 5),
+            ("-0.5", 0),
+            (&"9".repeat(4_000), i64::MAX),
             ("1700000000.25", 1_700_000_000),
             ("007", 7),
             ("99999999999999999999", i64::MAX),
@@ -155,7 +166,10 @@ mod tests {
         ] {
             assert_eq!(number(text), Ok(value));
         }
-        for bad in ["", "-", ".", "1.", ".5", "1e3", "NaN", "+1", "1 ", "0x1"] {
+        for bad in [
+            "", "-", ".", "1.", ".5", "1e3", "1e9", "NaN", "inf", "+", "+-1", "1 ", " 1", "0x1",
+            "1_0", "1,5", "1.5.5", "-.5", "1.-5", "\u{661}",
+        ] {
             assert!(number(bad).is_err(), "{bad}");
         }
     }

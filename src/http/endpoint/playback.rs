@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::play::{self, DeviceHeaders};
 use super::{Input, Payload};
+use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId, TokenHash};
 
@@ -32,19 +33,22 @@ pub struct EntitlementRequest {
 impl EntitlementRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        let offset = input.query.parsed("offset", LiveOffset::parse)?;
-        let session = input
-            .heads
-            .play
-            .session
-            .optional(input.names, "Play-Session")?;
+        let pin = body.text("pinCode").map(|pin| match pin {
+            None | Some("") => PinEntry::Absent,
+            Some(text) => Pin::parse(text).map_or(PinEntry::Unreadable, PinEntry::Given),
+        });
+        let session = input.heads.play.session;
+        let (asset, session, offset, pin) = (
+            input.parsed("assetId", AssetId::parse),
+            session.optional(input.names, "Play-Session"),
+            input.query.parsed("offset", LiveOffset::parse),
+            pin,
+        )
+            .combine()?;
         Ok(Self {
-            asset: input.parsed("assetId", AssetId::parse)?,
+            asset,
             offset: offset.unwrap_or(LiveOffset::LIVE),
-            pin: match body.text("pinCode")? {
-                None | Some("") => PinEntry::Absent,
-                Some(text) => Pin::parse(text).map_or(PinEntry::Unreadable, PinEntry::Given),
-            },
+            pin,
             session: session.and_then(|text| SessionId::parse(text).ok()),
         })
     }
@@ -68,11 +72,15 @@ pub struct PreflightRequest {
 
 impl PreflightRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let asset = input.parsed("assetId", AssetId::parse)?;
-        let (drm, protocol) = (play::drm(input)?, play::protocol(input)?);
-        let entitlement = play::entitlement(input)?;
+        let (asset, drm, protocol, entitlement, device) = (
+            input.parsed("assetId", AssetId::parse),
+            play::drm(input),
+            play::protocol(input),
+            play::entitlement(input),
+            DeviceHeaders::read(input),
+        )
+            .combine()?;
         let token = input.heads.play.entitlement.ascii().unwrap_or_default();
-        let device = DeviceHeaders::read(input)?;
         if !drm.offered_with(protocol) {
             return Err(ApiError::new(
                 ErrorCode::DrmProtocolMismatch,
@@ -108,11 +116,12 @@ impl LicenseRequest {
         input: &Input<'_>,
         payload: Payload,
     ) -> Result<Self, ApiError> {
+        let (entitlement, session) = (play::entitlement(input), play::session(input)).combine()?;
         Ok(Self {
             system,
-            entitlement: play::entitlement(input)?,
+            session,
+            entitlement,
             challenge: payload.whole()?,
-            session: play::session(input)?,
         })
     }
 }
@@ -142,17 +151,28 @@ pub struct HeartbeatRequest {
 impl HeartbeatRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let headers = &input.heads.play;
+        let (drm, protocol, entitlement, device, timestamp, bitrate, width, height, session) = (
+            play::drm(input),
+            play::protocol(input),
+            play::entitlement(input),
+            DeviceHeaders::check(input),
+            play::numeric(input, headers.timestamp, "Play-Timestamp"),
+            play::numeric(input, headers.bitrate, "Play-Bitrate"),
+            play::numeric(input, headers.width, "Play-ResolutionWidth"),
+            play::numeric(input, headers.height, "Play-ResolutionHeight"),
+            play::session(input),
+        )
+            .combine()?;
         Ok(Self {
-            drm: play::drm(input)?,
-            protocol: play::protocol(input)?,
-            entitlement: play::entitlement(input)?,
-            device: DeviceHeaders::check(input)?,
-            timestamp: play::numeric(input, headers.timestamp, "Play-Timestamp")?,
-            bitrate: play::numeric(input, headers.bitrate, "Play-Bitrate")?,
-            width: play::numeric(input, headers.width, "Play-ResolutionWidth")?,
-            height: play::numeric(input, headers.height, "Play-ResolutionHeight")?,
-            // Last: an unknown session is told after a malformed header.
-            session: play::session(input)?,
+            session,
+            entitlement,
+            drm,
+            protocol,
+            device,
+            timestamp,
+            bitrate,
+            width,
+            height,
         })
     }
 }

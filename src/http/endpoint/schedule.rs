@@ -2,10 +2,11 @@
 
 use super::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use super::{Input, Payload};
+use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::query::IdList;
 use crate::http::routes::PartnerRoute;
-use crate::types::{BroadcastId, LiveOffset, LivestreamId, Protocol, TvDay};
+use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay};
 
 /// S6: the live view of livestreams.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,35 @@ pub struct BroadcastRequest {
 pub struct BroadcastsRequest {
     /// The broadcasts.
     pub broadcasts: IdList<BroadcastId>,
+}
+
+/// A list of the catalogue: all of it, or a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRequest<T> {
+    /// The most things of the page; `None` for all there are.
+    pub limit: Option<usize>,
+    /// Only what comes after this id, in the order of ids.
+    pub after: Option<T>,
+}
+
+/// The most things of a page.
+const PAGE_MAX: usize = 500;
+
+impl<T> PageRequest<T> {
+    fn parse(
+        input: &Input<'_>,
+        id: impl FnOnce(&str) -> Result<T, Malformed>,
+    ) -> Result<Self, ApiError> {
+        let limit = input.query.parsed("limit", |text| {
+            let plain = text.bytes().all(|b| b.is_ascii_digit());
+            let limit = text.parse().ok().filter(|_| plain);
+            limit
+                .filter(|limit| (1..=PAGE_MAX).contains(limit))
+                .ok_or(Malformed("must be an integer from 1 to 500"))
+        });
+        let (limit, after) = (limit, input.query.parsed("after", id)).combine()?;
+        Ok(Self { limit, after })
+    }
 }
 
 /// The livestreams as a playlist.
@@ -115,8 +145,8 @@ pub enum PartnerEndpoint {
     Xmltv,
     M3u(M3uRequest),
     Watch(WatchRequest),
-    Livestreams,
-    Assets,
+    Livestreams(PageRequest<LivestreamId>),
+    Assets(PageRequest<AssetId>),
     SignUp(Box<SignUpRequest>),
     Login(LoginRequest),
     SendReset(SendResetRequest),
@@ -135,41 +165,46 @@ impl PartnerEndpoint {
         payload: Payload,
     ) -> Result<Self, ApiError> {
         let livestream = || input.parsed("livestreamId", LivestreamId::parse);
-        let livestreams = || input.query.ids("livestreams", LivestreamId::parse);
+        let livestreams = || input.query.required_ids("livestreams", LivestreamId::parse);
         let day = || input.parsed("date", TvDay::parse);
         let offset = || {
             let given = input.query.parsed("offset", LiveOffset::parse)?;
             Ok::<_, ApiError>(given.unwrap_or(LiveOffset::LIVE))
         };
         Ok(match route {
-            PartnerRoute::LiveOne => Self::LiveOne(LiveOneRequest {
-                livestream: livestream()?,
-                offset: offset()?,
-            }),
-            PartnerRoute::DayOne => Self::DayOne(DayOneRequest {
-                livestream: livestream()?,
-                day: day()?,
-            }),
+            PartnerRoute::LiveOne => {
+                let (livestream, offset) = (livestream(), offset()).combine()?;
+                Self::LiveOne(LiveOneRequest { livestream, offset })
+            }
+            PartnerRoute::DayOne => {
+                let (livestream, day) = (livestream(), day()).combine()?;
+                Self::DayOne(DayOneRequest { day, livestream })
+            }
             PartnerRoute::Broadcast => Self::Broadcast(BroadcastRequest {
                 broadcast: input.parsed("broadcastId", BroadcastId::parse)?,
             }),
             PartnerRoute::Broadcasts => Self::Broadcasts(BroadcastsRequest {
-                broadcasts: input.query.ids("broadcasts", BroadcastId::parse)?,
+                broadcasts: input.query.required_ids("broadcasts", BroadcastId::parse)?,
             }),
-            PartnerRoute::Day => Self::Day(DayRequest {
-                day: day()?,
-                livestreams: livestreams()?,
-            }),
-            PartnerRoute::Live => Self::Live(LiveRequest {
-                livestreams: livestreams()?,
-                offset: offset()?,
-            }),
+            PartnerRoute::Day => {
+                let (day, livestreams) = (day(), livestreams()).combine()?;
+                Self::Day(DayRequest { livestreams, day })
+            }
+            PartnerRoute::Live => {
+                let (livestreams, offset) = (livestreams(), offset()).combine()?;
+                Self::Live(LiveRequest {
+                    livestreams,
+                    offset,
+                })
+            }
             PartnerRoute::Xmltv => Self::Xmltv,
             PartnerRoute::M3u => Self::M3u(M3uRequest::parse(input)?),
             PartnerRoute::Watch => Self::Watch(WatchRequest::parse(livestream()?, input)?),
-            PartnerRoute::Livestreams => Self::Livestreams,
-            PartnerRoute::Assets => Self::Assets,
-            PartnerRoute::SignUp => Self::SignUp(Box::new(SignUpRequest::parse(payload)?)),
+            PartnerRoute::Livestreams => {
+                Self::Livestreams(PageRequest::parse(input, LivestreamId::parse)?)
+            }
+            PartnerRoute::Assets => Self::Assets(PageRequest::parse(input, AssetId::parse)?),
+            PartnerRoute::SignUp => Self::SignUp(Box::new(SignUpRequest::parse(input, payload)?)),
             PartnerRoute::Login => Self::Login(LoginRequest::parse(payload)?),
             PartnerRoute::SendReset => Self::SendReset(SendResetRequest::parse(payload)?),
             PartnerRoute::Reset => Self::Reset(ResetRequest::parse(payload)?),
@@ -188,7 +223,19 @@ impl PartnerEndpoint {
             }
             Self::Day(request) => Some(format!("day {} {}", request.day, request.livestreams)),
             Self::Broadcasts(request) => Some(format!("broadcasts {}", request.broadcasts)),
-            _ => None,
+            Self::LiveOne(_)
+            | Self::DayOne(_)
+            | Self::Broadcast(_)
+            | Self::Xmltv
+            | Self::M3u(_)
+            | Self::Watch(_)
+            | Self::Livestreams(_)
+            | Self::Assets(_)
+            | Self::SignUp(_)
+            | Self::Login(_)
+            | Self::SendReset(_)
+            | Self::Reset(_)
+            | Self::FairplayCertificate => None,
         }
     }
 
@@ -211,7 +258,20 @@ impl PartnerEndpoint {
                 request.day,
                 encoded(request.livestream.as_str())
             )),
-            _ => None,
+            Self::Broadcast(_)
+            | Self::Broadcasts(_)
+            | Self::Day(_)
+            | Self::Live(_)
+            | Self::Xmltv
+            | Self::M3u(_)
+            | Self::Watch(_)
+            | Self::Livestreams(_)
+            | Self::Assets(_)
+            | Self::SignUp(_)
+            | Self::Login(_)
+            | Self::SendReset(_)
+            | Self::Reset(_)
+            | Self::FairplayCertificate => None,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::playback::{
 use super::telemetry::TelemetryRequest;
 use super::{Input, Payload};
 use crate::http::auth::UserAuth;
+use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::http::routes::UserRoute;
@@ -29,17 +30,15 @@ impl ParentalControlChange {
         let Some(object) = body.object("parentalControl")? else {
             return Ok(None);
         };
-        let limit = object
-            .integer("limit")?
-            .map(|limit| match u8::try_from(limit) {
-                Ok(limit) if limit <= 99 => Ok(limit),
+        let limit = object.integer("limit").and_then(|limit| {
+            let Some(limit) = limit else { return Ok(None) };
+            match u8::try_from(limit) {
+                Ok(limit) if limit <= 99 => Ok(Some(limit)),
                 _ => Err(object.refuse("limit", "must be from 0 to 99")),
-            })
-            .transpose()?;
-        Ok(Some(Self {
-            enabled: object.boolean("enabled")?,
-            limit,
-        }))
+            }
+        });
+        let (limit, enabled) = (limit, object.boolean("enabled")).combine()?;
+        Ok(Some(Self { enabled, limit }))
     }
 }
 
@@ -123,6 +122,38 @@ pub enum UserEndpoint {
     Telemetry(TelemetryRequest),
 }
 
+impl UserRoute {
+    /// Whether the path names a user, who must be the user of the token.
+    #[must_use]
+    pub const fn is_of_own_record(self) -> bool {
+        match self {
+            Self::ReadUser
+            | Self::UpdateUser
+            | Self::DeleteUser
+            | Self::ChangePassword
+            | Self::ChangePin
+            | Self::ResetPin
+            | Self::Devices
+            | Self::Device
+            | Self::ClearDevices
+            | Self::RemoveDevice
+            | Self::Sessions
+            | Self::Session
+            | Self::EndSessions
+            | Self::EndSession
+            | Self::Offers
+            | Self::Export => true,
+            Self::Logout
+            | Self::Entitlement
+            | Self::Preflight
+            | Self::License(_)
+            | Self::Heartbeat
+            | Self::EndPlayback
+            | Self::Telemetry => false,
+        }
+    }
+}
+
 impl UserEndpoint {
     /// Reads the parameters of a route.
     ///
@@ -135,50 +166,15 @@ impl UserEndpoint {
         payload: Payload,
     ) -> Result<Self, ApiError> {
         use UserRoute as R;
+        if route.is_of_own_record() {
+            own(auth, input)?;
+        }
         Ok(match route {
             R::Logout => Self::Logout,
-            R::Entitlement => Self::Entitlement(EntitlementRequest::parse(input, payload)?),
-            R::Preflight => Self::Preflight(PreflightRequest::parse(input)?),
-            R::License(system) => Self::License(LicenseRequest::parse(system, input, payload)?),
-            R::Heartbeat => Self::Heartbeat(HeartbeatRequest::parse(input)?),
-            R::EndPlayback => Self::EndPlayback(EndPlaybackRequest::parse(input)?),
-            R::Telemetry => Self::Telemetry(TelemetryRequest::parse(payload)?),
-            R::ReadUser
-            | R::UpdateUser
-            | R::DeleteUser
-            | R::ChangePassword
-            | R::ChangePin
-            | R::ResetPin
-            | R::Devices
-            | R::Device
-            | R::ClearDevices
-            | R::RemoveDevice
-            | R::Sessions
-            | R::Session
-            | R::EndSessions
-            | R::EndSession
-            | R::Offers
-            | R::Export => {
-                own(auth, input)?;
-                Self::parse_own(route, input, payload)?
-            }
-        })
-    }
-
-    fn parse_own(route: UserRoute, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        use UserRoute as R;
-        Ok(match route {
+            R::ReadUser => Self::ReadUser,
             R::UpdateUser => Self::UpdateUser(Box::new(UpdateUserRequest::parse(payload)?)),
-            R::DeleteUser => Self::DeleteUser(DeleteUserRequest {
-                password: password(&payload.object()?, "password")?,
-            }),
-            R::ChangePassword => {
-                let body = payload.object()?;
-                Self::ChangePassword(ChangePasswordRequest {
-                    current: password(&body, "currentPassword")?,
-                    new: password(&body, "newPassword")?,
-                })
-            }
+            R::DeleteUser => Self::DeleteUser(DeleteUserRequest::parse(payload)?),
+            R::ChangePassword => Self::ChangePassword(ChangePasswordRequest::parse(payload)?),
             R::ChangePin => Self::ChangePin(ChangePinRequest::parse(payload)?),
             R::ResetPin => Self::ResetPin,
             R::Devices => Self::Devices,
@@ -191,7 +187,12 @@ impl UserEndpoint {
             R::EndSession => Self::EndSession(session(input)?),
             R::Offers => Self::Offers,
             R::Export => Self::Export,
-            _ => Self::ReadUser,
+            R::Entitlement => Self::Entitlement(EntitlementRequest::parse(input, payload)?),
+            R::Preflight => Self::Preflight(PreflightRequest::parse(input)?),
+            R::License(system) => Self::License(LicenseRequest::parse(system, input, payload)?),
+            R::Heartbeat => Self::Heartbeat(HeartbeatRequest::parse(input)?),
+            R::EndPlayback => Self::EndPlayback(EndPlaybackRequest::parse(input)?),
+            R::Telemetry => Self::Telemetry(TelemetryRequest::parse(payload)?),
         })
     }
 }
@@ -226,24 +227,61 @@ fn session(input: &Input<'_>) -> Result<SessionRequest, ApiError> {
 impl UpdateUserRequest {
     fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
+        let (name, locale, birth_date, parental_control, pin_code) = (
+            body.parsed("name", PersonName::parse),
+            body.parsed("locale", Locale::parse),
+            body.parsed("birthDate", BirthDate::parse),
+            ParentalControlChange::read(&body),
+            body.parsed("pinCode", Pin::parse),
+        )
+            .combine()?;
         Ok(Self {
-            name: body.parsed("name", PersonName::parse)?,
-            locale: body.parsed("locale", Locale::parse)?,
-            birth_date: body.parsed("birthDate", BirthDate::parse)?,
-            parental_control: ParentalControlChange::read(&body)?,
-            pin_code: body.parsed("pinCode", Pin::parse)?,
+            name,
+            locale,
+            birth_date,
+            parental_control,
+            pin_code,
         })
+    }
+}
+
+impl DeleteUserRequest {
+    fn parse(payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            password: password(&payload.object()?, "password")?,
+        })
+    }
+}
+
+impl ChangePasswordRequest {
+    fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (current, new) = (
+            password(&body, "currentPassword"),
+            password(&body, "newPassword"),
+        )
+            .combine()?;
+        Ok(Self { current, new })
     }
 }
 
 impl ChangePinRequest {
     fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        let given = body.text("password")?.is_some();
+        let given = match body.text("password") {
+            Ok(None) => Ok(None),
+            Ok(Some(_)) | Err(_) => password(&body, "password").map(Some),
+        };
+        let (current, password, new) = (
+            body.parsed("pinCode", Pin::parse),
+            given,
+            body.required("newPinCode", Pin::parse),
+        )
+            .combine()?;
         Ok(Self {
-            current: body.parsed("pinCode", Pin::parse)?,
-            password: given.then(|| password(&body, "password")).transpose()?,
-            new: body.required("newPinCode", Pin::parse)?,
+            current,
+            password,
+            new,
         })
     }
 }

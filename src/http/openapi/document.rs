@@ -124,7 +124,7 @@ pub fn document(table: Table, about: &About<'_>) -> Result<Document, String> {
     let mut described = BTreeSet::new();
     for route in table.routes() {
         let (part, said) = of_route(&parts, route)?;
-        let of_status = errors::of(route, &said.errors)?;
+        let of_status = errors::of(table, route, &said.errors)?;
         let operation = operation(route, (&part.title, said), &of_status, &shared, about)?;
         codes.extend(of_status.into_values().flatten());
         described.insert(route.label);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::http::error::ErrorCode;
+use crate::http::matcher::Table;
 use crate::http::routes::{RateClass, Route, Target};
 use crate::types::Role;
 
@@ -47,9 +48,10 @@ fn derived(route: &Route) -> Vec<ErrorCode> {
     {
         codes.push(ErrorCode::RoleNotAllowed);
     }
-    let limited = matches!(route.target, Target::Partner(_) | Target::User(_));
+    if matches!(route.target, Target::Partner(_) | Target::User(_)) {
+        codes.push(ErrorCode::RateLimited);
+    }
     match route.rate {
-        RateClass::General if limited => codes.push(ErrorCode::RateLimited),
         RateClass::General => {}
         RateClass::SignUp | RateClass::Login | RateClass::ResetMail | RateClass::Reset => {
             codes.push(ErrorCode::TooManyAttempts);
@@ -62,8 +64,11 @@ fn derived(route: &Route) -> Vec<ErrorCode> {
 ///
 /// # Errors
 /// The word that is no code.
-pub fn of(route: &Route, said: &[String]) -> Result<Codes, String> {
+pub fn of(table: Table, route: &Route, said: &[String]) -> Result<Codes, String> {
     let mut codes = derived(route);
+    if table == Table::Ops {
+        codes.push(ErrorCode::MisdirectedRequest);
+    }
     for word in said {
         codes.push(named(word).ok_or_else(|| word.clone())?);
     }

@@ -1,4 +1,6 @@
-//! The situations of backups. They are told to operators, who need to know which disk and which file.
+//! The situations of backups, which only operators meet.
+
+use std::borrow::Cow;
 
 use crate::domain::backups::BackupError;
 use crate::http::error::{ApiError, ErrorCode};
@@ -6,13 +8,37 @@ use crate::http::error::{ApiError, ErrorCode};
 impl From<BackupError> for ApiError {
     fn from(error: BackupError) -> Self {
         use BackupError as E;
-        let code = match error {
-            E::NotFound => ErrorCode::BackupNotFound,
-            E::NoDirectory(_) | E::Directory { .. } => ErrorCode::BackupFailed,
-            E::Damaged { .. } | E::Newer { .. } => ErrorCode::BackupUnusable,
-            E::Foreign => ErrorCode::BackupForeign,
-            E::Store(error) => return error.into(),
+        let (code, message): (_, Cow<'_, str>) = match &error {
+            E::NotFound => (ErrorCode::BackupNotFound, "no backup has this name".into()),
+            E::NoDirectory(_) => (
+                ErrorCode::BackupFailed,
+                "the directory that `backup.dir` names is missing: is its disk mounted? Create it once"
+                    .into(),
+            ),
+            E::Directory { full: true, .. } => (
+                ErrorCode::BackupFailed,
+                "the disk of the directory that `backup.dir` names is full or read-only".into(),
+            ),
+            E::Directory { .. } => (
+                ErrorCode::BackupFailed,
+                "the directory that `backup.dir` names cannot be used; the log has the reason"
+                    .into(),
+            ),
+            // The place is a file within the backup, and the words are those of our own checks.
+            E::Damaged { place, what } => {
+                (ErrorCode::BackupUnusable, format!("{place}: {what}").into())
+            }
+            E::Newer { found, known } => (
+                ErrorCode::BackupUnusable,
+                format!("the backup has format {found}, and this version reads up to {known}")
+                    .into(),
+            ),
+            E::Foreign => (
+                ErrorCode::BackupForeign,
+                "the backup is of another machine".into(),
+            ),
+            E::Store(error) => return error.clone().into(),
         };
-        Self::new(code, error.to_string()).with_cause(error)
+        Self::new(code, message.into_owned()).with_cause(error)
     }
 }

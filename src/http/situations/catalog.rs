@@ -15,9 +15,9 @@ impl From<CatalogError> for ApiError {
             .with_details(Details::Problems {
                 problems: problems.into_iter().map(problem).collect(),
             }),
-            CatalogError::TooMany { .. } => {
-                Self::malformed(format!("{error}; nothing was imported"))
-            }
+            CatalogError::TooMany { what, rows, most } => Self::malformed(format!(
+                "the catalogue would have {rows} {what}, and it holds {most}; nothing was imported"
+            )),
             CatalogError::Held(imported) => {
                 let report = serde_json::to_value(ImportReply::held(imported));
                 Self::new(
@@ -32,9 +32,9 @@ impl From<CatalogError> for ApiError {
             ),
             CatalogError::VersionDamaged => Self::internal(error),
             CatalogError::NoLivestream => {
-                Self::new(ErrorCode::LivestreamNotFound, error.to_string())
+                Self::new(ErrorCode::LivestreamNotFound, "no livestream has this id")
             }
-            CatalogError::NoRule => Self::new(ErrorCode::RuleNotFound, error.to_string()),
+            CatalogError::NoRule => Self::new(ErrorCode::RuleNotFound, "no rule has this number"),
             CatalogError::Store(error) => error.into(),
         }
     }
@@ -79,6 +79,13 @@ pub const fn denial(denied: Denied) -> ErrorCode {
 
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
-        Self::new(denial(denied), denied.to_string())
+        let message = match denied {
+            Denied::AssetNotFound => "no asset has this id",
+            Denied::GeoBlocked => "the asset is not offered in this country",
+            Denied::NotEntitled => "the user has no offer that holds this asset",
+            Denied::NotAvailable => "the asset is not available at this time",
+            Denied::NoLiveRights => "the program has no live rights",
+        };
+        Self::new(denial(denied), message)
     }
 }

@@ -1,8 +1,12 @@
-//! The situations of the sources of guides. Who reads these is an operator, and has to mend what a
-//! source says: its own words are in the message.
+//! The situations of the sources of guides, which only operators meet: they learn what to correct, and the
+//! log has what the network or the other server said.
+
+use std::io::ErrorKind;
 
 use crate::domain::feeds::FeedError;
 use crate::http::error::{ApiError, ErrorCode};
+use crate::ports::fetch::FetchError;
+use crate::ports::web::no_connection;
 
 impl From<FeedError> for ApiError {
     fn from(error: FeedError) -> Self {
@@ -12,12 +16,38 @@ impl From<FeedError> for ApiError {
                 "the configuration has no source of that name",
             ),
             FeedError::Busy => Self::overloaded(),
-            FeedError::Nothing | FeedError::Fetch(_) => Self::new(
-                ErrorCode::GuideSourceFailed,
-                format!("{error}; nothing was imported"),
-            ),
+            FeedError::Nothing => failed("the source has no guide to give"),
+            FeedError::Fetch(error) => failed(&reason(&error)).with_cause(error),
             FeedError::Schedule(error) => error.into(),
             FeedError::Catalog(error) => error.into(),
         }
+    }
+}
+
+fn failed(why: &str) -> ApiError {
+    ApiError::new(
+        ErrorCode::GuideSourceFailed,
+        format!("{why}; nothing was imported"),
+    )
+}
+
+fn reason(error: &FetchError) -> String {
+    match error {
+        FetchError::Address(why) => format!("the address {}", why.0),
+        FetchError::File(error) if error.kind() == ErrorKind::NotFound => {
+            "the file does not exist".to_owned()
+        }
+        FetchError::File(error) if error.kind() == ErrorKind::PermissionDenied => {
+            "the service may not read the file".to_owned()
+        }
+        FetchError::File(_) => "the file cannot be read; the log has the reason".to_owned(),
+        FetchError::Status { status, .. } => format!("the server answered {}", status.as_u16()),
+        FetchError::Redirect(why) => format!("the server redirects {why}"),
+        FetchError::Coding(_) => {
+            "the server answered in a content coding that was not asked for".to_owned()
+        }
+        FetchError::TooLarge => "the guide has over 1 GiB".to_owned(),
+        FetchError::TimedOut => "the server did not answer in time".to_owned(),
+        FetchError::Connection(error) => no_connection(&**error).to_owned(),
     }
 }

@@ -1,6 +1,8 @@
 //! From the situations that the domain reports to the codes that partners see: one file per
 //! service. No text of a lower layer gets into a message; it travels as the cause, for the log.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod accounts;
 mod backups;
 mod catalog;

@@ -1,21 +1,27 @@
 //! The situations of partners and operators.
 
-use crate::domain::operators::OperatorsError;
-use crate::domain::partners::PartnersError;
+use crate::domain::operators::{self, OperatorsError};
+use crate::domain::partners::{self, PartnersError};
 use crate::http::error::{ApiError, ErrorCode};
+
+/// The rule for names of partners and operators.
+const NAME: &str = "has 1 to 128 visible characters";
 
 impl From<PartnersError> for ApiError {
     fn from(error: PartnersError) -> Self {
         use PartnersError as E;
         match error {
-            E::NameMalformed => Self::field("name", error.to_string()),
+            E::NameMalformed => Self::field("name", NAME),
             E::NameInUse => Self::new(ErrorCode::NameInUse, "name: another partner has it"),
             E::NotFound => Self::new(ErrorCode::PartnerNotFound, "there is no such partner"),
             E::TokenNotFound => Self::new(
                 ErrorCode::TokenNotFound,
                 "the partner has no such token; the list of its tokens tells their ids",
             ),
-            E::TooManyTokens => Self::malformed(error.to_string()),
+            E::TooManyTokens => Self::malformed(format!(
+                "a partner has at most {} tokens; revoke one first",
+                partners::TOKENS_MAX
+            )),
             E::Store(error) => error.into(),
         }
     }
@@ -25,14 +31,17 @@ impl From<OperatorsError> for ApiError {
     fn from(error: OperatorsError) -> Self {
         use OperatorsError as E;
         match error {
-            E::NameMalformed => Self::field("name", error.to_string()),
+            E::NameMalformed => Self::field("name", NAME),
             E::NameInUse => Self::new(ErrorCode::NameInUse, "name: another operator has it"),
             E::NotFound => Self::new(ErrorCode::OperatorNotFound, "there is no such operator"),
             E::TokenNotFound => Self::new(
                 ErrorCode::TokenNotFound,
                 "the operator has no such token; the list of their tokens tells its ids",
             ),
-            E::TooManyTokens => Self::malformed(error.to_string()),
+            E::TooManyTokens => Self::malformed(format!(
+                "an operator has at most {} tokens; revoke one first",
+                operators::TOKENS_MAX
+            )),
             E::Store(error) => error.into(),
         }
     }

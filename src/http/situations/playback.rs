@@ -1,5 +1,7 @@
 //! The situations of playback and license servers.
 
+use std::borrow::Cow;
+
 use crate::domain::playback::{EndReason, InTheWay, PlaybackError};
 use crate::http::error::{ApiError, Details, ErrorCode, SessionInTheWay};
 use crate::ports::upstream::UpstreamError;
@@ -7,7 +9,7 @@ use crate::ports::upstream::UpstreamError;
 impl From<PlaybackError> for ApiError {
     fn from(error: PlaybackError) -> Self {
         use PlaybackError as E;
-        let code = match error {
+        let (code, message): (_, Cow<'static, str>) = match error {
             E::StreamLimitReached(sessions) => return stream_limit(sessions),
             E::SessionEnded(reason) => {
                 return Self::new(ErrorCode::SessionEnded, ended(reason)).with_details(
@@ -22,27 +24,65 @@ impl From<PlaybackError> for ApiError {
             }
             E::Store(error) => return error.into(),
             E::UserGone => {
-                return Self::new(ErrorCode::UserTokenInvalid, error.to_string()).with_token_sent();
+                let message = "the account of the user was removed";
+                return Self::new(ErrorCode::UserTokenInvalid, message).with_token_sent();
             }
-            E::DrmProtocolMismatch(_) => ErrorCode::DrmProtocolMismatch,
-            E::EntitlementInvalid => ErrorCode::EntitlementInvalid,
-            E::GeoBlocked => ErrorCode::GeoBlocked,
-            E::DeviceLimitReached => ErrorCode::DeviceLimitReached,
-            E::AssetNotFound => ErrorCode::AssetNotFound,
-            E::ProtocolNotAvailable | E::NoPlaylist | E::NoLicenseServer(_) => {
-                ErrorCode::ProtocolNotAvailable
-            }
-            E::SessionNotFound => ErrorCode::SessionNotFound,
-            E::EntitlementExpired => ErrorCode::EntitlementExpired,
-            E::SessionMismatch => ErrorCode::SessionMismatch,
-            E::NoLiveRights { .. } => ErrorCode::NoLiveRights,
-            E::NotAvailable => ErrorCode::NotAvailable,
-            E::PinCodeRequired => ErrorCode::PinCodeRequired,
-            E::DrmMismatch => ErrorCode::DrmMismatch,
-            E::KeyNotAllowed => ErrorCode::KeyNotAllowed,
-            E::DeviceNotFound => ErrorCode::DeviceNotFound,
+            E::DrmProtocolMismatch(why) => (ErrorCode::DrmProtocolMismatch, why.into()),
+            E::EntitlementInvalid => (
+                ErrorCode::EntitlementInvalid,
+                "the entitlement is not valid here".into(),
+            ),
+            E::GeoBlocked => (
+                ErrorCode::GeoBlocked,
+                "the entitlement does not hold in this country".into(),
+            ),
+            E::DeviceLimitReached => (
+                ErrorCode::DeviceLimitReached,
+                "no further device may be registered; remove one first".into(),
+            ),
+            E::AssetNotFound => (ErrorCode::AssetNotFound, "no asset has this id".into()),
+            E::ProtocolNotAvailable => (
+                ErrorCode::ProtocolNotAvailable,
+                "the asset has no playlist for this protocol".into(),
+            ),
+            E::NoPlaylist => (
+                ErrorCode::ProtocolNotAvailable,
+                "the catalogue has no playlist for this asset, so no protocol can play it".into(),
+            ),
+            E::NoLicenseServer(drm) => (
+                ErrorCode::ProtocolNotAvailable,
+                format!(
+                    "the asset is encrypted, and no license server is configured for {drm}: set \
+                     `license.{drm}.url`",
+                    drm = drm.as_str()
+                )
+                .into(),
+            ),
+            E::NotAvailable => (
+                ErrorCode::NotAvailable,
+                "the playing position is behind the live point, and neither start-over, rewind nor \
+                 catch-up reaches back to it"
+                    .into(),
+            ),
+            E::SessionNotFound => (ErrorCode::SessionNotFound, "no session has this id".into()),
+            E::EntitlementExpired => (ErrorCode::EntitlementExpired, "the entitlement has expired".into()),
+            E::SessionMismatch => (
+                ErrorCode::SessionMismatch,
+                "the session is of another user, device or asset".into(),
+            ),
+            E::NoLiveRights { .. } => (ErrorCode::NoLiveRights, "the program has no live rights".into()),
+            E::PinCodeRequired => (
+                ErrorCode::PinCodeRequired,
+                "the program needs a PIN; ask for an entitlement with `pinCode`".into(),
+            ),
+            E::DrmMismatch => (
+                ErrorCode::DrmMismatch,
+                "the session was started with another DRM system".into(),
+            ),
+            E::KeyNotAllowed => (ErrorCode::KeyNotAllowed, "a key id is not of this asset".into()),
+            E::DeviceNotFound => (ErrorCode::DeviceNotFound, "no device has this id".into()),
         };
-        Self::new(code, error.to_string())
+        Self::new(code, message)
     }
 }
 

@@ -9,7 +9,7 @@ impl From<ScheduleError> for ApiError {
         match error {
             ScheduleError::Guide(error) => Self::new(
                 ErrorCode::ImportInvalid,
-                format!("{error}; nothing was imported"),
+                format!("{}; nothing was imported", report::guide_fault(&error)),
             )
             .with_details(Details::Problems {
                 problems: vec![report::problem(&error)],

@@ -81,7 +81,7 @@ struct ClearKeyRequest<'a> {
 /// `INVALID_REQUEST` for what is no such request.
 pub fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
     // The same rules as for every other body: one object, no member twice, bounded depth.
-    Object::read(challenge)?;
+    Object::read(challenge).check()?;
     let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
         .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
     if request.kids.is_empty() || request.kids.len() > KIDS_MAX {

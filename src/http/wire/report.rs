@@ -142,6 +142,21 @@ pub fn problem(error: &GuideError) -> ImportProblem {
     };
     ImportProblem {
         line,
-        message: error.to_string(),
+        message: guide_fault(error),
+    }
+}
+
+/// What is wrong with a guide, without the words of what reads files and unpacks them.
+#[must_use]
+pub fn guide_fault(error: &GuideError) -> String {
+    match error {
+        GuideError::Unreadable(_) => {
+            "the guide cannot be read or unpacked: send it whole, as plain text, gzip or xz"
+                .to_owned()
+        }
+        GuideError::Truncated { line } => format!("the guide ends in the middle, at line {line}"),
+        GuideError::Broken { line, what } => format!("the guide is broken at line {line}: {what}"),
+        GuideError::NotAGuide(what) => format!("this is not a guide: {what}"),
+        GuideError::TooLarge(what) => format!("the guide is too large: {what}"),
     }
 }

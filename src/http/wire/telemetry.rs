@@ -442,13 +442,16 @@ mod tests {
             ),
             (
                 r#"{"timestamp":1,"action":"a","seqId":1,"seqId":2}"#,
-                "twice",
+                "each member once",
             ),
             (
                 r#"{"timestamp":1,"action":"a","seqId":1,"x":1e999}"#,
                 "number",
             ),
-            (&format!("{}{}", "[".repeat(40), "]".repeat(40)), "deeply"),
+            (
+                &format!("{}{}", "[".repeat(40), "]".repeat(40)),
+                "less nesting",
+            ),
         ] {
             let (code, message) = rejected(event);
             assert_eq!(code, "INVALID_EVENT");

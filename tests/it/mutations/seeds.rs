@@ -53,7 +53,7 @@ impl Request {
             method: route.method.as_str().to_owned(),
             path: route.pattern.to_owned(),
             query: Vec::new(),
-            headers: vec![("Host".to_owned(), b"test".to_vec())],
+            headers: vec![("Host".to_owned(), b"localhost".to_vec())],
             body: Body::None,
             chunked: false,
         };

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use quick_xml::Reader;
-use quick_xml::errors::SyntaxError;
+use quick_xml::errors::{IllFormedError, SyntaxError};
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
@@ -150,9 +150,15 @@ fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> G
             line,
             what: "its characters are not UTF-8".to_owned(),
         },
-        other => GuideError::Broken {
+        quick_xml::Error::IllFormed(IllFormedError::MismatchedEndTag { expected, .. }) => {
+            GuideError::Broken {
+                line,
+                what: format!("expected the end of `{expected}`"),
+            }
+        }
+        _ => GuideError::Broken {
             line,
-            what: other.to_string(),
+            what: "it is not well-formed XML".to_owned(),
         },
     }
 }

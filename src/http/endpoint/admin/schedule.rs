@@ -9,13 +9,7 @@ use crate::types::{LiveOffset, LivestreamId, TvDay};
 type Named = Option<IdList<LivestreamId>>;
 
 fn named(input: &Input<'_>) -> Result<Named, ApiError> {
-    match input.query.one("livestreams")? {
-        Some(_) => input
-            .query
-            .ids("livestreams", LivestreamId::parse)
-            .map(Some),
-        None => Ok(None),
-    }
+    input.query.ids("livestreams", LivestreamId::parse)
 }
 
 /// GET what is on.

@@ -3,8 +3,10 @@
 use super::super::{Input, Payload};
 use super::known;
 use crate::domain::mail::Kind;
+use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
+use crate::types::text::check_visible;
 use crate::types::{
     Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId, UnixSeconds,
 };
@@ -45,9 +47,10 @@ impl MoveClockRequest {
 fn name(body: &Object) -> Result<String, ApiError> {
     body.required("name", |text| {
         let text = text.trim();
-        let fits = (1..=128).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+        check_visible(text)?;
+        let fits = (1..=128).contains(&text.chars().count());
         fits.then(|| text.to_owned())
-            .ok_or(Malformed("has 1 to 128 characters, no control characters"))
+            .ok_or(Malformed("has 1 to 128 characters"))
     })
 }
 
@@ -148,12 +151,11 @@ pub struct AddOperatorRequest {
 impl AddOperatorRequest {
     pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        Ok(Self {
-            name: name(&body)?,
-            role: body.required("role", |text| {
-                Role::parse(text).ok_or(Malformed("must be admin, content, agent or observer"))
-            })?,
-        })
+        let role = body.required("role", |text| {
+            Role::parse(text).ok_or(Malformed("must be admin, content, agent or observer"))
+        });
+        let (name, role) = (name(&body), role).combine()?;
+        Ok(Self { name, role })
     }
 }
 

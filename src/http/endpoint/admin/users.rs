@@ -7,6 +7,7 @@ use super::known;
 use super::system::PartnerRef;
 use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser};
 use crate::http::body::BodyStream;
+use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::types::{
@@ -86,26 +87,35 @@ pub struct AddUserRequest {
 
 impl AddUserRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        let mut request = Self::read(&payload.object()?)?;
-        if request.partner.is_none() {
-            request.partner = partner(input)?;
-        }
+        let body = payload.object()?;
+        let (mut request, of_query) = (Self::read(&body), partner(input)).combine()?;
+        request.partner = request.partner.or(of_query);
         Ok(request)
     }
 
     /// Reads a user: of a body, or of a line of an import.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the member.
+    /// `INVALID_REQUEST` that names the members.
     pub fn read(body: &Object) -> Result<Self, ApiError> {
+        let (partner, email, password, name, locale, country, birth_date) = (
+            body.text("partner"),
+            body.required("email", Email::parse),
+            first_password(body),
+            body.parsed("name", PersonName::parse),
+            body.parsed("locale", Locale::parse),
+            body.parsed("country", Country::parse),
+            body.parsed("birthDate", BirthDate::parse),
+        )
+            .combine()?;
         Ok(Self {
-            partner: body.text("partner")?.map(PartnerRef::read),
-            email: body.required("email", Email::parse)?,
-            password: first_password(body)?,
-            name: body.parsed("name", PersonName::parse)?,
-            locale: body.parsed("locale", Locale::parse)?,
-            country: body.parsed("country", Country::parse)?,
-            birth_date: body.parsed("birthDate", BirthDate::parse)?,
+            partner: partner.map(PartnerRef::read),
+            email,
+            password,
+            name: name.filter(|name| !name.as_str().is_empty()),
+            locale,
+            country,
+            birth_date,
         })
     }
 }
@@ -196,25 +206,38 @@ impl ChangeUserRequest {
 
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        let tags = body.texts("tags")?;
         let fit = |tags: &Vec<String>| {
             tags.len() <= Self::TAGS
                 && tags
                     .iter()
                     .all(|tag| (1..=64).contains(&tag.chars().count()))
         };
-        if tags.as_ref().is_some_and(|tags| !fit(tags)) {
-            return Err(body.refuse("tags", "are at most 32, of 1 to 64 characters each"));
-        }
-        Ok(Self {
-            user: UserRef::parse(input)?,
-            name: body.parsed("name", PersonName::parse)?,
-            locale: body.parsed("locale", Locale::parse)?,
-            country: body.parsed("country", Country::parse)?,
-            birth_date: body.parsed("birthDate", BirthDate::parse)?,
-            parental_control: ParentalControlChange::read(&body)?,
+        let tags = body.texts("tags").and_then(|tags| {
+            if tags.as_ref().is_some_and(|tags| !fit(tags)) {
+                return Err(body.refuse("tags", "are at most 32, of 1 to 64 characters each"));
+            }
+            Ok(tags)
+        });
+        let (user, name, locale, country, birth_date, parental_control, tags, disabled) = (
+            UserRef::parse(input),
+            body.parsed("name", PersonName::parse),
+            body.parsed("locale", Locale::parse),
+            body.parsed("country", Country::parse),
+            body.parsed("birthDate", BirthDate::parse),
+            ParentalControlChange::read(&body),
             tags,
-            disabled: body.boolean("disabled")?,
+            body.boolean("disabled"),
+        )
+            .combine()?;
+        Ok(Self {
+            user,
+            name,
+            locale,
+            country,
+            birth_date,
+            parental_control,
+            tags,
+            disabled,
         })
     }
 }

@@ -1,0 +1,113 @@
+//! Which characters a name may have: names are shown to people beside other text, in tables and mails,
+//! and must neither change the order of what stands around them nor hide a part of themselves.
+
+use super::Malformed;
+
+/// Format characters (Unicode category Cf) and the separators of lines and paragraphs (Zl, Zp). The
+/// zero-width joiner and non-joiner are not among them: Persian, Hindi and many emoji need them.
+const INVISIBLE: [(char, char); 20] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{180e}', '\u{180e}'),
+    ('\u{200b}', '\u{200b}'),
+    // Directional marks; the joiners stand between these and the zero-width space.
+    ('\u{200e}', '\u{200f}'),
+    // Separators of lines and paragraphs, bidirectional embeddings and overrides.
+    ('\u{2028}', '\u{202e}'),
+    // Invisible operators, bidirectional isolates.
+    ('\u{2060}', '\u{206f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{fff9}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    // Tags: a whole text that nobody sees.
+    ('\u{e0000}', '\u{e007f}'),
+];
+
+fn is_invisible(c: char) -> bool {
+    // Nearly every character of a name comes before the first of the list.
+    c >= '\u{ad}'
+        && INVISIBLE
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&c))
+}
+
+/// Checks that a text can be shown on one line as it is.
+///
+/// # Errors
+/// [`Malformed`] for control characters, separators of lines, and format characters.
+pub fn check_visible(text: &str) -> Result<(), Malformed> {
+    // Nearly all texts are ASCII, and every heartbeat brings four of them.
+    let refused = if text.is_ascii() {
+        text.bytes().any(|b| b.is_ascii_control())
+    } else {
+        text.chars().any(|c| c.is_control() || is_invisible(c))
+    };
+    if refused {
+        return Err(Malformed(
+            "has no control characters, line separators or invisible format characters",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joiners_and_emoji_are_visible_text() {
+        for good in [
+            "",
+            "Ann",
+            "Åsa Öberg",
+            "نام\u{200c}ها",
+            "क्\u{200d}ष",
+            "👩\u{200d}👧",
+            "❤\u{fe0f}",
+            "日本",
+        ] {
+            assert_eq!(check_visible(good), Ok(()), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn what_reorders_or_hides_text_is_refused() {
+        for c in [
+            '\0',
+            '\n',
+            '\r',
+            '\t',
+            '\u{7f}',
+            '\u{85}',
+            '\u{ad}',
+            '\u{61c}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{200e}',
+            '\u{200f}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{2069}',
+            '\u{feff}',
+            '\u{fffb}',
+            '\u{e0001}',
+            '\u{e0041}',
+            '\u{e007f}',
+        ] {
+            assert!(check_visible(&format!("a{c}b")).is_err(), "{c:?}");
+        }
+    }
+}
