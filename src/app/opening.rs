@@ -19,6 +19,8 @@ const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
 pub struct Opening {
     /// Whether anything is synced; switched off only by the control runs of durability tests.
     pub sync: bool,
+    /// Whether commits that are lost beyond repair are given up.
+    pub accept_loss: bool,
     /// Reads a snapshot that was just written to its end.
     pub examine: Examine,
     /// Told once when the store has failed and the process has to restart.
@@ -81,6 +83,7 @@ pub fn drop_content_keys(
 fn options(config: &Config, ports: &Ports, opening: Opening) -> Options {
     let Opening {
         sync,
+        accept_loss,
         examine,
         on_failure,
     } = opening;
@@ -90,6 +93,8 @@ fn options(config: &Config, ports: &Ports, opening: Opening) -> Options {
         on_failure,
         clock: Arc::new(move || clock.now().0),
         instance: ports.entropy.array(),
+        timeline: ports.entropy.array(),
+        accept_loss,
         notes: Arc::new(move || {
             let version = crate::types::VERSION.to_owned();
             let key = keys::fingerprint(&data, keys::CONTENT);

@@ -207,8 +207,9 @@ fn restore_at_rest(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, B
     let entropy: &dyn Entropy = &SystemEntropy::default();
     let how = Restoring {
         instance: entropy.array(),
+        timeline: entropy.array(),
         adopt,
-        change: change_at_rest(&file, &SystemClock),
+        change: restore_at_rest_change(&file),
     };
     let contents = shelf.restore_at_rest(&file, how)?;
     let keys = contents.keys(shelf.key());
@@ -216,15 +217,24 @@ fn restore_at_rest(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, B
 }
 
 /// What is recorded where no server is there to do it: the same that one does.
-fn change_at_rest(file: &Path, clock: &dyn Clock) -> Change {
+fn restore_at_rest_change(file: &Path) -> Change {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
+    change_at_rest(
+        "admin_restore_backup",
+        format!("backups/{name}/restore"),
+        &SystemClock,
+    )
+}
+
+/// A change by whoever runs this command, without a server.
+pub(super) fn change_at_rest(action: &str, target: String, clock: &dyn Clock) -> Change {
     Change {
         at: clock.now(),
         operator: None,
         name: Administrator::here().to_string(),
         role: Role::Admin,
-        action: "admin_restore_backup".to_owned(),
-        target: format!("backups/{name}/restore"),
+        action: action.to_owned(),
+        target,
         // Nobody asked a server.
         request: String::new(),
         claimed: owner::claim(),

@@ -32,6 +32,8 @@ pub struct Beginning {
     pub tls: Option<Arc<Tls>>,
     /// Whether files are synced.
     pub sync: bool,
+    /// Whether commits that are lost beyond repair are given up when the store is opened.
+    pub accept_loss: bool,
     /// Told when the store or another file has failed.
     pub fail: Arc<dyn Fn(String) + Send + Sync>,
     /// What was told.
@@ -48,6 +50,7 @@ impl Beginning {
             config: loaded.config,
             tls: None,
             sync: !loaded.unsafe_no_sync,
+            accept_loss: false,
             fail: Arc::new(move |error: String| {
                 tracing::error!(error, "the store has failed");
                 // One is enough to end the process.
@@ -106,6 +109,7 @@ impl Beginning {
         let fail = Arc::clone(&self.fail);
         Opening {
             sync: self.sync,
+            accept_loss: self.accept_loss,
             examine: examiner::in_child(),
             on_failure: Arc::new(move |error: &StoreError| fail(error.to_string())),
         }

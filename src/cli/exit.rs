@@ -116,7 +116,7 @@ impl From<StoreError> for Failure {
             StoreError::NotEmpty => failure.hint("import into a data directory that is new"),
             StoreError::Foreign => failure.hint(ADOPT),
             StoreError::Lost(_) => failure.hint(
-                "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does; `playgate store export --salvage FILE` takes out what can be read",
+                "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does; `playgate store export --salvage FILE` takes out what can be read; `playgate store recover --accept-loss` goes on with what is left",
             ),
             StoreError::Hung => failure,
             StoreError::Damaged { .. } => failure.hint("`playgate store verify` lists what is damaged"),

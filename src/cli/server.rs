@@ -92,6 +92,7 @@ impl Server {
             sync,
             fail,
             failures,
+            accept_loss: _,
         } = beginning;
         let (restarted, restarts) = mpsc::channel(1);
         let restart: Restart = Box::new(move || {

@@ -4,17 +4,25 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Subcommand;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
-use super::admin::path;
+use super::admin::{Admin, path};
+use super::backup::change_at_rest;
 use super::begin::Beginning;
 use super::exit::{Failure, Outcome};
 use super::{Global, output};
+use crate::app;
+use crate::domain::audit::Audit;
 use crate::domain::upkeep;
-use crate::store::{Exported, Salvaged};
+use crate::store::{Exported, Salvaged, StoreError};
+
+/// How often a store that another process has is tried again.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The store: integrity, and its records as text.
 #[derive(Subcommand)]
@@ -49,6 +57,18 @@ pub enum Command {
         /// The export. `-` is the standard input
         file: PathBuf,
         /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Open a store that has lost commits beyond repair; without a server, or while it waits
+    ///
+    /// A server that finds that commits which were answered as done are gone does not serve. If no
+    /// backup is to take its place, this goes on with what is left, and records that in the audit log.
+    Recover {
+        /// Give the lost commits up for good
+        #[arg(long)]
+        accept_loss: bool,
+        /// Print what was kept and lost as JSON
         #[arg(long)]
         json: bool,
     },
@@ -99,6 +119,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             salvage,
         } => export(&file, from.as_deref(), salvage, global).await,
         Command::Import { file, json } => import(&file, json, global),
+        Command::Recover { accept_loss, json } => recover(accept_loss, json, global).await,
         Command::Compact { json } => {
             let mut admin = global.admin().await?;
             let report = admin
@@ -122,19 +143,71 @@ async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Glob
         return tell(&exported, file);
     }
     let snapshot = match from {
-        Some(backup) => backup.to_owned(),
-        None => {
-            let mut admin = global.admin().await?;
-            let base = admin
-                .call(Method::POST, &path(&["store", "base"]), None)
-                .await?;
-            output::text(&base, "path").into()
-        }
+        Some(backup) => upkeep::Export::open(backup)?,
+        None => open_base(global).await?,
     };
     let mut out = writer(file)?;
-    let exported = upkeep::export(&snapshot, &mut out)?;
+    let exported = snapshot.write(&mut out)?;
     finish(out, file)?;
     tell(&exported, file)
+}
+
+/// A new base of the server, opened. The next base may take its place before it is, and then there is
+/// that one.
+async fn open_base(global: &Global) -> Result<upkeep::Export, Failure> {
+    const TRIES: usize = 10;
+    let mut admin = global.admin().await?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let base = admin
+            .call(Method::POST, &path(&["store", "base"]), None)
+            .await?;
+        let base: PathBuf = output::text(&base, "path").into();
+        match upkeep::Export::open(&base) {
+            Err(_) if tries < TRIES && !base.exists() => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// Opens the store itself, as a server does, but for what it gives up.
+async fn recover(accept_loss: bool, json: bool, global: &Global) -> Outcome {
+    let mut beginning = Beginning::new(global.load()?);
+    beginning.accept_loss = accept_loss;
+    if !app::has_store(&beginning.config) {
+        return Err(Failure::failed("there is no store to recover"));
+    }
+    // Between two tries of a server that waits, the store is nobody's.
+    let given_up = Instant::now() + Admin::PATIENCE;
+    let store = loop {
+        match beginning.open() {
+            Err(StoreError::InUse) if Instant::now() < given_up => sleep(LOOK_EVERY).await,
+            opened => break opened?,
+        }
+    };
+    let Some(loss) = store.loss() else {
+        if json {
+            return output::json(&json!({ "lost": 0 }));
+        }
+        output::note("the store opens as it is: nothing is lost");
+        return Ok(());
+    };
+    let (kept, lost) = (loss.kept, loss.count());
+    let target = format!("store/recover: kept {kept} commits, lost {lost}");
+    let change = change_at_rest("admin_recover_store", target, &*beginning.ports.clock);
+    Audit::open(store).record_done(change)?;
+    if json {
+        return output::json(&json!({ "kept": kept, "lost": lost }));
+    }
+    let given_up = match loss.last {
+        Some(last) => format!("commits {} to {last} are given up", kept + 1),
+        None => "how many commits are given up is not known".to_owned(),
+    };
+    output::note(&format!(
+        "the store opens with everything up to commit {kept}; {given_up}"
+    ));
+    Ok(())
 }
 
 /// Data goes to standard output or to a new file that only its owner reads.

@@ -181,6 +181,18 @@ impl Audit {
         self.add(record).await
     }
 
+    /// Records a change that has been made, durably. It blocks.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn record_done(&self, change: Change) -> Result<(), StoreError> {
+        let record = ChangeRecord {
+            change,
+            status: Some(DONE),
+        };
+        self.add(record).wait().map(drop)
+    }
+
     fn add(&self, record: ChangeRecord) -> Commit<u64, StoreError> {
         self.store.write(Durability::Durable, move |txn| {
             let newest = txn.scan::<Changes>(&All, 1)?;

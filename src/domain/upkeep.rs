@@ -6,8 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::store::{
-    self, Exported, Salvaged, Store, StoreError, TableReport, TruthReport, Verified,
-    export_snapshot,
+    self, Exported, Salvaged, SnapshotExport, Store, StoreError, TableReport, TruthReport, Verified,
 };
 pub use crate::store::{NEEDS, Need, Written};
 
@@ -26,6 +25,8 @@ pub struct TruthHealth {
     pub damage: Option<String>,
     /// Some of the places where something is wrong, as `tree:key` in hexadecimal.
     pub places: Vec<String>,
+    /// What the engine was rebuilt from when the store was opened, if it was.
+    pub rebuilt_from: Option<String>,
 }
 
 impl From<TruthReport> for TruthHealth {
@@ -36,6 +37,7 @@ impl From<TruthReport> for TruthHealth {
             missing,
             extra,
             damage,
+            rebuilt_from,
         } = report;
         Self {
             base,
@@ -44,6 +46,7 @@ impl From<TruthReport> for TruthHealth {
             extra: extra.count,
             damage,
             places: [missing.some, extra.some].concat(),
+            rebuilt_from,
         }
     }
 }
@@ -193,12 +196,25 @@ impl Upkeep {
     }
 }
 
-/// Writes every record of a base or a backup as a line of text.
-///
-/// # Errors
-/// That it cannot be written, or that the file is damaged.
-pub fn export(snapshot: &Path, out: &mut dyn Write) -> Result<Exported, StoreError> {
-    export_snapshot(snapshot, &super::schema(), out)
+/// A base or a backup, to be written as lines of text.
+pub struct Export(SnapshotExport);
+
+impl Export {
+    /// Opens the file, which may go once it is open.
+    ///
+    /// # Errors
+    /// That it is not there, or damaged.
+    pub fn open(snapshot: &Path) -> Result<Self, StoreError> {
+        SnapshotExport::open(snapshot, &super::schema()).map(Self)
+    }
+
+    /// Writes every record as a line of text.
+    ///
+    /// # Errors
+    /// That it cannot be written, or that the file is damaged.
+    pub fn write(self, out: &mut dyn Write) -> Result<Exported, StoreError> {
+        self.0.write(&super::schema(), out)
+    }
 }
 
 /// Writes what can be read of a store that cannot be opened.

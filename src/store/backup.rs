@@ -10,11 +10,13 @@ use parking_lot::MutexGuard;
 
 use super::compaction::NEW_ENGINE;
 use super::core::OnDisk;
+use super::evidence::snapshots;
 use super::files::{make_directory, rename, replace, with_suffix};
-use super::log::Survey;
+use super::history::{History, Lineage};
+use super::log::{Expected, Survey};
 use super::place::{Identity, Place, check_format};
 use super::record::{Record, open_word};
-use super::recovery::{make_engine, snapshots};
+use super::recovery::make_engine;
 use super::snapshot::{self, Snapshot, SnapshotHead};
 use super::space;
 use super::table::{Schema, TreeName};
@@ -76,6 +78,12 @@ impl Store {
     #[must_use]
     pub fn instance(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.identity.instance)
+    }
+
+    /// What new timelines are derived from; none of a store in memory.
+    #[must_use]
+    pub fn timeline_seed(&self) -> Option<[u8; 16]> {
+        Some(self.0.core.disk.as_ref()?.seed)
     }
 
     /// What whoever restored this store has left for it, until it is forgotten.
@@ -199,27 +207,9 @@ pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
             head,
         })
         .collect();
-    backups.sort_by_key(|backup| std::cmp::Reverse((backup.head.number, backup.head.created)));
+    // By date: numbers say nothing where the store has gone on from an earlier state.
+    backups.sort_by_key(|backup| std::cmp::Reverse((backup.head.created, backup.head.number)));
     backups
-}
-
-/// Removes the backups that a store made here but the newest. Returns how many went.
-///
-/// # Errors
-/// That one cannot be removed.
-pub fn prune_backups(
-    directory: &Path,
-    schema: &Schema,
-    instance: [u8; 16],
-    keep: usize,
-) -> Result<usize, StoreError> {
-    let made = list_backups(directory, schema).into_iter();
-    let mut removed = 0;
-    for old in made.filter(|backup| backup.is_made_by(instance)).skip(keep) {
-        fs::remove_file(&old.path)?;
-        removed += 1;
-    }
-    Ok(removed)
 }
 
 /// The name of the store in a data directory, as far as it can be read without opening it.
@@ -279,6 +269,8 @@ pub struct Restore<'a> {
     pub schema: &'a Schema,
     /// The name of the store if there is none in the data directory.
     pub instance: [u8; 16],
+    /// Random: the store that comes of it begins a new timeline.
+    pub timeline: [u8; 16],
     /// Whether the backup may be another store's.
     pub adopt: bool,
     /// A [`word`](super::word) for the store that comes of it: what was written into the one that is
@@ -327,16 +319,21 @@ impl Restore<'_> {
         let side = place.side();
         let number = self.number_above_all(place, &head);
         // A backup of an older format is upgraded by the start that puts it into place.
-        side.identify(Identity {
+        let lineage = Lineage::new(self.timeline, own, number);
+        let history = History::begin(lineage.current, number);
+        side.identify(&Identity {
             format: head.format,
             reached: head.format,
             instance: own,
+            lineage,
+            begun: false,
         })?;
         make_directory(&side.base(), true)?;
         let base = side.base().join(format!("{number:020}{EXTENSION}"));
         let of_side = SnapshotHead {
             instance: own,
             number,
+            history,
             ..head.clone()
         };
         let pairs = Snapshot::open(self.backup, self.schema)?;
@@ -383,11 +380,14 @@ impl Restore<'_> {
     /// Numbers go on far above all that are known, so that no snapshot or log of before fits to what
     /// comes after; the store that is given up may go on a little until it is.
     fn number_above_all(&self, place: &Place, head: &SnapshotHead) -> u64 {
-        let logged = Survey::last_in(&place.log()).unwrap_or_else(|error| {
-            // It is moved aside with the store that is given up.
-            tracing::warn!(%error, "the log of the store cannot be read");
-            0
-        });
+        let logged = Survey::of(&place.log(), &Expected::default()).map_or_else(
+            |error| {
+                // It is moved aside with the store that is given up.
+                tracing::warn!(%error, "the log of the store cannot be read");
+                0
+            },
+            |survey| survey.last(),
+        );
         [&place.base(), self.backups]
             .iter()
             .flat_map(|directory| snapshots(directory, self.schema))
@@ -428,6 +428,7 @@ mod tests {
             backups: backup.path.parent().unwrap(),
             schema: &schema(),
             instance: [0; 16],
+            timeline: [8; 16],
             adopt: false,
             word: b"",
         };

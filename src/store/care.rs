@@ -10,18 +10,27 @@ use super::table::{Schema, TreeName};
 use super::verify::{self, TableReport, Verified};
 use super::{Durability, Options, Store, StoreError, compaction, compare, keeper, space};
 
-/// Writes every record of a snapshot, be it a base or a backup, as a line of text.
-///
-/// # Errors
-/// That it cannot be written, or that the snapshot is damaged.
-pub fn export_snapshot(
-    path: &Path,
-    schema: &Schema,
-    out: &mut dyn Write,
-) -> Result<Exported, StoreError> {
-    let snapshot = Snapshot::open(path, schema)?;
-    let instance = snapshot.head().instance;
-    portable::write(snapshot, schema, instance, out)
+/// A snapshot, be it a base or a backup, whose records are written as lines of text. Once it is open
+/// it stays readable, even when a new base takes its place.
+pub struct SnapshotExport(Snapshot);
+
+impl SnapshotExport {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// That it is not there, or damaged.
+    pub fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
+        Snapshot::open(path, schema).map(Self)
+    }
+
+    /// Writes every record.
+    ///
+    /// # Errors
+    /// That it cannot be written, or that the snapshot is damaged.
+    pub fn write(self, schema: &Schema, out: &mut dyn Write) -> Result<Exported, StoreError> {
+        let instance = self.0.head().instance;
+        portable::write(self.0, schema, instance, out)
+    }
 }
 
 /// An export that becomes the store of a data directory.
@@ -82,6 +91,8 @@ impl Import<'_> {
     ) -> Result<Imported, StoreError> {
         let options = Options {
             instance,
+            // Another timeline than that of the empty store, which may have been made just now.
+            timeline: self.options.timeline.map(|byte| !byte),
             // Backups of the same name are not what this store comes from.
             backups: None,
             ..self.options.clone()
@@ -199,7 +210,7 @@ impl Store {
         let Some(disk) = &core.disk else {
             return Ok(false);
         };
-        let (place, mut identity) = (&disk.place, disk.identity);
+        let (place, mut identity) = (&disk.place, disk.identity.clone());
         let format = core.schema.format();
         if identity.reached >= format {
             return Ok(false);
@@ -212,12 +223,12 @@ impl Store {
             let backup = self.back_up(backups.unwrap_or(&aside))?;
             tracing::info!(backup = %backup.path.display(), format, "the store is upgraded");
             identity.format = format;
-            place.identify(identity)?;
+            place.identify(&identity)?;
         }
         for (to, step) in core.schema.steps_from(identity.reached) {
             step(self)?;
             identity.reached = to;
-            place.identify(identity)?;
+            place.identify(&identity)?;
         }
         Ok(true)
     }

@@ -46,6 +46,7 @@ pub(super) fn against_truth(
     let mut report = TruthReport {
         base: base.as_ref().map(|base| base.number),
         number,
+        rebuilt_from: disk.rebuilt_from.get().cloned(),
         ..TruthReport::default()
     };
     let mut census = Census::new(&core.schema);

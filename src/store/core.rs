@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use super::StoreError;
 use super::engine::Engine;
 use super::log::Segments;
+use super::loss::Loss;
 use super::place::{Identity, Place};
 use super::snapshot::SnapshotHead;
 use super::space::{Need, Space};
@@ -52,6 +53,12 @@ pub(super) struct OnDisk {
     pub(super) base: Mutex<Option<SnapshotHead>>,
     pub(super) prove: Prove,
     pub(super) notes: Notes,
+    /// What new timelines are derived from.
+    pub(super) seed: [u8; 16],
+    /// What the engine was rebuilt from since the store was opened, if it was.
+    pub(super) rebuilt_from: Arc<OnceLock<String>>,
+    /// The commits that were given up when the store was opened, if any were.
+    pub(super) loss: Option<Loss>,
 }
 
 impl OnDisk {

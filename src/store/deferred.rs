@@ -72,6 +72,9 @@ pub(super) struct Preparation {
     pub(super) base: Option<Snapshot>,
     pub(super) segments: Vec<Segment>,
     pub(super) number: u64,
+    /// What the base is, for a person, and who is told if the engine is rebuilt from it.
+    pub(super) from: String,
+    pub(super) rebuilt_from: Arc<OnceLock<String>>,
 }
 
 impl DeferredEngine {
@@ -257,7 +260,8 @@ impl Preparation {
             let moved = self.place.move_aside(&old.path, "sled")?;
             tracing::warn!(kept = %moved.display(), "the damaged engine is moved aside");
         }
-        tracing::info!(number = self.number, "the engine is rebuilt");
+        tracing::warn!(from = self.from, to = self.number, "the engine is rebuilt");
+        let _ = self.rebuilt_from.set(self.from);
         Ok(guarded(made, &next, &self.on_failure))
     }
 

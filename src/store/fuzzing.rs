@@ -6,7 +6,8 @@ use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
-use super::log::{Segment, Survey, announced, frame, parse, payload_at, read_segment};
+use super::history::History;
+use super::log::{Expected, Segment, Survey, announced, frame, parse, payload_at, read_segment};
 use super::plan::Plan;
 use super::record::sealed;
 use super::snapshot::Snapshot;
@@ -93,8 +94,13 @@ pub fn segment(data: &[u8]) {
         let Some((_file, path)) = in_memory(&bytes) else {
             return;
         };
-        let segment = Segment { first: 1, path };
-        let Ok(survey) = Survey::over(vec![segment.clone()]) else {
+        let segment = Segment {
+            first: 1,
+            end: u64::MAX,
+            path,
+            history: History::default(),
+        };
+        let Ok(survey) = Survey::over(vec![segment.clone()], &Expected::default()) else {
             return;
         };
         assert!(survey.next >= 1, "a log that ends before it begins");

@@ -2,6 +2,7 @@
 //! and log short, and goes back to work when space has come back.
 
 use std::fs;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -12,7 +13,7 @@ use super::StoreError;
 use super::compaction::Waste;
 use super::core::{Core, OnDisk};
 use super::engine::{Engine, MemoryEngine};
-use super::log::{FileLog, Segment, Survey};
+use super::log::{Closed, Expected, FileLog, Segment, Survey};
 use super::recovery::{Recovered, Recovery};
 use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
 use super::truth::Truth;
@@ -135,16 +136,22 @@ impl Keeper {
         let Some(_base) = disk.base.try_lock() else {
             return;
         };
-        let recovery = Recovery {
-            place: &disk.place,
-            schema: &core.schema,
-            on_failure: Arc::clone(&self.on_failure),
-            instance: disk.identity.instance,
-            backups: self.backups.as_deref(),
-            make_room: &|| false,
-            patience: Duration::ZERO,
-        };
-        let resumed = match recovery.run() {
+        let recovered = disk.place.identity().and_then(|identity| {
+            Recovery {
+                place: &disk.place,
+                schema: &core.schema,
+                on_failure: Arc::clone(&self.on_failure),
+                identity,
+                seed: disk.seed,
+                accept_loss: false,
+                backups: self.backups.as_deref(),
+                make_room: &|| false,
+                patience: Duration::ZERO,
+                rebuilt_from: Arc::default(),
+            }
+            .run()
+        });
+        let resumed = match recovered {
             Ok(Recovered {
                 engine,
                 log: Some(log),
@@ -192,14 +199,17 @@ pub(super) fn checkpoint(core: &Core) -> Result<(), StoreError> {
         return Ok(());
     };
     let kept = base.as_ref().map_or(0, |base| base.number);
-    disk.segments.read().retire(applied.min(kept))
+    let segments = disk.segments.read();
+    segments.want_end_synced();
+    segments.retire(applied.min(kept))
 }
 
 fn renew_if_long(core: &Core, now: i64) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
-    let Some((segments, number)) = disk.segments.read().closed() else {
+    let closed = disk.segments.read().closed();
+    let Some(Closed { segments, number }) = closed else {
         return Ok(());
     };
     let base = disk.base.lock().clone();
@@ -245,12 +255,15 @@ pub(super) fn renew(core: &Core, now: i64) -> Result<SnapshotHead, StoreError> {
     let mut base = disk.base.lock();
     let begin = base.as_ref().map_or(0, |base| base.number);
     let closed = disk.segments.read().closed();
-    let (segments, number) = match closed {
-        Some((segments, number)) if number > begin => (segments, number),
+    let Closed { segments, number } = match closed {
+        Some(closed) if closed.number > begin => closed,
         _ => match &*base {
             Some(base) => return Ok(base.clone()),
             // Nothing was ever committed: the base of nothing.
-            None => (Vec::new(), 0),
+            None => Closed {
+                segments: Vec::new(),
+                number: 0,
+            },
         },
     };
     let pairs = truth_over(core, disk, base.as_ref(), segments, number)?.pairs()?;
@@ -272,10 +285,13 @@ fn scrub_truth(core: &Core) -> Result<(), StoreError> {
         Snapshot::open(&disk.base_path(base.number), &core.schema)?
             .try_for_each(|pair| pair.map(drop))?;
     }
-    let Some((segments, _)) = disk.segments.read().closed() else {
+    let Some(closed) = disk.segments.read().closed() else {
         return Ok(());
     };
-    match Survey::over(segments)?.gaps.first() {
+    match Survey::over(closed.segments, &Expected::default())?
+        .gaps
+        .first()
+    {
         None => Ok(()),
         Some(gap) => Err(StoreError::Damaged {
             place: gap.path.display().to_string(),
@@ -412,15 +428,19 @@ pub(super) fn put_base(
     snapshot::write(&path, &head, pairs, disk.place.sync, &*disk.prove)?;
     for entry in fs::read_dir(disk.place.base())? {
         let other = entry?.path();
-        if other != path {
-            fs::remove_file(other)?;
+        if other == path {
+            continue;
+        }
+        match fs::remove_file(other) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            Ok(()) | Err(_) => {}
         }
     }
     Ok(head)
 }
 
 /// What a snapshot of this store says of itself.
-pub(super) fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
+fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
     SnapshotHead {
         format: disk.identity.reached,
         instance: disk.identity.instance,
@@ -428,6 +448,7 @@ pub(super) fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
         created: now,
         records: None,
         notes: (disk.notes)(),
+        history: disk.segments.read().history(number),
     }
 }
 

@@ -23,7 +23,9 @@ fn filled(directory: &Path) -> Store {
 fn exported(store: &Store) -> String {
     let mut out = Vec::new();
     let base = store.base_file().unwrap();
-    let report = export_snapshot(&base, &schema(), &mut out).unwrap();
+    let report = SnapshotExport::open(&base, &schema())
+        .and_then(|export| export.write(&schema(), &mut out))
+        .unwrap();
     assert_eq!((report.records, report.damaged.count), (50, 0));
     String::from_utf8(out).unwrap()
 }

@@ -20,11 +20,14 @@ mod deferred;
 mod durable_reader;
 mod engine;
 mod error;
+mod evidence;
 mod files;
+mod history;
 mod keeper;
 mod key;
 mod log;
 mod logged_changes;
+mod loss;
 mod mirror;
 mod packed;
 mod place;
@@ -32,6 +35,7 @@ mod plan;
 mod portable;
 mod record;
 mod recovery;
+mod retention;
 mod salvage;
 mod snapshot;
 mod space;
@@ -54,6 +58,8 @@ mod leaving_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod promise_tests;
+#[cfg(test)]
 mod recovery_tests;
 #[cfg(test)]
 mod tests;
@@ -69,13 +75,13 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 pub use self::core::{Notes, OnFailure, Prove, Written};
-pub use backup::{
-    Backup, Restore, Restored, check_snapshot, instance_of, list_backups, prune_backups,
-};
-pub use care::{Import, export_snapshot};
+pub use backup::{Backup, Restore, Restored, check_snapshot, instance_of, list_backups};
+pub use care::{Import, SnapshotExport};
 pub use error::StoreError;
 pub(crate) use files::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
+pub use history::History;
 pub use key::{All, Key, PrefixOf};
+pub use loss::Loss;
 pub use mirror::{Changed, MemoryTable, Mirror};
 pub use packed::PackedTable;
 pub use place::is_begun;
@@ -83,6 +89,7 @@ pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, read as read_record, word};
+pub use retention::{Retention, prune_backups};
 pub use salvage::{Salvaged, salvage};
 pub use snapshot::SnapshotHead;
 pub use space::{NEEDS, Need};
@@ -93,6 +100,7 @@ pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::core::{Core, OnDisk};
 use engine::MemoryEngine;
+use history::Lineage;
 use keeper::Keeper;
 use log::{CommitLog, FullLog, NoLog, Segments};
 use place::{Identity, Place};
@@ -119,6 +127,11 @@ pub struct Options {
     pub clock: Clock,
     /// The name that a new store gets: random, so that no two are the same.
     pub instance: [u8; 16],
+    /// What the ids of new timelines are derived from: random.
+    pub timeline: [u8; 16],
+    /// Whether commits that are lost beyond repair are given up, so that the store opens without
+    /// them: what an operator decides, and no server.
+    pub accept_loss: bool,
     /// What is noted in each snapshot.
     pub notes: Notes,
     /// Says whether a snapshot that was just written is good; by default it is read in this process.
@@ -137,6 +150,8 @@ impl Default for Options {
             on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
             clock: Arc::new(|| 0),
             instance: [0; 16],
+            timeline: [0; 16],
+            accept_loss: false,
             notes: Arc::new(BTreeMap::new),
             prove: None,
             backups: None,
@@ -192,19 +207,25 @@ impl Store {
                 format: schema.format(),
                 reached: schema.format(),
                 instance: options.instance,
+                lineage: Lineage::new(options.timeline, options.instance, 0),
+                begun: false,
             };
-            place.identify(identity)?;
+            place.identify(&identity)?;
             identity
         };
         let space = Space::of(directory);
+        let rebuilt_from = Arc::default();
         let recovered = Recovery {
             place: &place,
             schema: &schema,
             on_failure: Arc::clone(&options.on_failure),
-            instance: identity.instance,
+            identity,
+            seed: options.timeline,
+            accept_loss: options.accept_loss,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
             patience: options.engine_patience,
+            rebuilt_from: Arc::clone(&rebuilt_from),
         }
         .run()?;
         space.look();
@@ -214,6 +235,8 @@ impl Store {
             number,
             base,
             broken_chain,
+            identity,
+            loss,
         } = recovered;
         let segments = log.as_ref().map(log::FileLog::segments);
         let prove = options.prove.clone().unwrap_or_else(|| {
@@ -228,6 +251,9 @@ impl Store {
             base: Mutex::new(base),
             prove,
             notes: options.notes,
+            seed: options.timeline,
+            rebuilt_from,
+            loss,
         };
         let writable = log.is_some();
         let on_failure = Arc::clone(&options.on_failure);
@@ -370,36 +396,6 @@ impl Store {
             group: &nothing,
             plan: Plan::default(),
         })
-    }
-
-    /// Whether there is room for something.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`].
-    pub fn admits(&self, need: Need) -> Result<(), StoreError> {
-        if self.0.core.admits(need) {
-            Ok(())
-        } else {
-            Err(StoreError::Full)
-        }
-    }
-
-    /// Whether commits are taken; not while the disk is full or read-only.
-    #[must_use]
-    pub fn is_writable(&self) -> bool {
-        self.0.core.is_writable()
-    }
-
-    /// What is refused since the disk runs full, and all that comes after it.
-    #[must_use]
-    pub fn refuses(&self) -> Option<Need> {
-        self.0.core.disk.as_ref()?.space.refuses()
-    }
-
-    /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.
-    #[must_use]
-    pub fn space(&self) -> Option<(u64, u64)> {
-        Some(self.0.core.disk.as_ref()?.space.bytes())
     }
 
     /// Waits until the engine has nearly caught up: for whoever writes much, so that the commits of

@@ -3,7 +3,7 @@
 //! ```text
 //! lock        held by the one process that has the store open
 //! ballast     room that is given up when the disk is full
-//! store/      format, instance; sled.N/, log/, base/
+//! store/      format, instance, timeline; sled.N/, log/, log.end, base/
 //! restored/   a store that a backup or an export was unpacked into, until it is put into place
 //! aside/      what a recovery or a restore moved out of the way; nothing reads it
 //! ```
@@ -17,7 +17,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::StoreError;
-use super::files::{at, make_directory, rename, replace, sync_directory};
+use super::files::{at, make_directory, rename, replace, sync_directory, with_suffix};
+use super::history::Lineage;
 
 /// How many things of one kind that were moved aside are kept; older ones go.
 const ASIDE_KEPT: usize = 2;
@@ -30,13 +31,17 @@ pub(super) struct Place {
 }
 
 /// The format of a store and its name, which tells it from that of another machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     /// The format that a version must know to open it.
     pub(super) format: u32,
     /// The format that an upgrade has come to; the same as `format` when none is under way.
     pub(super) reached: u32,
     pub(super) instance: [u8; 16],
+    pub(super) lineage: Lineage,
+    /// Whether the store has had a log and the record of its end: from then on their absence is
+    /// damage, and not a first start.
+    pub(super) begun: bool,
 }
 
 /// Whether a directory has a store, or one that is about to be put into place. One that may not be
@@ -97,6 +102,11 @@ impl Place {
 
     pub(super) fn log(&self) -> PathBuf {
         self.store().join("log")
+    }
+
+    /// The record of the log's end. Not in the directory of the log, which may be lost as a whole.
+    pub(super) fn log_end(&self) -> PathBuf {
+        with_suffix(&self.log(), ".end")
     }
 
     pub(super) fn base(&self) -> PathBuf {
@@ -192,7 +202,7 @@ impl Place {
     }
 
     /// Writes who the store is, twice.
-    pub(super) fn identify(&self, identity: Identity) -> Result<(), StoreError> {
+    pub(super) fn identify(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);
         for name in ["identity", "identity.copy"] {
@@ -346,12 +356,24 @@ impl EngineDir {
     }
 }
 
-fn write(identity: Identity) -> String {
+fn write(identity: &Identity) -> String {
+    let Identity {
+        format,
+        reached,
+        instance,
+        lineage,
+        begun,
+    } = identity;
+    let ancestors: Vec<String> = lineage
+        .ancestors
+        .iter()
+        .map(|(timeline, until)| format!("{}:{until}", HEXLOWER.encode(timeline)))
+        .collect();
     let body = format!(
-        "format = {}\nreached = {}\ninstance = {}\n",
-        identity.format,
-        identity.reached,
-        HEXLOWER.encode(&identity.instance)
+        "format = {format}\nreached = {reached}\ninstance = {}\ntimeline = {}\nancestors = {}\nbegun = {begun}\n",
+        HEXLOWER.encode(instance),
+        HEXLOWER.encode(&lineage.current),
+        ancestors.join(" "),
     );
     format!("{body}sum = {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
@@ -366,15 +388,31 @@ fn parse(text: &str) -> Option<Identity> {
         body.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
     };
+    // Versions before timelines wrote the first three lines alone.
+    let lineage = match value("timeline") {
+        Some(current) => Lineage {
+            current: id(current)?,
+            ancestors: value("ancestors")?
+                .split_whitespace()
+                .map(|ancestor| {
+                    let (timeline, until) = ancestor.split_once(':')?;
+                    Some((id(timeline)?, until.parse().ok()?))
+                })
+                .collect::<Option<_>>()?,
+        },
+        None => Lineage::default(),
+    };
     Some(Identity {
         format: value("format")?.parse().ok()?,
         reached: value("reached")?.parse().ok()?,
-        instance: HEXLOWER
-            .decode(value("instance")?.as_bytes())
-            .ok()?
-            .try_into()
-            .ok()?,
+        instance: id(value("instance")?)?,
+        lineage,
+        begun: value("begun") == Some("true"),
     })
+}
+
+fn id(hex: &str) -> Option<[u8; 16]> {
+    HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
 }
 
 /// Refuses a store of a newer version.

@@ -9,11 +9,10 @@
 //! What none of these can mend is told with its place: nothing is skipped in silence.
 
 use std::fs;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::StoreError;
@@ -23,8 +22,10 @@ use super::deferred::{
 };
 use super::durable_reader::DurableReader;
 use super::engine::{Engine, Guarded, MemoryEngine, SledEngine};
-use super::log::{FileLog, Survey};
-use super::place::{EngineDir, Place};
+use super::evidence::{Ground, LOG_ALONE, described};
+use super::log::{FileLog, Resume, Survey};
+use super::loss::Loss;
+use super::place::{EngineDir, Identity, Place};
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
 use super::truth::{Truth, replay};
@@ -39,6 +40,8 @@ pub(super) struct Recovered {
     pub(super) base: Option<SnapshotHead>,
     /// Whether base and log do not make up the whole any more, so that a new base is needed.
     pub(super) broken_chain: bool,
+    pub(super) identity: Identity,
+    pub(super) loss: Option<Loss>,
 }
 
 /// What an open is given.
@@ -47,38 +50,26 @@ pub(super) struct Recovery<'a> {
     pub(super) schema: &'a Schema,
     /// Told what the engine does that it must not.
     pub(super) on_failure: OnFailure,
-    /// Whose snapshots count.
-    pub(super) instance: [u8; 16],
+    /// Whose snapshots count, and of which history.
+    pub(super) identity: Identity,
+    /// What new timelines are derived from.
+    pub(super) seed: [u8; 16],
+    /// Whether what is lost is given up.
+    pub(super) accept_loss: bool,
     /// Where backups lie, for a base that is gone.
     pub(super) backups: Option<&'a Path>,
     /// Gives up what is kept back for a full disk; says whether there was anything.
     pub(super) make_room: &'a dyn Fn() -> bool,
     /// How long an open waits for an engine that can be made ready in the background.
     pub(super) patience: Duration,
+    /// Gets what the engine is rebuilt from, if it is.
+    pub(super) rebuilt_from: Arc<OnceLock<String>>,
 }
 
-/// What is on the disk beside sled.
-struct Ground {
-    survey: Survey,
-    /// What lies in the base directory, the newest first.
-    bases: Vec<(SnapshotHead, PathBuf)>,
-    /// Backups of this store: what they have and the log does not continue is of another time.
-    backups: Vec<(SnapshotHead, PathBuf)>,
-}
-
-impl Ground {
-    /// The number that the last commit had, as far as base and log know.
-    fn last(&self) -> u64 {
-        let base = self.bases.first().map_or(0, |(head, _)| head.number);
-        base.max(self.survey.next.saturating_sub(1))
-    }
-
-    /// Whether the log has everything that was committed after a number.
-    fn continues(&self, number: u64) -> bool {
-        let last = self.last();
-        number >= last
-            || (self.survey.next == last + 1 && self.survey.is_whole(number + 1, last + 1))
-    }
+/// An engine that has everything up to a commit.
+pub(super) struct Opened {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) number: u64,
 }
 
 impl Recovery<'_> {
@@ -89,108 +80,138 @@ impl Recovery<'_> {
             Err(StoreError::Full) if (self.make_room)() => self.sled(&ground),
             other => other,
         };
-        let (engine, number): (Arc<dyn Engine>, u64) = match sled {
-            Ok(found) => found,
+        match sled {
+            Ok(opened) => {
+                let begin = ground.bases.first().map_or(0, |(head, _)| head.number);
+                let broken = opened.number > ground.in_base_and_log() || !ground.continues(begin);
+                self.go_on(ground, opened, broken, None)
+            }
             Err(StoreError::Full) if ground.last() > 0 => {
-                let memory = self.memory(&ground)?;
+                self.check(&ground, ground.last())?;
+                let truth = self.truth(&ground, "the disk is full or read-only")?;
+                let memory = MemoryEngine::default();
+                truth.load(&memory)?;
                 tracing::warn!("the disk is full or read-only: served from memory, without writes");
-                return Ok(Recovered {
-                    engine: memory,
+                Ok(Recovered {
+                    engine: Arc::new(memory),
                     log: None,
                     number: ground.last(),
                     base: ground.bases.into_iter().next().map(|(head, _)| head),
                     broken_chain: false,
-                });
+                    identity: self.identity,
+                    loss: None,
+                })
             }
-            Err(error) => return Err(error),
-        };
-        let base = ground.bases.first().map(|(head, _)| head.clone());
-        let begin = base.as_ref().map_or(0, |base| base.number);
-        let broken_chain = number > ground.last() || !ground.continues(begin);
-        match FileLog::resume(
-            &self.place.log(),
-            ground.survey,
-            number + 1,
-            self.place.sync,
-        ) {
-            Ok(log) => Ok(Recovered {
-                engine,
-                log: Some(log),
-                number,
-                base,
-                broken_chain,
-            }),
-            Err(StoreError::Full) => Ok(Recovered {
-                engine,
-                log: None,
-                number,
-                base,
-                broken_chain: false,
-            }),
+            Err(StoreError::Lost(_)) if self.accept_loss => self.give_up(ground),
             Err(error) => Err(error),
         }
     }
 
-    fn ground(&self) -> Result<Ground, StoreError> {
-        let log = self.place.log();
-        let survey = if log.exists() {
-            Survey::of(&log)?
-        } else {
-            Survey::default()
+    /// Goes on after the last commit that the engine has.
+    pub(super) fn go_on(
+        self,
+        ground: Ground,
+        opened: Opened,
+        broken_chain: bool,
+        loss: Option<Loss>,
+    ) -> Result<Recovered, StoreError> {
+        let Opened { engine, number } = opened;
+        let mut identity = self.identity.clone();
+        let forked = loss.is_some() || self.is_rolled_back(&ground, number);
+        if forked || identity.lineage.is_unknown() {
+            identity.lineage.fork(self.seed, number);
+        }
+        let resumed = self.resume(&ground, &mut identity, number);
+        let base = ground.bases.into_iter().next().map(|(head, _)| head);
+        let (log, broken_chain) = match resumed {
+            Ok(log) => (Some(log), broken_chain),
+            Err(StoreError::Full) => (None, false),
+            Err(error) => return Err(error),
         };
-        let own = |directory: &Path| {
-            let mut found = snapshots(directory, self.schema);
-            found.retain(|(head, _)| head.instance == self.instance);
-            found
-        };
-        Ok(Ground {
-            survey,
-            bases: own(&self.place.base()),
-            backups: self.backups.map(own).unwrap_or_default(),
+        Ok(Recovered {
+            engine,
+            log,
+            number,
+            base,
+            broken_chain,
+            identity,
+            loss,
         })
     }
 
+    fn resume(
+        &self,
+        ground: &Ground,
+        identity: &mut Identity,
+        number: u64,
+    ) -> Result<FileLog, StoreError> {
+        // Before anything is written in a new timeline.
+        if *identity != self.identity {
+            self.place.identify(identity)?;
+        }
+        let log = FileLog::resume(Resume {
+            directory: &self.place.log(),
+            end: &self.place.log_end(),
+            survey: &ground.survey,
+            number,
+            history: ground.history(number, identity.lineage.current),
+            sync: self.place.sync,
+        })?;
+        if !identity.begun {
+            identity.begun = true;
+            self.place.identify(identity)?;
+        }
+        Ok(log)
+    }
+
     /// sled with everything that was promised, brought forward or made anew.
-    fn sled(&self, ground: &Ground) -> Result<(Arc<dyn Engine>, u64), StoreError> {
-        if let Some(engine) = self.deferred(ground)? {
-            return Ok((Arc::new(engine), ground.last()));
+    fn sled(&self, ground: &Ground) -> Result<Opened, StoreError> {
+        // If base and log lack something that was promised, only the engine can have it.
+        if ground.promised <= ground.in_base_and_log() {
+            self.check(ground, ground.last())?;
+            if let Some(engine) = self.deferred(ground)? {
+                return Ok(Opened {
+                    engine: Arc::new(engine),
+                    number: ground.last(),
+                });
+            }
         }
         let why = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
                 if ground.continues(applied) {
-                    let last = ground.last().max(applied);
-                    replay(&ground.survey.segments, applied, last, self.schema, &engine)?;
-                    return Ok((Arc::new(engine), last));
+                    let number = ground.last().max(applied);
+                    self.check(ground, number)?;
+                    replay(
+                        &ground.survey.segments,
+                        applied,
+                        number,
+                        self.schema,
+                        &engine,
+                    )?;
+                    return Ok(Opened {
+                        engine: Arc::new(engine),
+                        number,
+                    });
                 }
-                let gap = ground.survey.gaps.iter().find(|gap| gap.to > applied);
-                let begin = ground
-                    .survey
-                    .segments
-                    .first()
-                    .map_or(0, |segment| segment.first);
-                match gap {
-                    Some(gap) => format!(
-                        "ends at commit {applied}, and the log misses commits {} to {} ({})",
-                        gap.from,
-                        gap.to - 1,
-                        gap.path.display()
-                    ),
-                    None => format!("ends at commit {applied}, and the log begins at {begin}"),
-                }
+                gap_after(&ground.survey, applied)
             }
             Err(StoreError::Engine(why)) => why,
             Err(error) => return Err(error),
         };
+        self.check(ground, ground.last())?;
         tracing::error!(
             why,
             "the engine cannot be used; it is made anew from base and log"
         );
-        let engine = self.rebuild(ground, &why)?;
-        Ok((Arc::new(engine), ground.last()))
+        let engine = self.rebuild(self.truth(ground, &why)?)?;
+        Ok(Opened {
+            engine: Arc::new(engine),
+            number: ground.last(),
+        })
     }
 
-    fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
+    pub(super) fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
         let (current, others) = self.place.engines()?;
         for other in others {
             // One that was not made to its end, or that another has replaced.
@@ -280,6 +301,11 @@ impl Recovery<'_> {
                 .transpose()?,
             segments: segments.clone(),
             number,
+            from: base.map_or_else(
+                || LOG_ALONE.to_owned(),
+                |(head, path)| described(head, path),
+            ),
+            rebuilt_from: Arc::clone(&self.rebuilt_from),
         };
         DeferredEngine::start(preparation, found, stand_in, self.patience).map(Some)
     }
@@ -308,64 +334,32 @@ impl Recovery<'_> {
     }
 
     /// Makes sled anew, beside what is there; which is moved aside once the new one is whole.
-    fn rebuild(&self, ground: &Ground, why: &str) -> Result<Guarded<SledEngine>, StoreError> {
-        let truth = self.truth(ground, why)?;
+    pub(super) fn rebuild(&self, truth: Truth<'_>) -> Result<Guarded<SledEngine>, StoreError> {
+        let number = truth.number;
         let next = self.place.next_engine()?;
         let engine = make_engine(&next, self.place, truth, &AtomicBool::new(false))?;
         for old in self.place.engines()?.1 {
             let moved = self.place.move_aside(&old.path, "sled")?;
             tracing::warn!(kept = %moved.display(), "the damaged engine is moved aside");
         }
-        tracing::info!(number = ground.last(), "the engine is made anew");
+        tracing::info!(number, "the engine is made anew");
         Ok(self.guarded(engine, &next))
     }
+}
 
-    fn memory(&self, ground: &Ground) -> Result<Arc<dyn Engine>, StoreError> {
-        let memory = MemoryEngine::default();
-        let truth = self.truth(ground, "the disk is full or read-only")?;
-        truth.load(&memory)?;
-        Ok(Arc::new(memory))
-    }
-
-    /// The newest snapshot that can be read to its end and that the log continues, and the log.
-    fn truth<'a>(&'a self, ground: &'a Ground, why: &str) -> Result<Truth<'a>, StoreError> {
-        let truth = |base| Truth {
-            base,
-            segments: ground.survey.segments.clone(),
-            schema: self.schema,
-            number: ground.last(),
-        };
-        let mut problems = vec![why.to_owned()];
-        for (head, path) in ground.bases.iter().chain(&ground.backups) {
-            if head.number > ground.last() || !ground.continues(head.number) {
-                problems.push(format!("the log does not continue {}", path.display()));
-                continue;
-            }
-            let proven = Snapshot::open(path, self.schema)
-                .and_then(|mut snapshot| snapshot.try_for_each(|pair| pair.map(drop)));
-            match proven {
-                Ok(()) => return Snapshot::open(path, self.schema).map(Some).map(truth),
-                Err(error) => problems.push(error.to_string()),
-            }
+/// Why an engine that ends at a commit cannot be brought forward.
+fn gap_after(survey: &Survey, applied: u64) -> String {
+    match survey.gaps.iter().find(|gap| gap.to > applied) {
+        Some(gap) => format!(
+            "ends at commit {applied}, and the log misses commits {} to {} ({})",
+            gap.from,
+            gap.to - 1,
+            gap.path.display()
+        ),
+        None => {
+            let begin = survey.segments.first().map_or(0, |segment| segment.first);
+            format!("ends at commit {applied}, and the log begins at {begin}")
         }
-        let begin = ground
-            .survey
-            .segments
-            .first()
-            .map_or(1, |segment| segment.first);
-        if begin == 1 && ground.continues(0) {
-            return Ok(truth(None));
-        }
-        problems.push(format!("the log alone begins at commit {begin}"));
-        problems.extend(ground.survey.gaps.iter().map(|gap| {
-            format!(
-                "{} misses commits {} to {}",
-                gap.path.display(),
-                gap.from,
-                gap.to - 1
-            )
-        }));
-        Err(StoreError::Lost(problems.join("; ")))
     }
 }
 
@@ -419,32 +413,4 @@ pub(super) fn make_engine(
         let _ = fs::remove_dir_all(&directory.path);
     }
     made
-}
-
-/// The snapshots of a directory whose head can be read, the newest first.
-pub(super) fn snapshots(directory: &Path, schema: &Schema) -> Vec<(SnapshotHead, PathBuf)> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) => {
-            if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(directory = %directory.display(), %error, "snapshots cannot be listed");
-            }
-            return Vec::new();
-        }
-    };
-    let mut found = Vec::new();
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path
-            .extension()
-            .is_none_or(|extension| extension != "snapshot")
-        {
-            continue;
-        }
-        match Snapshot::open(&path, schema) {
-            Ok(snapshot) => found.push((snapshot.head().clone(), path)),
-            Err(error) => tracing::warn!(%error, "a snapshot cannot be read"),
-        }
-    }
-    found.sort_by_key(|(head, _)| std::cmp::Reverse(head.number));
-    found
 }

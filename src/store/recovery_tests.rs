@@ -54,6 +54,7 @@ pub(super) fn restore(
         backups: backup.parent().unwrap(),
         schema: &schema(),
         instance,
+        timeline: [8; 16],
         adopt,
         word: b"",
     }

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use super::StoreError;
 use super::engine::{Engine as _, MemoryEngine};
-use super::log::{Survey, read_segment};
+use super::evidence::snapshots;
+use super::log::{Expected, Survey, Witness, read_segment};
 use super::place::Place;
 use super::plan::Plan;
 use super::portable::{self, Exported};
-use super::recovery::snapshots;
 use super::snapshot::Snapshot;
 use super::table::Schema;
 
@@ -57,11 +57,7 @@ pub fn salvage(
     } else {
         missing.push("there is no base that can be read".to_owned());
     }
-    let survey = if place.log().exists() {
-        Survey::of(&place.log())?
-    } else {
-        Survey::default()
-    };
+    let survey = Survey::of(&place.log(), &Expected::default())?;
     if let Some(first) = survey
         .segments
         .first()
@@ -74,6 +70,16 @@ pub fn salvage(
     }
     let gaps = survey.gaps.iter().filter(|gap| gap.to > begin + 1);
     missing.extend(gaps.map(|gap| format!("commits {} to {} are damaged", gap.from, gap.to - 1)));
+    missing.extend(survey.foreign.iter().cloned());
+    let end = Witness::read(&place.log_end())?;
+    let last = survey.last().max(begin);
+    if let Some(end) = end.end().filter(|end| end.written > last) {
+        missing.push(format!(
+            "commits {} to {} were written, and the log ends before them",
+            last + 1,
+            end.written
+        ));
+    }
     for segment in &survey.segments {
         read_segment(segment, &mut |frame, _| {
             if frame.number <= begin || frame.number >= survey.next {

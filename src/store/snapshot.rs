@@ -10,11 +10,13 @@ use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _}
 use std::path::{Path, PathBuf};
 use std::vec;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use super::engine::Digest;
 use super::files::{create_private, rename, sync_file, with_suffix};
+use super::history::History;
 use super::log::{announced, frame, parse};
 use super::plan::Plan;
 use super::table::{Schema, TreeName};
@@ -28,7 +30,7 @@ pub(super) const FRAME_MAX: usize = FRAME_BYTES + 2 * super::VALUE_MAX;
 pub(super) const FRAME_HEAD: usize = 24;
 
 /// What a snapshot says of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHead {
     /// The format of the store.
     pub format: u32,
@@ -42,6 +44,69 @@ pub struct SnapshotHead {
     pub records: Option<u64>,
     /// What the application noted, such as which keys it needs.
     pub notes: BTreeMap<String, String>,
+    /// The history up to that commit; unknown in a file of a version that knew no timelines.
+    pub history: History,
+}
+
+/// The head on the disk. The history lies among the notes: versions that knew no timelines read it
+/// too, since a backup is the way back to the version of before.
+#[derive(Serialize, Deserialize)]
+struct StoredHead {
+    format: u32,
+    instance: [u8; 16],
+    number: u64,
+    created: i64,
+    records: Option<u64>,
+    notes: BTreeMap<String, String>,
+}
+
+const TIMELINE_NOTE: &str = "timeline";
+const CHAIN_NOTE: &str = "chain";
+
+impl SnapshotHead {
+    fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
+        let mut notes = self.notes.clone();
+        let History { timeline, chain } = self.history;
+        for (note, id) in [(TIMELINE_NOTE, timeline), (CHAIN_NOTE, chain)] {
+            notes.insert(note.to_owned(), HEXLOWER.encode(&id));
+        }
+        encode(&StoredHead {
+            format: self.format,
+            instance: self.instance,
+            number: self.number,
+            created: self.created,
+            records: self.records,
+            notes,
+        })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let StoredHead {
+            format,
+            instance,
+            number,
+            created,
+            records,
+            mut notes,
+        } = decode(bytes)?;
+        let mut id = |note| {
+            let hex = notes.remove(note)?;
+            HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
+        };
+        let history = History {
+            timeline: id(TIMELINE_NOTE).unwrap_or_default(),
+            chain: id(CHAIN_NOTE).unwrap_or_default(),
+        };
+        Some(Self {
+            format,
+            instance,
+            number,
+            created,
+            records,
+            notes,
+            history,
+        })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -144,7 +209,7 @@ impl Frames {
             number: 0,
         };
         out.out.write_all(MAGIC)?;
-        out.put(&encode(head)?)?;
+        out.put(&head.to_bytes()?)?;
         Ok(out)
     }
 
@@ -201,6 +266,7 @@ impl Snapshot {
                 created: 0,
                 records: None,
                 notes: BTreeMap::new(),
+                history: History::default(),
             },
             input,
             schema: schema.clone(),
@@ -214,7 +280,8 @@ impl Snapshot {
         let head = snapshot
             .frame()?
             .ok_or_else(|| damaged(path, "has no head"))?;
-        snapshot.head = decode(&head).ok_or_else(|| damaged(path, "has no readable head"))?;
+        snapshot.head =
+            SnapshotHead::from_bytes(&head).ok_or_else(|| damaged(path, "has no readable head"))?;
         snapshot.ahead = snapshot
             .frame()?
             .ok_or_else(|| damaged(path, "ends too early"))?;
@@ -360,7 +427,30 @@ mod tests {
             created: 1_800_000_000,
             records: None,
             notes: BTreeMap::new(),
+            history: History::begin([5; 16], 42),
         }
+    }
+
+    /// A backup is the way back to a version that knew no timelines, and such a version's backups
+    /// are read.
+    #[test]
+    fn heads_are_read_by_and_from_versions_without_timelines() {
+        let known = head();
+        let bytes = known.to_bytes().unwrap();
+        assert_eq!(SnapshotHead::from_bytes(&bytes), Some(known));
+        // The bytes that the version before wrote of such a head.
+        let mut old = vec![1];
+        old.extend([3; 16]);
+        old.push(42);
+        old.push(252);
+        old.extend(3_600_000_000_u32.to_le_bytes());
+        old.extend([0, 0]);
+        let unknown = SnapshotHead {
+            history: History::default(),
+            ..head()
+        };
+        assert_eq!(SnapshotHead::from_bytes(&old), Some(unknown));
+        assert!(bytes.starts_with(&old[..old.len() - 1]));
     }
 
     fn written(path: &Path, count: u32) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
-use super::StoreError;
+use super::{Store, StoreError};
 
 const MIB: u64 = 1024 * 1024;
 /// The ballast is 2 per cent of the file system and never more than this.
@@ -206,6 +206,38 @@ pub(super) fn ask_for(directory: &Path, bytes: u64) -> Result<(), StoreError> {
         needed: bytes.saturating_add(kept),
         free: disk.free,
     })
+}
+
+impl Store {
+    /// Whether there is room for something.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`].
+    pub fn admits(&self, need: Need) -> Result<(), StoreError> {
+        if self.0.core.admits(need) {
+            Ok(())
+        } else {
+            Err(StoreError::Full)
+        }
+    }
+
+    /// Whether commits are taken; not while the disk is full or read-only.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.0.core.is_writable()
+    }
+
+    /// What is refused since the disk runs full, and all that comes after it.
+    #[must_use]
+    pub fn refuses(&self) -> Option<Need> {
+        self.0.core.disk.as_ref()?.space.refuses()
+    }
+
+    /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.
+    #[must_use]
+    pub fn space(&self) -> Option<(u64, u64)> {
+        Some(self.0.core.disk.as_ref()?.space.bytes())
+    }
 }
 
 /// What is known of the disk of a directory.

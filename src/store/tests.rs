@@ -188,10 +188,12 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
 fn a_newer_store_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     Place::of(directory.path(), true)
-        .identify(Identity {
+        .identify(&Identity {
             format: 2,
             reached: 2,
             instance: [1; 16],
+            lineage: history::Lineage::default(),
+            begun: true,
         })
         .unwrap();
     let refused = Store::open(directory.path(), schema(), Options::default());

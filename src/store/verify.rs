@@ -88,6 +88,8 @@ pub struct TruthReport {
     pub extra: Found,
     /// Why base and log could not be read to their end.
     pub damage: Option<String>,
+    /// What the engine was rebuilt from when the store was opened, if it was.
+    pub rebuilt_from: Option<String>,
 }
 
 impl TruthReport {

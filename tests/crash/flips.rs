@@ -30,7 +30,7 @@ enum Harm {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
+pub enum Outcome {
     /// Nothing that is read was hit.
     Harmless,
     /// Everything is there, and the log tells what was mended.
@@ -128,7 +128,7 @@ fn place(file: &File, length: u64, dice: &mut Dice) -> u64 {
 }
 
 /// Starts on what was harmed and reads everything back.
-fn outcome(template: &Template, data: &Path, dice: &Dice) -> (Outcome, String) {
+pub fn outcome(template: &Template, data: &Path, dice: &Dice) -> (Outcome, String) {
     let mut launch = Launch::of(data);
     // A start may rebuild the store first.
     launch.patience = Duration::from_secs(40);

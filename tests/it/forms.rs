@@ -246,6 +246,7 @@ fn of_upkeep(seen: &mut Seen, mut server: Appliance) {
     seen.tells("store rebuild", &[]);
     server.end();
     seen.tells("store compact", &[]);
+    seen.tells("store recover", &[]);
     let text = seen.folder.path().join("store.txt");
     let export = playgate(&seen.data())
         .args(["store", "export"])

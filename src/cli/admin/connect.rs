@@ -99,6 +99,7 @@ impl Admin {
 
 fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
     let opening = Opening {
+        accept_loss: false,
         sync: !loaded.unsafe_no_sync,
         examine: examiner::in_child(),
         on_failure: Arc::new(|error| output::note(&format!("error: {error}"))),

@@ -6,8 +6,8 @@
 //! telemetry, which are exported: a copy of thirty days of events every night would multiply the
 //! disk by the backups that are kept.
 //!
-//! Decision: nightly and manual backups count alike; the newest `backup.keep` stay. What lies in the
-//! directory under another name, or is another machine's, is never touched.
+//! Nightly and manual backups count alike; the newest `backup.keep` of a timeline stay, by date. What
+//! lies in the directory under another name, or is another machine's, is never touched.
 //!
 //! Decision: a directory outside of the data directory has to be there. It is most often on a disk
 //! of its own, and when that is not mounted a backup must not land, unseen, on the disk that it is
@@ -70,6 +70,8 @@ struct State {
     looked: Option<UnixSeconds>,
     /// Failures in a row.
     failures: u32,
+    /// When the last one of a night was made, whatever the directory shows.
+    nightly: Option<UnixSeconds>,
 }
 
 /// Makes backups and brings them back. Its verbs block for as long as the store is large.
@@ -144,14 +146,16 @@ impl Backups {
         };
         inner.noted(now, looked)?;
         let night = last_night(now, at, zone);
-        if self
-            .status()
-            .newest
-            .is_some_and(|newest| newest.created >= night)
-        {
+        let newest = self.status().newest.map(|newest| newest.created);
+        let nightly = inner.state.lock().nightly;
+        // A clock that was far ahead for a while does not hold up the nights to come.
+        let is_made = |at: UnixSeconds| (night..=now + DAY).contains(&at);
+        if newest.is_some_and(is_made) || nightly.is_some_and(is_made) {
             return Ok(0);
         }
-        inner.create(now).map(|_| 1)
+        inner.create(now)?;
+        inner.state.lock().nightly = Some(now);
+        Ok(1)
     }
 
     /// Reads a backup to its end.
@@ -176,8 +180,10 @@ impl Backups {
         let inner = &self.0;
         let _one_at_a_time = inner.busy.lock();
         let instance = inner.store.instance().ok_or(StoreError::Closed)?;
+        let timeline = inner.store.timeline_seed().ok_or(StoreError::Closed)?;
         let restore = Restoring {
             instance,
+            timeline,
             adopt,
             change,
         };
@@ -259,7 +265,7 @@ impl Inner {
             .back_up(&settings.directory)
             .map_err(|error| self.shelf.failed(error))?;
         self.state.lock().failures = 0;
-        if let Err(error) = self.shelf.prune() {
+        if let Err(error) = self.shelf.prune(&made) {
             tracing::warn!(%error, "old backups could not be removed");
         }
         Ok(self.shelf.line(made))

@@ -14,7 +14,7 @@ use super::BackupError;
 use crate::domain;
 use crate::domain::audit::Change;
 use crate::store::{
-    self, Restore, SnapshotHead, StoreError, check_snapshot, list_backups, prune_backups,
+    self, Restore, Retention, SnapshotHead, StoreError, check_snapshot, list_backups, prune_backups,
 };
 use crate::types::UnixSeconds;
 
@@ -44,6 +44,8 @@ pub struct Settings {
 pub struct Restoring {
     /// The name of the store, if there is none yet.
     pub instance: [u8; 16],
+    /// Random: what the id of the new timeline is derived from.
+    pub timeline: [u8; 16],
     /// Whether the backup may be another machine's.
     pub adopt: bool,
     /// The record of it, for the store that comes of it.
@@ -215,6 +217,7 @@ impl Shelf {
     ) -> Result<Contents, BackupError> {
         let Restoring {
             instance,
+            timeline,
             adopt,
             change,
         } = how;
@@ -224,6 +227,7 @@ impl Shelf {
             backups: &self.settings.directory,
             schema: &domain::schema(),
             instance,
+            timeline,
             adopt,
             word: &change.word()?,
         };
@@ -254,15 +258,20 @@ impl Shelf {
         }
     }
 
-    pub(super) fn prune(&self) -> Result<usize, BackupError> {
+    /// Removes what is over the number that is kept, and never what was just made.
+    pub(super) fn prune(&self, made: &store::Backup) -> Result<usize, BackupError> {
         let Settings {
             directory, keep, ..
         } = &self.settings;
         let Some(instance) = self.instance else {
             return Ok(0);
         };
-        prune_backups(directory, &domain::schema(), instance, *keep)
-            .map_err(|error| self.failed(error))
+        let retention = Retention {
+            instance,
+            keep: *keep,
+            made,
+        };
+        prune_backups(directory, &domain::schema(), retention).map_err(|error| self.failed(error))
     }
 
     pub(super) fn line(&self, backup: store::Backup) -> Backup {

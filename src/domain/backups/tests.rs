@@ -293,6 +293,7 @@ fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
     let shelf = Shelf::of(place.settings("a"));
     let how = Restoring {
         instance: [9; 16],
+        timeline: [9; 16],
         adopt: false,
         change: change(),
     };

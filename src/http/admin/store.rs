@@ -35,6 +35,8 @@ struct TruthBody {
     damage: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     places: Vec<String>,
+    #[serde(rename = "rebuiltFrom", skip_serializing_if = "Option::is_none")]
+    rebuilt_from: Option<String>,
 }
 
 impl From<TruthHealth> for TruthBody {
@@ -46,6 +48,7 @@ impl From<TruthHealth> for TruthBody {
             extra,
             damage,
             places,
+            rebuilt_from,
         } = health;
         Self {
             base,
@@ -54,6 +57,7 @@ impl From<TruthHealth> for TruthBody {
             extra,
             damage,
             places,
+            rebuilt_from,
         }
     }
 }

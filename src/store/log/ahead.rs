@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::{Builder, JoinHandle};
 
@@ -39,7 +40,8 @@ impl Ahead {
     pub(super) fn begin(&mut self) {
         if self.making.is_none() {
             let (path, length, sync) = (self.path.clone(), self.length, self.sync);
-            let make = move || prepare(&path, length, sync);
+            // Where it will begin is not known yet.
+            let make = move || prepare(&path, length, &[], sync);
             // Without a thread it is made when it is needed.
             self.making = Builder::new()
                 .name("store-ahead".to_owned())
@@ -50,7 +52,7 @@ impl Ahead {
 
     /// Gives it the name under which it is written to. None if it was not made: whoever makes it then
     /// is told why. A failed sync alone is told here, since it is never tried again.
-    pub(super) fn take(&mut self, path: &Path) -> io::Result<Option<File>> {
+    pub(super) fn take(&mut self, path: &Path, head: &[u8]) -> io::Result<Option<File>> {
         let Some(making) = self.making.take() else {
             return Ok(None);
         };
@@ -62,6 +64,8 @@ impl Ahead {
                 return Ok(None);
             }
         };
+        // Synced with the first frame: without a frame nobody needs it.
+        file.write_all_at(head, 0)?;
         rename(&self.path, path, self.sync)?;
         Ok(Some(file))
     }

@@ -1,13 +1,16 @@
 //! The commit log: what was promised, in order. It is the truth from which the engine is brought
 //! forward after a crash, and made anew when it fails.
 //!
-//! A segment file begins with a magic word and its length and is preallocated with zeros, so that an
-//! append changes no file size and one `fdatasync` is a whole commit. Each frame carries the number up to
+//! A segment file begins with a head (its length, the number of its first frame, and the history up to
+//! there) and is preallocated with zeros, so that an append changes no file size and one `fdatasync` is
+//! a whole commit. Each frame carries the number up to
 //! which everything was synced when it was written: a frame that is missing before it was lost to
 //! damage, one that is missing after it to a power cut, and was never promised.
 
 mod ahead;
+mod end;
 mod frame;
+mod head;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -18,14 +21,17 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use ahead::Ahead;
+use end::EndFile;
+pub(super) use end::{End, Witness, boot_id};
 pub(super) use frame::{announced, frame, parse, payload_at};
-pub(super) use segment::{Segment, Segments, Survey, read_segment};
+pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_segment};
 
 use super::StoreError;
 use super::files::{create_private, make_directory, sync_data, sync_directory, sync_file};
+use super::history::History;
+use head::{HEAD, Head};
 #[cfg(test)]
 use segment::Gap;
-use segment::{HEAD, head};
 
 /// What one commit is appended to and read back from. A replicated log can stand here as well.
 pub(super) trait CommitLog: Send {
@@ -50,6 +56,9 @@ pub(super) struct FileLog {
     ahead: Ahead,
     next: u64,
     synced: u64,
+    /// As of the last commit.
+    history: History,
+    end: EndFile,
     sync: bool,
 }
 
@@ -60,16 +69,35 @@ struct OpenSegment {
     length: u64,
 }
 
+/// Where a log goes on.
+pub(super) struct Resume<'a> {
+    pub(super) directory: &'a Path,
+    /// The record of its end.
+    pub(super) end: &'a Path,
+    pub(super) survey: &'a Survey,
+    /// The number of the last commit.
+    pub(super) number: u64,
+    /// As of that commit.
+    pub(super) history: History,
+    pub(super) sync: bool,
+}
+
 impl FileLog {
-    /// Continues the log that was surveyed with the number `next`, in a segment of its own. A torn
-    /// tail is cut off: nothing in it was promised. What a process that was killed had not synced
-    /// is synced now: from here on it counts as kept.
-    pub(super) fn resume(
-        directory: &Path,
-        survey: Survey,
-        next: u64,
-        sync: bool,
-    ) -> Result<Self, StoreError> {
+    /// Continues the log that was surveyed, in a new segment. A torn tail is cut off: nothing in it
+    /// was promised. What a process that was killed had not synced is synced now: from here on it
+    /// counts as kept.
+    pub(super) fn resume(resume: Resume<'_>) -> Result<Self, StoreError> {
+        let Resume {
+            directory,
+            end,
+            survey,
+            number,
+            history,
+            sync,
+        } = resume;
+        // Made before the directory: `cp` goes by inode, and a copy of a running store whose log is newer
+        // than the record of its end is whole.
+        let mut end = EndFile::open(end)?;
         make_directory(directory, sync)?;
         if let Some(last) = survey.segments.last() {
             let file = File::options().write(true).open(&last.path)?;
@@ -82,13 +110,23 @@ impl FileLog {
                 sync_file(&file, &last.path)?;
             }
         }
+        // What it says was synced has been.
+        let at = End {
+            written: number,
+            synced: number,
+            history,
+            ..End::default()
+        };
+        end.begin(at, sync)?;
         let mut log = Self {
             directory: directory.to_owned(),
-            segments: Segments::new(survey.segments),
+            segments: Segments::new(survey.segments.clone()),
             open: None,
             ahead: Ahead::of(directory, SEGMENT_BYTES, sync)?,
-            next,
-            synced: next - 1,
+            next: number + 1,
+            synced: number,
+            history,
+            end,
             sync,
         };
         log.open = Some(log.start_segment(0)?);
@@ -103,11 +141,18 @@ impl FileLog {
     fn start_segment(&mut self, frame: u64) -> Result<OpenSegment, StoreError> {
         let path = self.directory.join(format!("{:020}.log", self.next));
         let length = SEGMENT_BYTES.max(frame + HEAD as u64);
+        let head = Head {
+            length,
+            first: self.next,
+            history: self.history,
+        }
+        .encode();
         let ready = match length {
-            SEGMENT_BYTES => self.ahead.take(&path),
+            SEGMENT_BYTES => self.ahead.take(&path, &head),
             _ => Ok(None),
         };
-        let made = ready.and_then(|ready| ready.map_or_else(|| self.make(&path, length), Ok));
+        let made =
+            ready.and_then(|ready| ready.map_or_else(|| self.make(&path, length, &head), Ok));
         let file = match made {
             Ok(file) => file,
             Err(error) => {
@@ -118,7 +163,9 @@ impl FileLog {
         };
         self.segments.push(Segment {
             first: self.next,
+            end: u64::MAX,
             path: path.clone(),
+            history: self.history,
         });
         Ok(OpenSegment {
             path,
@@ -128,21 +175,50 @@ impl FileLog {
         })
     }
 
-    fn make(&self, path: &Path, length: u64) -> io::Result<File> {
-        let file = prepare(path, length, self.sync)?;
+    fn make(&self, path: &Path, length: u64, head: &[u8]) -> io::Result<File> {
+        let file = prepare(path, length, head, self.sync)?;
         if self.sync {
             // The directory entry too, or the file is gone after a power cut.
             sync_directory(&self.directory)?;
         }
         Ok(file)
     }
+
+    /// Keeps where the log ends. It never costs a commit a sync of its own.
+    fn keep_end(&mut self) -> Result<(), StoreError> {
+        let end = End {
+            written: self.next - 1,
+            synced: self.synced,
+            history: self.history,
+            ..End::default()
+        };
+        // Never "full": the log has moved on, and the caller must not take it for unchanged.
+        self.end
+            .write(end)
+            .map_err(|error| StoreError::Failed(format!("the record of the log's end: {error}")))
+    }
+
+    /// Makes the record of the end survive a power cut; right after a sync of the log alone.
+    fn sync_end(&self) -> Result<(), StoreError> {
+        if self.sync && self.synced + 1 == self.next {
+            self.end.sync()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        // What fails here is found by the next start, which compares it with the log.
+        let _ = self.sync_end();
+    }
 }
 
 /// A segment without frames. Its directory entry is not synced yet.
-fn prepare(path: &Path, length: u64, sync: bool) -> io::Result<File> {
+fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File> {
     let file = create_private(path)?;
-    file.write_all_at(&head(length), 0)?;
-    fill(&file, HEAD as u64, length)?;
+    file.write_all_at(head, 0)?;
+    fill(&file, head.len() as u64, length)?;
     if sync {
         sync_file(&file, path)?;
     }
@@ -179,6 +255,7 @@ impl CommitLog for FileLog {
         if !fits {
             // The old segment must be safe before a newer one can be: a torn tail is the last.
             self.sync()?;
+            self.sync_end()?;
             self.open = Some(self.start_segment(size)?);
         }
         let Some(open) = &mut self.open else {
@@ -189,8 +266,9 @@ impl CommitLog for FileLog {
         if open.position > open.length / 2 {
             self.ahead.begin();
         }
+        self.history = self.history.after(number, payload);
         self.next = number + 1;
-        Ok(())
+        self.keep_end()
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -200,6 +278,10 @@ impl CommitLog for FileLog {
             sync_data(&open.file, &open.path)?;
         }
         self.synced = self.next - 1;
+        self.keep_end()?;
+        if self.segments.take_end_is_due() {
+            self.sync_end()?;
+        }
         Ok(())
     }
 
@@ -210,6 +292,7 @@ impl CommitLog for FileLog {
             .is_none_or(|open| open.position == HEAD as u64);
         if !empty {
             self.sync()?;
+            self.sync_end()?;
             self.open = Some(self.start_segment(0)?);
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::*;
 
 /// The payloads after a number, and the log to go on with.
 fn reopen(directory: &Path, after: u64) -> (Vec<(u64, Vec<u8>)>, FileLog) {
-    let survey = Survey::of(directory).unwrap();
+    let survey = surveyed(directory);
     assert_eq!(survey.gaps, []);
     let next = survey.next.max(after + 1).max(1);
     let mut seen = Vec::new();
@@ -20,8 +20,24 @@ fn reopen(directory: &Path, after: u64) -> (Vec<(u64, Vec<u8>)>, FileLog) {
         })
         .unwrap();
     }
-    let log = FileLog::resume(directory, survey, next, true).unwrap();
+    let log = FileLog::resume(Resume {
+        directory,
+        end: &directory.join("end"),
+        survey: &survey,
+        number: next - 1,
+        history: if survey.history.is_chained() {
+            survey.history
+        } else {
+            History::begin([1; 16], next - 1)
+        },
+        sync: true,
+    })
+    .unwrap();
     (seen, log)
+}
+
+fn surveyed(directory: &Path) -> Survey {
+    Survey::of(directory, &Expected::default()).unwrap()
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -41,12 +57,18 @@ fn filled(directory: &Path, count: u64) -> FileLog {
 fn shortened(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).unwrap();
     bytes.truncate(4_096);
-    bytes[..HEAD].copy_from_slice(&head(4_096));
+    let first: u64 = path.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    let short = Head {
+        length: 4_096,
+        first,
+        history: surveyed(path.parent().unwrap()).segments[0].history,
+    };
+    bytes[..HEAD].copy_from_slice(&short.encode());
     bytes
 }
 
 fn first_segment(directory: &Path) -> PathBuf {
-    let survey = Survey::of(directory).unwrap();
+    let survey = surveyed(directory);
     survey.segments.first().unwrap().path.clone()
 }
 
@@ -80,7 +102,7 @@ fn no_flipped_bit_is_taken_for_a_torn_tail() {
             let mut bytes = sound.clone();
             bytes[start + bit / 8] ^= 1 << (bit % 8);
             fs::write(&path, &bytes).unwrap();
-            let survey = Survey::of(directory.path()).unwrap();
+            let survey = surveyed(directory.path());
             let gap = Gap {
                 from: number,
                 to: number + 1,
@@ -105,7 +127,7 @@ fn a_flipped_bit_behind_the_end_is_harmless() {
         let mut bytes = sound.clone();
         bytes[end + bit / 8] ^= 1 << (bit % 8);
         fs::write(&path, &bytes).unwrap();
-        let survey = Survey::of(directory.path()).unwrap();
+        let survey = surveyed(directory.path());
         assert_eq!((survey.gaps, survey.next), (vec![], 4), "bit {bit}");
     }
 }
@@ -124,7 +146,7 @@ fn frames_that_were_never_synced_may_be_lost_in_any_order() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[1_024..1_536].fill(0);
     fs::write(&path, &bytes).unwrap();
-    let survey = Survey::of(directory.path()).unwrap();
+    let survey = surveyed(directory.path());
     assert_eq!((survey.next, survey.gaps.len()), (2, 0));
     assert!(survey.torn.is_some());
     let (seen, mut log) = reopen(directory.path(), 0);
@@ -143,14 +165,14 @@ fn a_missing_segment_is_told() {
     log.roll().unwrap();
     log.append(5, b"x").unwrap();
     drop(log);
-    let survey = Survey::of(directory.path()).unwrap();
+    let survey = surveyed(directory.path());
     assert!(survey.is_whole(1, 6));
     fs::remove_file(&survey.segments[1].path).unwrap();
-    let survey = Survey::of(directory.path()).unwrap();
+    let survey = surveyed(directory.path());
     assert_eq!((survey.gaps[0].from, survey.gaps[0].to), (4, 5));
     assert!(survey.is_whole(1, 4) && !survey.is_whole(1, 5) && survey.is_whole(5, 6));
     fs::remove_file(&survey.segments[0].path).unwrap();
-    assert!(!Survey::of(directory.path()).unwrap().is_whole(1, 6));
+    assert!(!surveyed(directory.path()).is_whole(1, 6));
 }
 
 #[test]
@@ -161,7 +183,9 @@ fn retired_segments_are_those_that_nobody_needs() {
     log.append(5, b"x").unwrap();
     let segments = log.segments();
     assert_eq!(
-        segments.closed().map(|(closed, last)| (closed.len(), last)),
+        segments
+            .closed()
+            .map(|closed| (closed.segments.len(), closed.number)),
         Some((2, 4))
     );
     segments.retire(2).unwrap();
@@ -192,7 +216,7 @@ fn a_segment_that_was_cut_is_told() {
     let size = frame(1, 0, &payload(1)).unwrap().len();
     for cut in HEAD + size..sound.len() {
         fs::write(&path, &sound[..cut]).unwrap();
-        let survey = Survey::of(directory.path()).unwrap();
+        let survey = surveyed(directory.path());
         let whole = (cut - HEAD) / size;
         if whole >= 3 && cut - HEAD - 3 * size >= 8 {
             assert_eq!((survey.next, survey.gaps.len()), (4, 0), "{cut}");
@@ -226,7 +250,7 @@ fn the_next_segment_is_made_ahead() {
     let last = &segments.last().unwrap().path;
     assert_eq!(fs::metadata(last).unwrap().ino(), made);
     drop(log);
-    let survey = Survey::of(directory.path()).unwrap();
+    let survey = surveyed(directory.path());
     assert_eq!((survey.next, survey.gaps.len(), survey.torn), (5, 0, None));
 }
 
@@ -240,5 +264,5 @@ fn a_segment_that_could_not_be_made_ahead_is_made_when_it_is_needed() {
     }
     assert_eq!(log.segments().all().len(), 3);
     drop(log);
-    assert_eq!(Survey::of(directory.path()).unwrap().next, 10);
+    assert_eq!(surveyed(directory.path()).next, 10);
 }

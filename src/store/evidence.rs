@@ -1,0 +1,321 @@
+//! What the disk holds beside the engine, and whether that is everything that was promised.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+use super::history::{History, Lineage};
+use super::log::{Expected, Survey, Witness, boot_id};
+use super::recovery::Recovery;
+use super::snapshot::{Snapshot, SnapshotHead};
+use super::table::Schema;
+use super::truth::Truth;
+
+type Found = (SnapshotHead, PathBuf);
+
+/// What is on the disk beside sled.
+pub(super) struct Ground {
+    pub(super) survey: Survey,
+    /// What lies in the base directory and is of this history, the newest first.
+    pub(super) bases: Vec<Found>,
+    /// Backups of this store, of whatever history, the newest first.
+    pub(super) backups: Vec<Found>,
+    pub(super) end: Witness,
+    /// The last commit that must be there, as the record of the log's end says.
+    pub(super) promised: u64,
+    /// The last commit that a backup alone has, where it is needed to keep the promise.
+    pub(super) backed_up: u64,
+}
+
+impl Ground {
+    /// The number that the last commit had, as far as base and log know.
+    pub(super) fn in_base_and_log(&self) -> u64 {
+        let base = self.bases.first().map_or(0, |(head, _)| head.number);
+        base.max(self.survey.last())
+    }
+
+    /// The number that the last commit had, as far as anything but the engine knows.
+    pub(super) fn last(&self) -> u64 {
+        self.in_base_and_log().max(self.backed_up)
+    }
+
+    /// Whether the log has everything that was committed after a number.
+    pub(super) fn continues(&self, number: u64) -> bool {
+        let last = self.last();
+        number >= last
+            || (self.survey.next == last + 1 && self.survey.is_whole(number + 1, last + 1))
+    }
+
+    /// Whether a snapshot is of the history that the log goes on with.
+    pub(super) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
+        let logged = self.survey.marks.get(&head.number);
+        lineage.holds(head.history.timeline, head.number)
+            && logged.is_none_or(|logged| logged.agrees(head.history))
+    }
+
+    /// The chain as of a commit, from whatever knows it; a new one begins if nothing does.
+    pub(super) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
+        let logged = (self.survey.last() == number).then_some(self.survey.history);
+        let based = self
+            .bases
+            .iter()
+            .map(|(head, _)| (head.number, head.history));
+        let ended = self.end.end().map(|end| (end.written, end.history));
+        let others = based.chain(ended).filter(|(at, _)| *at == number);
+        logged
+            .into_iter()
+            .chain(others.map(|(_, history)| history))
+            .find(|history| history.is_chained())
+            .map_or_else(
+                || History::begin(timeline, number),
+                |history| History {
+                    timeline,
+                    ..history
+                },
+            )
+    }
+}
+impl Recovery<'_> {
+    /// Whether a backup of the present timeline is newer than the store: its data directory was set
+    /// back to an earlier state, and goes on with numbers that the backup has as well.
+    pub(super) fn is_rolled_back(&self, ground: &Ground, number: u64) -> bool {
+        let timeline = self.identity.lineage.current;
+        let newer = ground
+            .backups
+            .iter()
+            .find(|(head, _)| head.history.timeline == timeline && head.number > number);
+        if let Some((head, path)) = newer {
+            tracing::warn!(
+                number,
+                backup = %path.display(),
+                backup_number = head.number,
+                "the data directory was set back to an earlier state: a backup has later commits; the store goes on in a new timeline, and the backups of the old one are kept until they are rotated"
+            );
+        }
+        newer.is_some()
+    }
+
+    pub(super) fn ground(&self) -> Result<Ground, StoreError> {
+        let lineage = &self.identity.lineage;
+        let own = |directory: &Path| {
+            let mut found = snapshots(directory, self.schema);
+            found.retain(|(head, _)| head.instance == self.identity.instance);
+            found
+        };
+        let bases = own(&self.place.base());
+        let backups = self.backups.map(own).unwrap_or_default();
+        let end = self.end()?;
+        let promised = end.end().map_or(0, |end| end.promised(boot_id()));
+        let numbers = bases.iter().chain(&backups).map(|(head, _)| head.number);
+        let expected = Expected {
+            lineage: Some(lineage),
+            marks: numbers.chain(end.end().map(|end| end.written)).collect(),
+        };
+        let survey = Survey::of(&self.place.log(), &expected)?;
+        for what in &survey.foreign {
+            tracing::error!(what, "a file of the log is not what was written there");
+        }
+        let mut ground = Ground {
+            survey,
+            bases: Vec::new(),
+            backups,
+            end,
+            promised,
+            backed_up: 0,
+        };
+        let (bases, others): (Vec<_>, Vec<_>) = bases
+            .into_iter()
+            .partition(|(head, _)| ground.fits(head, lineage));
+        for (_, path) in others {
+            tracing::warn!(base = %path.display(), "a base of another history is not used");
+        }
+        ground.bases = bases;
+        if promised > ground.in_base_and_log() {
+            let fitting = ground
+                .backups
+                .iter()
+                .filter(|(head, _)| head.number >= promised && ground.fits(head, lineage));
+            ground.backed_up = fitting.map(|(head, _)| head.number).max().unwrap_or(0);
+        }
+        Ok(ground)
+    }
+
+    /// The record of the log's end, and what is wrong with it.
+    fn end(&self) -> Result<Witness, StoreError> {
+        let path = self.place.log_end();
+        let end = Witness::read(&path)?;
+        let place = path.display();
+        match end {
+            Witness::Sound(end) | Witness::Partial(end)
+                if self.identity.lineage.until(end.history.timeline).is_none() =>
+            {
+                tracing::warn!(%place, "the record of the log's end is of another history: it is not used");
+                return Ok(Witness::Damaged);
+            }
+            Witness::Partial(_) => tracing::warn!(
+                %place,
+                "half of the record of the log's end cannot be read: the last commit may be unaccounted for"
+            ),
+            Witness::Damaged => tracing::warn!(
+                %place,
+                "the record of the log's end cannot be read: a log that lost its end would not be noticed"
+            ),
+            Witness::Missing if self.identity.begun => tracing::warn!(
+                %place,
+                "the record of the log's end is missing: a log that lost its end would not be noticed"
+            ),
+            Witness::Sound(_) | Witness::Missing => {}
+        }
+        Ok(end)
+    }
+
+    /// Refuses to go on after a commit if more was promised. What the engine or a backup makes up for
+    /// is reported.
+    pub(super) fn check(&self, ground: &Ground, reached: u64) -> Result<(), StoreError> {
+        let lost = |what: String| {
+            Err(StoreError::Lost(format!(
+                "{what}; `playgate store recover --accept-loss` goes on without them"
+            )))
+        };
+        let logged = ground.in_base_and_log();
+        let Some(end) = ground.end.end() else {
+            return if self.identity.begun && ground.survey.segments.is_empty() {
+                lost(format!(
+                    "the log and the record of its end are gone: nothing says which commits there were after {reached}"
+                ))
+            } else {
+                Ok(())
+            };
+        };
+        if ground.promised > reached {
+            return lost(format!(
+                "commits {} to {} ({} in all) were answered as done, and are neither in the log, which ends at {}, nor in the engine, a base or a backup",
+                reached + 1,
+                ground.promised,
+                ground.promised - reached,
+                ground.survey.last(),
+            ));
+        }
+        let marked = ground.survey.marks.get(&end.written);
+        if marked.is_some_and(|marked| !marked.agrees(end.history)) {
+            return lost(format!(
+                "the log's commits up to {} are not those that were written",
+                end.written
+            ));
+        }
+        if ground.promised > logged {
+            tracing::error!(
+                from = logged + 1,
+                to = ground.promised,
+                count = ground.promised - logged,
+                "the end of the log is missing; the engine or a backup still has these commits, and nothing is lost"
+            );
+        }
+        Ok(())
+    }
+
+    /// Tells what the engine is rebuilt from, now and whenever the store is verified.
+    pub(super) fn note_rebuild(&self, from: String, to: u64) {
+        tracing::warn!(from, to, "the engine is rebuilt");
+        let _ = self.rebuilt_from.set(from);
+    }
+
+    /// The newest snapshot that can be read to its end and that the log continues, and the log.
+    pub(super) fn truth<'a>(
+        &'a self,
+        ground: &'a Ground,
+        why: &str,
+    ) -> Result<Truth<'a>, StoreError> {
+        let truth = |base| Truth {
+            base,
+            segments: ground.survey.segments.clone(),
+            schema: self.schema,
+            number: ground.last(),
+        };
+        let mut problems = vec![why.to_owned()];
+        for (head, path) in ground.bases.iter().chain(&ground.backups) {
+            if !ground.fits(head, &self.identity.lineage) {
+                problems.push(format!("{} is of another history", path.display()));
+                continue;
+            }
+            if head.number > ground.last() || !ground.continues(head.number) {
+                problems.push(format!("the log does not continue {}", path.display()));
+                continue;
+            }
+            match prove(path, self.schema) {
+                Ok(()) => {
+                    self.note_rebuild(described(head, path), ground.last());
+                    return Snapshot::open(path, self.schema).map(Some).map(truth);
+                }
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        let begin = ground
+            .survey
+            .segments
+            .first()
+            .map_or(1, |segment| segment.first);
+        if begin == 1 && ground.continues(0) {
+            self.note_rebuild(LOG_ALONE.to_owned(), ground.last());
+            return Ok(truth(None));
+        }
+        problems.push(format!("the log alone begins at commit {begin}"));
+        problems.extend(ground.survey.gaps.iter().map(|gap| {
+            format!(
+                "{} misses commits {} to {}",
+                gap.path.display(),
+                gap.from,
+                gap.to - 1
+            )
+        }));
+        Err(StoreError::Lost(problems.join("; ")))
+    }
+}
+
+/// Reads a snapshot to its end.
+pub(super) fn prove(path: &Path, schema: &Schema) -> Result<(), StoreError> {
+    Snapshot::open(path, schema)?.try_for_each(|pair| pair.map(drop))
+}
+
+/// What an engine is rebuilt from where there is no snapshot.
+pub(super) const LOG_ALONE: &str = "the log alone";
+
+/// A snapshot, for a person.
+pub(super) fn described(head: &SnapshotHead, path: &Path) -> String {
+    let made = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
+    format!(
+        "{} (commit {}, made {})",
+        path.display(),
+        head.number,
+        made.format("%Y-%m-%dT%H:%M:%SZ")
+    )
+}
+
+/// The snapshots of a directory whose head can be read, the newest first.
+pub(super) fn snapshots(directory: &Path, schema: &Schema) -> Vec<(SnapshotHead, PathBuf)> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(directory = %directory.display(), %error, "snapshots cannot be listed");
+            }
+            return Vec::new();
+        }
+    };
+    let mut found = Vec::new();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "snapshot")
+        {
+            continue;
+        }
+        match Snapshot::open(&path, schema) {
+            Ok(snapshot) => found.push((snapshot.head().clone(), path)),
+            Err(error) => tracing::warn!(%error, "a snapshot cannot be read"),
+        }
+    }
+    found.sort_by_key(|(head, _)| std::cmp::Reverse(head.number));
+    found
+}

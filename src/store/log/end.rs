@@ -1,0 +1,275 @@
+//! The second witness of the log's end: a small file beside the log that says up to which number
+//! commits were written, and up to which they were synced. Without it a log whose last frames are
+//! gone looks like one that ended earlier.
+//!
+//! It is overwritten in place after each append and each sync, and synced itself only where the log
+//! has just been synced (a roll, a checkpoint, a stop), so that a commit costs no further sync. A
+//! killed process leaves it in the page cache, exact to the last commit. What a power cut leaves may
+//! be older, and only its synced number was promised; the kernel's boot id tells the two apart.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::store::files::{at, sync_directory, sync_file};
+use crate::store::history::History;
+
+const MAGIC: &[u8; 8] = b"PGEND\x00\x00\x01";
+/// One slot a sector: the torn write of one leaves the other.
+const SECTOR: usize = 512;
+const SLOTS: usize = 2;
+/// Magic, turn, written, synced, timeline, chain, boot id; then a checksum.
+const BODY: usize = 8 + 3 * 8 + 3 * 16;
+
+/// Where the log ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct End {
+    /// The last commit that was appended, and maybe answered: a kill loses none up to it.
+    pub(in crate::store) written: u64,
+    /// The last commit that was synced: a power cut loses none up to it.
+    pub(in crate::store) synced: u64,
+    /// As of the last commit that was appended.
+    pub(in crate::store) history: History,
+    /// The boot of the machine that it was appended in; zeros if the kernel does not say.
+    pub(in crate::store) boot: [u8; 16],
+}
+
+impl End {
+    /// The last commit that must be there. Within one boot nothing that was written can be gone
+    /// without damage; after another one only what was synced counts.
+    pub(in crate::store) fn promised(&self, boot: [u8; 16]) -> u64 {
+        if boot == self.boot && boot != [0; 16] {
+            self.written
+        } else {
+            self.synced
+        }
+    }
+
+    fn encode(&self, turn: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(BODY + 4);
+        bytes.extend(MAGIC);
+        for number in [turn, self.written, self.synced] {
+            bytes.extend(number.to_le_bytes());
+        }
+        for id in [self.history.timeline, self.history.chain, self.boot] {
+            bytes.extend(id);
+        }
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    fn decode(slot: &[u8]) -> Option<(u64, Self)> {
+        let body = slot.get(..BODY)?;
+        let sum = slot.get(BODY..)?.first_chunk::<4>()?;
+        if crc32fast::hash(body).to_le_bytes() != *sum {
+            return None;
+        }
+        let (numbers, ids) = body.strip_prefix(MAGIC)?.split_at_checked(3 * 8)?;
+        let (numbers, _) = numbers.as_chunks::<8>();
+        let (ids, _) = ids.as_chunks::<16>();
+        let ([turn, written, synced], [timeline, chain, boot]) = (numbers, ids) else {
+            return None;
+        };
+        let end = Self {
+            written: u64::from_le_bytes(*written),
+            synced: u64::from_le_bytes(*synced),
+            history: History {
+                timeline: *timeline,
+                chain: *chain,
+            },
+            boot: *boot,
+        };
+        Some((u64::from_le_bytes(*turn), end))
+    }
+}
+
+/// What the file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Witness {
+    /// Both slots can be read.
+    Sound(End),
+    /// One slot cannot be read: the end may be one step older than it was.
+    Partial(End),
+    /// There is a file, and nothing in it can be read.
+    Damaged,
+    /// There is no file.
+    Missing,
+}
+
+impl Witness {
+    pub(in crate::store) fn read(path: &Path) -> io::Result<Self> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Missing),
+            Err(error) => return Err(error),
+        };
+        let slots: Vec<_> = slots(&bytes).collect();
+        let newest = slots.iter().max_by_key(|(turn, _)| *turn);
+        Ok(match newest {
+            Some((_, end)) if slots.len() == SLOTS => Self::Sound(*end),
+            Some((_, end)) => Self::Partial(*end),
+            None => Self::Damaged,
+        })
+    }
+
+    pub(in crate::store) const fn end(&self) -> Option<&End> {
+        match self {
+            Self::Sound(end) | Self::Partial(end) => Some(end),
+            Self::Damaged | Self::Missing => None,
+        }
+    }
+}
+
+/// The slots that can be read, each with its turn.
+fn slots(bytes: &[u8]) -> impl Iterator<Item = (u64, End)> {
+    bytes.chunks(SECTOR).take(SLOTS).filter_map(End::decode)
+}
+
+/// The id of this boot; zeros where the kernel does not say, and then only synced commits count.
+pub(in crate::store) fn boot_id() -> [u8; 16] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let hex: String = text.trim().split('-').collect();
+    let id = data_encoding::HEXLOWER.decode(hex.as_bytes());
+    id.ok().and_then(|id| id.try_into().ok()).unwrap_or([0; 16])
+}
+
+/// The file while the log is appended to.
+pub(super) struct EndFile {
+    path: PathBuf,
+    file: File,
+    turn: u64,
+    boot: [u8; 16],
+}
+
+impl EndFile {
+    /// Opens it, or makes an empty one.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o640)
+            .open(path)
+            .map_err(at("open", path))?;
+        let known = fs::read(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            // A kill between the two writes of `begin` must not leave an older end with a higher turn.
+            turn: slots(&known).map(|(turn, _)| turn).max().unwrap_or(0),
+            boot: boot_id(),
+        })
+    }
+
+    /// Writes both slots, and makes them survive a power cut.
+    pub(super) fn begin(&mut self, end: End, sync: bool) -> io::Result<()> {
+        self.file.set_len((SLOTS * SECTOR) as u64)?;
+        for _ in 0..SLOTS {
+            self.write(end)?;
+        }
+        if sync {
+            self.sync()?;
+            sync_directory(self.path.parent().unwrap_or(&self.path))?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites the older slot.
+    pub(super) fn write(&mut self, end: End) -> io::Result<()> {
+        self.turn += 1;
+        let end = End {
+            boot: self.boot,
+            ..end
+        };
+        let slot = if self.turn % 2 == 0 { 0 } else { SECTOR };
+        self.file.write_all_at(&end.encode(self.turn), slot as u64)
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        sync_file(&self.file, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(path: &Path, end: End) -> EndFile {
+        let mut file = EndFile::open(path).unwrap();
+        file.begin(end, true).unwrap();
+        file
+    }
+
+    fn end(written: u64) -> End {
+        End {
+            written,
+            synced: written - 1,
+            history: History::begin([4; 16], written),
+            boot: boot_id(),
+        }
+    }
+
+    #[test]
+    fn the_last_write_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("end");
+        assert_eq!(Witness::read(&path).unwrap(), Witness::Missing);
+        let mut file = begun(&path, end(7));
+        assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(7)));
+        for written in 8..12 {
+            file.write(end(written)).unwrap();
+            assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(written)));
+        }
+        // Another process goes on, at a lower number too: a restored store does.
+        begun(&path, end(2));
+        assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(2)));
+    }
+
+    #[test]
+    fn a_torn_or_changed_slot_leaves_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("end");
+        let mut file = begun(&path, end(7));
+        file.write(end(8)).unwrap();
+        let sound = fs::read(&path).unwrap();
+        for bit in 0..sound.len() * 8 {
+            let mut bytes = sound.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &bytes).unwrap();
+            let read = Witness::read(&path).unwrap();
+            let used = bit / 8 % SECTOR < BODY + 4;
+            let possible = [Witness::Partial(end(7)), Witness::Partial(end(8))];
+            let right = if used {
+                possible.contains(&read)
+            } else {
+                read == Witness::Sound(end(8))
+            };
+            assert!(right, "bit {bit}: {read:?}");
+        }
+        for length in 0..sound.len() {
+            fs::write(&path, &sound[..length]).unwrap();
+            let read = Witness::read(&path).unwrap();
+            let whole = length >= SECTOR + BODY + 4;
+            assert_eq!(matches!(read, Witness::Sound(_)), whole, "cut at {length}");
+        }
+        fs::write(&path, [0; 1_024]).unwrap();
+        assert_eq!(Witness::read(&path).unwrap(), Witness::Damaged);
+    }
+
+    #[test]
+    fn a_kill_promises_what_was_written_and_a_power_cut_what_was_synced() {
+        let end = End {
+            boot: [5; 16],
+            ..end(9)
+        };
+        assert_eq!(end.promised([5; 16]), 9);
+        assert_eq!(end.promised([6; 16]), 8);
+        let nameless = End {
+            boot: [0; 16],
+            ..end
+        };
+        assert_eq!(nameless.promised([0; 16]), 8);
+    }
+}

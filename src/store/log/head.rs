@@ -1,0 +1,78 @@
+//! What a segment begins with.
+
+use super::frame::parse;
+use crate::store::history::History;
+
+/// The first bytes of each segment.
+const MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x02";
+/// Magic word, length, number of the first frame, timeline, chain, four zeros, checksum.
+pub(super) const HEAD: usize = 64;
+/// Until timelines: magic word and length alone.
+const OLD_MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x01";
+const OLD_HEAD: usize = 16;
+
+/// What a segment begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// The length that the file was made with: nothing of ours ever cuts one.
+    pub(super) length: u64,
+    /// The number of the first frame.
+    pub(super) first: u64,
+    /// As of the commit before the first frame.
+    pub(super) history: History,
+}
+
+impl Head {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEAD);
+        bytes.extend(MAGIC);
+        bytes.extend(self.length.to_le_bytes());
+        bytes.extend(self.first.to_le_bytes());
+        bytes.extend(self.history.timeline);
+        bytes.extend(self.history.chain);
+        bytes.extend([0; 4]);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, sum) = bytes.get(..HEAD)?.split_last_chunk::<4>()?;
+        if crc32fast::hash(body).to_le_bytes() != *sum {
+            return None;
+        }
+        let (numbers, rest) = body.strip_prefix(MAGIC)?.split_first_chunk::<16>()?;
+        let (numbers, ids) = (numbers.as_chunks::<8>().0, rest.as_chunks::<16>().0);
+        let ([length, first], [timeline, chain]) = (numbers, ids) else {
+            return None;
+        };
+        Some(Self {
+            length: u64::from_le_bytes(*length),
+            first: u64::from_le_bytes(*first),
+            history: History {
+                timeline: *timeline,
+                chain: *chain,
+            },
+        })
+    }
+}
+
+/// The head of a segment, if it can be read, and where the frames begin.
+pub(super) fn begin(bytes: &[u8]) -> (Option<Head>, usize) {
+    let head = Head::decode(bytes);
+    let is_new = head.is_some()
+        || bytes.starts_with(MAGIC)
+        || bytes.get(HEAD..).is_some_and(|rest| parse(rest).is_some());
+    (head, if is_new { HEAD } else { OLD_HEAD })
+}
+
+/// Whether a file is shorter than it was made.
+pub(super) fn is_cut(bytes: &[u8]) -> bool {
+    let length = match Head::decode(bytes) {
+        Some(head) => Some(head.length),
+        None => [MAGIC, OLD_MAGIC]
+            .iter()
+            .find_map(|magic| bytes.strip_prefix(magic.as_slice())?.first_chunk::<8>())
+            .map(|length| u64::from_le_bytes(*length)),
+    };
+    length.is_some_and(|length| length > bytes.len() as u64)
+}

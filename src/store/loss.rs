@@ -1,0 +1,110 @@
+//! Going on without commits that nothing holds any more, when an operator accepts their loss.
+
+use std::sync::Arc;
+
+use super::engine::Engine as _;
+use super::evidence::{Ground, LOG_ALONE, described, prove};
+use super::log::{Survey, Witness};
+use super::recovery::{Opened, Recovered, Recovery};
+use super::snapshot::Snapshot;
+use super::truth::{Truth, replay};
+use super::{Store, StoreError};
+
+/// Commits that were promised, that nothing holds any more, and that an operator has given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The last commit that the store still has.
+    pub kept: u64,
+    /// The last commit that is known to have been made; none if nothing says so.
+    pub last: Option<u64>,
+}
+
+impl Loss {
+    /// How many commits are lost at the least.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.last.map_or(0, |last| last.saturating_sub(self.kept))
+    }
+}
+impl Store {
+    /// The commits that were given up when the store was opened, if any were.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.0.core.disk.as_ref()?.loss.clone()
+    }
+}
+
+impl Recovery<'_> {
+    /// Opens with as much as there is: the engine or a snapshot, and what the log adds to it without a
+    /// gap, whichever comes further. The log is moved aside, since what it holds beyond is of no use.
+    pub(super) fn give_up(self, ground: Ground) -> Result<Recovered, StoreError> {
+        let engine = match self.open_sled() {
+            Ok(engine) => {
+                let applied = engine.applied()?;
+                Some((ground.survey.reaches(applied), applied, engine))
+            }
+            Err(StoreError::Engine(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let snapshots = ground.bases.iter().chain(&ground.backups);
+        let best = snapshots
+            .filter(|(head, _)| ground.fits(head, &self.identity.lineage))
+            .map(|(head, path)| (ground.survey.reaches(head.number), path))
+            .filter(|(_, path)| prove(path, self.schema).is_ok())
+            .max_by_key(|(reaches, _)| *reaches);
+        let segments = &ground.survey.segments;
+        let opened = match (engine, best) {
+            (Some((number, applied, engine)), best)
+                if best.is_none_or(|(reaches, _)| reaches <= number) =>
+            {
+                replay(segments, applied, number, self.schema, &engine)?;
+                engine.sync()?;
+                Opened {
+                    engine: Arc::new(engine),
+                    number,
+                }
+            }
+            (_, best) => {
+                let number = best.map_or_else(|| ground.survey.reaches(0), |(reaches, _)| reaches);
+                let base = best
+                    .map(|(_, path)| Snapshot::open(path, self.schema))
+                    .transpose()?;
+                let from = match (&base, best) {
+                    (Some(base), Some((_, path))) => described(base.head(), path),
+                    _ => LOG_ALONE.to_owned(),
+                };
+                self.note_rebuild(from, number);
+                let engine = self.rebuild(Truth {
+                    base,
+                    segments: segments.clone(),
+                    schema: self.schema,
+                    number,
+                })?;
+                Opened {
+                    engine: Arc::new(engine),
+                    number,
+                }
+            }
+        };
+        let known = ground.promised.max(ground.last());
+        let loss = Loss {
+            kept: opened.number,
+            last: (known > opened.number).then_some(known),
+        };
+        tracing::error!(
+            kept = loss.kept,
+            lost = loss.count(),
+            "an operator accepts the loss of commits: the store goes on without them in a new timeline"
+        );
+        if self.place.log().exists() {
+            let kept = self.place.move_aside(&self.place.log(), "log")?;
+            tracing::warn!(kept = %kept.display(), "the log is moved aside");
+        }
+        let ground = Ground {
+            survey: Survey::default(),
+            end: Witness::Missing,
+            ..ground
+        };
+        self.go_on(ground, opened, true, Some(loss))
+    }
+}
