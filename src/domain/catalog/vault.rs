@@ -66,7 +66,7 @@ pub fn drop_keys(store: &Store, master: Option<&[u8; 32]>) -> Result<usize, Stor
         let mut dropped = 0;
         for (id, key) in tables::sealed_keys(txn)? {
             let vault = vault.as_ref();
-            if !vault.is_some_and(|vault| vault.open(&id, &key).is_some()) {
+            if vault.is_none_or(|vault| vault.open(&id, &key).is_none()) {
                 tables::drop_key(txn, &id)?;
                 dropped += 1;
             }
