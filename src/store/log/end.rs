@@ -183,7 +183,11 @@ impl EndFile {
             boot: self.boot,
             ..end
         };
-        let slot = if self.turn.is_multiple_of(2) { 0 } else { SECTOR };
+        let slot = if self.turn.is_multiple_of(2) {
+            0
+        } else {
+            SECTOR
+        };
         self.file.write_all_at(&end.encode(self.turn), slot as u64)
     }
 
