@@ -348,7 +348,7 @@ mod tests {
     use super::*;
     use crate::config::{Inputs, load};
     use crate::domain;
-    use crate::domain::telemetry::{NewEvent, Sender, Settings};
+    use crate::domain::telemetry::{Budgets, DurationUnit, NewEvent, Sender, Settings};
     use crate::store::Store;
     use crate::types::{PartnerId, UnixSeconds, UserId};
 
@@ -358,6 +358,12 @@ mod tests {
         let settings = Settings {
             directory: directory.path().to_owned(),
             retention_days: 30,
+            budgets: Budgets {
+                user_per_day: u64::MAX,
+                partner_per_day: None,
+                total: u64::MAX,
+            },
+            duration_unit: DurationUnit::Millis,
             sync: false,
             exists: |_, _| Ok(true),
         };

@@ -12,7 +12,9 @@ use ring::digest;
 
 use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{self, Address, Config, Secret, SmtpSecurity, WatershedRule, WhenFull};
+use crate::config::{
+    self, Address, Config, DurationUnit, Secret, SmtpSecurity, WatershedRule, WhenFull,
+};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
     accounts, backups, catalog, entitlement, feeds, mail, playback, schedule, telemetry,
@@ -382,6 +384,15 @@ pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
     telemetry::Settings {
         directory: config.server.data_dir.join("telemetry"),
         retention_days: config.telemetry.retention_days,
+        budgets: telemetry::Budgets {
+            user_per_day: config.telemetry.user_bytes_per_day.0,
+            partner_per_day: config.telemetry.partner_bytes_per_day.map(|size| size.0),
+            total: config.telemetry.max_bytes.0,
+        },
+        duration_unit: match config.telemetry.duration_unit {
+            DurationUnit::Millis => telemetry::DurationUnit::Millis,
+            DurationUnit::Seconds => telemetry::DurationUnit::Seconds,
+        },
         sync,
         exists: accounts::exists,
     }

@@ -10,6 +10,7 @@ pub mod http;
 pub mod limits;
 
 mod address;
+mod byte_size;
 mod check;
 mod declare;
 mod kinds;
@@ -40,7 +41,7 @@ pub use sections::{
     Media, Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
 };
 pub use sender::Sender;
-pub use words::{LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
+pub use words::{DurationUnit, LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
 
 /// Where the file is looked for when none is named; it may be absent.
 pub const DEFAULT_FILE: &str = "/etc/playgate/playgate.toml";

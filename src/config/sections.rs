@@ -10,6 +10,7 @@ use chrono_tz::Tz;
 
 use super::Address;
 use super::address::host_name;
+use super::byte_size::{ByteSize, MIB, byte_size};
 use super::declare::{Key, Reader, Section, section, whole};
 use super::guide_source::{GuideSource, sources};
 use super::http::{Environment, Network};
@@ -22,7 +23,7 @@ use super::limits::Limits;
 use super::network::networks;
 use super::secret::Secret;
 use super::sender::Sender;
-use super::words::{LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
+use super::words::{DurationUnit, LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
 use crate::domain::catalog::Unrated;
 use crate::domain::playback;
 use crate::ports::upstream::Style;
@@ -245,6 +246,14 @@ section! {
     pub struct Telemetry {
         /// Days that events are kept.
         retention_days: u32 = number(1..=3_650), Some("30");
+        /// What all files of events may take; the oldest hours go first.
+        max_bytes: ByteSize = byte_size(64 * MIB..=u64::MAX), Some("10GiB");
+        /// What is kept of one user in a UTC day, unpacked; above it 429.
+        user_bytes_per_day: ByteSize = byte_size(MIB..=u64::MAX), Some("64MiB");
+        /// What is kept of one partner's users in a UTC day, unpacked; without it there is no limit.
+        partner_bytes_per_day: Option<ByteSize> = some(byte_size(MIB..=u64::MAX)), None;
+        /// The unit of the durations that players report.
+        duration_unit: DurationUnit = word, Some("ms");
     }
 }
 

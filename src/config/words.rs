@@ -32,6 +32,13 @@ words! {
         /// Those that start in the evening and night, and rated ones on "verify age" channels.
         Watershed = "watershed",
     }
+    /// The unit of a player's durations.
+    DurationUnit {
+        /// Milliseconds.
+        Millis = "ms",
+        /// Seconds.
+        Seconds = "s",
+    }
     /// What a new start does when the user's streams are used up.
     WhenFull {
         /// It is refused.

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::error::{ApiError, ErrorCode};
 use super::headers::Heads;
 use super::routes::BodyRule;
-use crate::config::limits::{BODY_RATE, BODY_STALL, DRAIN_BYTES, DRAIN_TIME};
+use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
 
 /// A body as it arrives.
 pub struct BodyStream {
@@ -29,7 +29,11 @@ pub struct BodyStream {
 fn too_large(limit: usize) -> ApiError {
     ApiError::new(
         ErrorCode::PayloadTooLarge,
-        format!("the body has at most {limit} bytes"),
+        match limit {
+            // A player cannot tell this from other refusals by its status alone.
+            BODY_TELEMETRY => format!("a batch has at most {limit} bytes: halve it and retry"),
+            _ => format!("the body has at most {limit} bytes"),
+        },
     )
 }
 

@@ -32,11 +32,14 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
 /// Judges the clock while nothing else asks, and records the highest time seen.
 fn clock(app: &Arc<App>) -> Task {
     let guard = Arc::clone(&app.clock_guard);
-    Task::new("clock", SECOND, move |_| {
+    let task = Task::new("clock", SECOND, move |_| {
         // What is in doubt is shown where somebody looks; this task has done its work.
         let _ = guard.look();
         Ok::<_, Infallible>(0)
-    })
+    });
+    // A process that is killed soon leaves the next one something to compare with.
+    task.bell.ring();
+    task
 }
 
 fn accounts(app: &Arc<App>) -> [Task; 3] {
@@ -139,10 +142,21 @@ fn guides(app: &Arc<App>) -> Option<Task> {
     any.then(|| Task::new("guides", 5 * SECOND, move |now| feeds.run_due(now)).needs_time())
 }
 
-fn telemetry(app: &Arc<App>) -> [Task; 2] {
-    let [retaining, erasing] = [0; 2].map(|_| app.telemetry.clone());
+fn telemetry(app: &Arc<App>) -> [Task; 4] {
+    let [retaining, erasing, bounded, used] = [0; 4].map(|_| app.telemetry.clone());
     let forwarder = app.forwarder.clone();
+    let (forwarded, readiness) = (forwarder.clone(), Arc::clone(&app.readiness));
     [
+        // By size, so that no doubt about the clock keeps it from running.
+        Task::new("telemetry-room", 10 * SECOND, move |now| {
+            let done = match &forwarded {
+                Some(forwarder) => forwarder.make_room(now),
+                None => bounded.make_room(now),
+            };
+            readiness.warn("telemetry", bounded.trouble(now));
+            done
+        }),
+        Task::new("telemetry-usage", 30 * SECOND, move |_| used.save_usage()),
         Task::new(
             "telemetry-retention",
             10 * MINUTE,

@@ -107,6 +107,8 @@ pub(super) struct Space {
     met: AtomicU8,
     free: AtomicU64,
     total: AtomicU64,
+    /// Bytes that were announced since the last look: a flood must not outrun the looks.
+    written: AtomicU64,
 }
 
 impl Space {
@@ -117,12 +119,25 @@ impl Space {
             met: AtomicU8::new(u8::MAX),
             free: AtomicU64::new(0),
             total: AtomicU64::new(0),
+            written: AtomicU64::new(0),
         }
     }
 
     /// Whether there is room for something, as of the last look.
     pub(super) fn admits(&self, need: Need) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
+    }
+
+    /// Whether there is room for so many bytes, which are about to be written, after what has been
+    /// written since the last look.
+    pub(super) fn admits_bytes(&self, need: Need, bytes: u64) -> bool {
+        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let (free, total) = self.bytes();
+        let room = self.admits(need) && free.saturating_sub(written) >= need.watermark(total);
+        if !room {
+            self.written.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        room
     }
 
     /// The first need that is not met as of the last look, if there is one: it is refused, and all that
@@ -143,6 +158,8 @@ impl Space {
     /// Looks again; keeps the ballast where there is room for it. Returns what is refused now if that
     /// is something else than before.
     pub(super) fn look(&self) -> Option<Option<Need>> {
+        // Before the free space is read: what is written meanwhile is counted twice rather than never.
+        let counted = self.written.load(Ordering::Relaxed);
         let disk = read(&self.directory)?;
         let refused = disk.refuses();
         if refused == Some(Need::Login) {
@@ -153,6 +170,7 @@ impl Space {
         let met = refused.map_or(u8::MAX, |need| need as u8);
         self.free.store(disk.free, Ordering::Relaxed);
         self.total.store(disk.total, Ordering::Relaxed);
+        self.written.fetch_sub(counted, Ordering::Relaxed);
         let before = self.met.swap(met, Ordering::Relaxed);
         (before != met).then_some(refused)
     }
@@ -238,6 +256,19 @@ impl Store {
     pub fn space(&self) -> Option<(u64, u64)> {
         Some(self.0.core.disk.as_ref()?.space.bytes())
     }
+
+    /// Whether there is room for so many bytes that are about to be written beside the store, after
+    /// what was written since its last look at the disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`].
+    pub fn admits_bytes(&self, need: Need, bytes: u64) -> Result<(), StoreError> {
+        let disk = self.0.core.disk.as_ref();
+        match disk.is_none_or(|disk| disk.space.admits_bytes(need, bytes)) {
+            true => Ok(()),
+            false => Err(StoreError::Full),
+        }
+    }
 }
 
 /// What is known of the disk of a directory.
@@ -276,6 +307,21 @@ mod tests {
         assert_eq!(of(7 * MIB), Some(Need::Session));
         assert_eq!(of(3 * MIB), Some(Need::Change));
         assert_eq!(of(0), Some(Need::Login));
+    }
+
+    #[test]
+    fn what_was_written_since_the_last_look_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let space = Space::of(folder.path());
+        space.look();
+        let (free, total) = space.bytes();
+        let room = free - Need::Telemetry.watermark(total);
+        assert!(space.admits_bytes(Need::Telemetry, room / 2));
+        assert!(!space.admits_bytes(Need::Telemetry, room / 2 + 1024 * 1024));
+        // What was refused was not written; others have more room.
+        assert!(space.admits_bytes(Need::Login, room / 2 + 1024 * 1024));
+        space.look();
+        assert!(space.admits_bytes(Need::Telemetry, room / 2));
     }
 
     #[test]

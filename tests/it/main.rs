@@ -69,6 +69,7 @@ mod smtp;
 mod sources;
 mod stage;
 mod telemetry;
+mod telemetry_flood;
 mod tidy;
 mod tls;
 mod user;

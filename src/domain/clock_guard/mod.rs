@@ -70,16 +70,13 @@ impl ClockGuard {
             marked: mark.map(|mark| mark.token),
             failed: false,
         };
-        let guard = Self {
+        Ok(Self {
             clock,
             boot,
             store,
             expiry,
             state: Mutex::new(state),
-        };
-        // A process that is killed at once leaves the next one something to compare with.
-        guard.publish(&mut guard.state.lock(), Durability::Logged);
-        Ok(guard)
+        })
     }
 
     /// The clock that expiry is judged by.

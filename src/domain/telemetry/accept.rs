@@ -26,7 +26,6 @@ impl Telemetry {
         events: Vec<NewEvent>,
         now: UnixSeconds,
     ) -> Result<Taken, TelemetryError> {
-        let hour = hour_of(now);
         let stored: Vec<(u64, StoredEvent)> = events
             .into_iter()
             .map(|event| (device_of(&sender, &event), stored(sender, event, now)))
@@ -37,7 +36,7 @@ impl Telemetry {
         let inner = &self.inner;
         // The first thing that goes when space runs out.
         inner.store.admits(Need::Telemetry)?;
-        let mut state = inner.indexed(sender.user, hour)?;
+        let (mut state, hour) = inner.ready(sender.user, hour_of(now))?;
         let mut batch = HashSet::new();
         let mut frames = Vec::new();
         let mut keys = Vec::new();
@@ -49,11 +48,16 @@ impl Telemetry {
             }
         }
         if !keys.is_empty() {
-            let appended = inner.append(&mut state, hour, &frames, &keys);
+            let bytes = frames.len() as u64;
+            let budgets = &inner.settings.budgets;
+            state.usage.admit(budgets, &sender, bytes, now)?;
+            inner.store.admits_bytes(Need::Telemetry, bytes)?;
+            let appended = state.append(&frames, &keys);
             if let Err(failed @ TelemetryError::Failed(_)) = &appended {
                 state.failed = Some(failed.clone());
             }
             appended?;
+            state.usage.add(&sender, bytes);
         }
         for key in &keys {
             state.recent.remember(*key, hour);
@@ -95,66 +99,97 @@ fn device_of(sender: &Sender, event: &NewEvent) -> u64 {
 }
 
 impl Inner {
-    /// The state, once the index says that the user has events in the hour. The index comes first:
-    /// an entry without events does no harm, events without an entry would never be erased.
-    fn indexed(
+    /// The state with the segment open that events of an hour go into, and its hour.
+    ///
+    /// A request may have read the clock before the hour ended and get here after: its events go
+    /// into the segment that has begun. The one that is done is not opened again, which would take
+    /// as long as it is large.
+    fn ready(
         &self,
         user: UserId,
-        hour: i64,
-    ) -> Result<parking_lot::MutexGuard<'_, State>, TelemetryError> {
+        now: i64,
+    ) -> Result<(parking_lot::MutexGuard<'_, State>, i64), TelemetryError> {
         loop {
             let mut state = self.state.lock();
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
+            let open = state.segment.as_ref().map(|open| open.hour);
+            let hour = open.filter(|open| *open == now + 1).unwrap_or(now);
+            // The index comes first: an entry without events does no harm, events without an entry
+            // would never be erased.
             if state.indexed.0 != hour {
                 state.indexed = (hour, HashSet::new());
             }
-            if state.indexed.1.contains(&user) {
-                return Ok(state);
-            }
-            drop(state);
-            let exists = self.settings.exists;
-            self.store
-                .write(Durability::Logged, move |txn| {
-                    if !exists(txn, &user)? {
-                        return Err(TelemetryError::UserGone);
-                    }
-                    let record = UserHourRecord {};
-                    Ok(txn.put::<UserHours>(&(hour, user), &record)?)
-                })
-                .wait()?;
-            let mut state = self.state.lock();
-            // Another hour may have begun meanwhile; then the loop asks again.
-            if state.indexed.0 == hour {
-                state.indexed.1.insert(user);
+            if !state.indexed.1.contains(&user) {
+                drop(state);
+                self.index(user, hour)?;
+            } else if open == Some(hour) {
+                return Ok((state, hour));
+            } else if self.directory.events(hour).exists() {
+                drop(state);
+                self.open_again(hour)?;
+            } else {
+                state.begin(Segment::open(&self.directory, hour)?);
+                return Ok((state, hour));
             }
         }
     }
 
-    fn append(
-        &self,
-        state: &mut State,
-        hour: i64,
-        frames: &[u8],
-        keys: &[Fingerprint],
-    ) -> Result<(), TelemetryError> {
-        let mut segment = match state.segment.take() {
-            Some(segment) if segment.hour == hour => segment,
-            other => {
-                if let Some(done) = other {
-                    done.close(&self.directory)
-                        .map_err(|error| TelemetryError::Failed(error.to_string()))?;
-                    state.dirty = false;
+    /// Has the index say that the user has events in the hour.
+    fn index(&self, user: UserId, hour: i64) -> Result<(), TelemetryError> {
+        let exists = self.settings.exists;
+        self.store
+            .write(Durability::Logged, move |txn| {
+                if !exists(txn, &user)? {
+                    return Err(TelemetryError::UserGone);
                 }
-                state.recent.tidy(hour);
-                let _not_while = self.rewriting.lock();
-                Segment::open(&self.directory, hour)?
+                let record = UserHourRecord {};
+                Ok(txn.put::<UserHours>(&(hour, user), &record)?)
+            })
+            .wait()?;
+        let mut state = self.state.lock();
+        // Another hour may have begun since; then it is asked for again.
+        if state.indexed.0 == hour {
+            state.indexed.1.insert(user);
+        }
+        Ok(())
+    }
+
+    /// Opens a segment that has a file: after a start on a full disk, and where the clock was set
+    /// back. Its file is read to the end first, while others go on.
+    fn open_again(&self, hour: i64) -> Result<(), TelemetryError> {
+        let _rewriting = self.rewriting.lock();
+        {
+            let mut state = self.state.lock();
+            if state.segment.as_ref().is_some_and(|open| open.hour == hour) {
+                return Ok(());
             }
-        };
+            if let Some(at) = state.done.iter().position(|done| done.hour == hour) {
+                let again = state.done.swap_remove(at);
+                state.begin(again);
+                return Ok(());
+            }
+        }
+        let segment = Segment::open(&self.directory, hour)?;
+        self.state.lock().begin(segment);
+        Ok(())
+    }
+}
+
+impl State {
+    /// Goes on with another segment; the sync thread closes the one before.
+    fn begin(&mut self, segment: Segment) {
+        self.recent.tidy(segment.hour);
+        let before = self.segment.replace(segment);
+        self.done.extend(before);
+    }
+
+    fn append(&mut self, frames: &[u8], keys: &[Fingerprint]) -> Result<(), TelemetryError> {
+        let segment = self.segment.as_mut();
+        let segment = segment.ok_or_else(|| TelemetryError::Io("no segment is open".to_owned()))?;
         let appended = segment.append(frames, keys);
-        state.segment = Some(segment);
-        state.dirty |= appended.is_ok();
+        self.dirty |= appended.is_ok();
         appended
     }
 }

@@ -4,15 +4,14 @@
 //! comes between. The space comes back with the retention of the hour.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 
 use super::error::TelemetryError;
 use super::frame::{self, Frames};
 use super::length::Lengths;
-use super::segment::Segment;
-use super::tables::{ErasureRecord, Erasures, UserHours};
+use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry};
-use crate::store::{All, Durability, StoreError, Txn};
+use crate::store::{All, Durability, StoreError, Txn, sync_file};
 use crate::types::{UnixSeconds, UserId};
 
 /// Users whose events are erased in one go of the job.
@@ -75,10 +74,12 @@ impl Telemetry {
                 })
                 .wait()?;
         }
+        let usage = self.inner.state.lock().usage.forget(&user);
         let done: Result<(), StoreError> = self
             .inner
             .store
             .write(Durability::Durable, move |txn| {
+                txn.delete::<DayUsage>(&usage)?;
                 txn.delete::<Erasures>(&user)
             })
             .wait();
@@ -87,54 +88,68 @@ impl Telemetry {
 }
 
 impl Inner {
-    fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
-        let mut state = self.state.lock();
-        if state.segment.as_ref().is_some_and(|open| open.hour == hour) {
-            self.copy_without(hour, user)?;
-            // The old handle leads to a file that has no name any more.
-            state.segment = None;
-            state.segment = Some(Segment::open(&self.directory, hour)?);
-            return Ok(());
-        }
-        let _rewriting = self.rewriting.lock();
-        // Nobody appends to a segment that is done, and `rewriting` keeps it so.
-        drop(state);
-        Ok(self.copy_without(hour, user)?)
-    }
-
+    /// Writes a segment anew without the events of a user. Those who append wait for none of it but
+    /// what came while the rest was copied.
+    ///
     /// The file of fingerprints stays as it is: what is in it names nobody, and keeps events that
     /// are still on their way from being taken again.
-    fn copy_without(&self, hour: i64, user: &UserId) -> io::Result<()> {
+    fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
+        let _rewriting = self.rewriting.lock();
         let path = self.directory.events(hour);
         let source = match File::open(&path) {
             Ok(source) => source,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
+        let (mut state, mut length) = (None, 0);
         self.directory.replace(&path, |target| {
-            let mut frames = Frames::new(source);
-            let mut target = BufWriter::new(target);
-            let mut bytes = Vec::new();
-            let mut written = 0;
-            while let Some(event) = frames.next()? {
-                if event.sender.user != *user {
-                    let begin = frames.sound_end() - frame::length(&event);
-                    frame::write_holes(begin - written, &mut target)?;
-                    bytes.clear();
-                    frame::write(&event, &mut bytes);
-                    target.write_all(&bytes)?;
-                    written = frames.sound_end();
-                }
+            length = copy_without(&source, target, user, (0, 0))?;
+            if self.settings.sync {
+                sync_file(target, &path)?;
             }
-            frame::write_holes(frames.sound_end() - written, &mut target)?;
-            target.flush()?;
+            // From here on nobody appends.
+            state = Some(self.state.lock());
+            length = copy_without(&source, target, user, (length, length))?;
             // Before it takes the place of the longer one, which is never too long.
-            let length = target.get_ref().metadata()?.len();
             let lengths = Lengths {
                 written: length,
                 synced: length,
             };
             lengths.put(&self.directory.lengths(hour))
-        })
+        })?;
+        if let Some(state) = &mut state {
+            let open = state.segment.as_mut().filter(|open| open.hour == hour);
+            // The old handle leads to a file that has no name any more.
+            if let Some(open) = open {
+                open.moved(&self.directory, length)?;
+            }
+        }
+        Ok(())
     }
+}
+
+/// Copies the events of others from there on to the end of the file; returns where the last one ends.
+fn copy_without(
+    mut source: &File,
+    target: &mut File,
+    user: &UserId,
+    (from, mut written): (u64, u64),
+) -> io::Result<u64> {
+    source.seek(SeekFrom::Start(from))?;
+    let mut frames = Frames::begun(source, from);
+    let mut target = BufWriter::new(target);
+    let mut bytes = Vec::new();
+    while let Some(event) = frames.next()? {
+        if event.sender.user != *user {
+            let begin = frames.sound_end() - frame::length(&event);
+            frame::write_holes(begin - written, &mut target)?;
+            bytes.clear();
+            frame::write(&event, &mut bytes);
+            target.write_all(&bytes)?;
+            written = frames.sound_end();
+        }
+    }
+    frame::write_holes(frames.sound_end() - written, &mut target)?;
+    target.flush()?;
+    Ok(frames.sound_end())
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::store::{StoreError, is_failed_sync};
+use crate::types::LimitReached;
 
 /// Why telemetry could not be taken, read or erased.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +14,9 @@ pub enum TelemetryError {
     /// The user's account was erased while the request ran.
     #[error("the user is gone")]
     UserGone,
+    /// The sender, or all together, have used up what may be kept. Nothing was changed.
+    #[error("a budget of telemetry is used up: {0}")]
+    OverBudget(LimitReached),
     /// Too much is waiting to be written.
     #[error("too much is waiting to be written")]
     Overloaded,

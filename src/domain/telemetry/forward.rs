@@ -73,12 +73,12 @@ pub struct ForwardCounts {
 
 /// Sends what telemetry holds to a sink.
 pub struct Forwarder {
-    telemetry: Telemetry,
+    pub(super) telemetry: Telemetry,
     sink: Box<dyn EventSink>,
     line: WriteLine,
     settings: ForwardSettings,
     entropy: Arc<dyn Entropy>,
-    positions: Mutex<Positions>,
+    pub(super) positions: Mutex<Positions>,
     /// Locked for as long as a run takes: there is never more than one.
     progress: Mutex<Progress>,
     /// When the oldest event was received that the sink has not taken.
@@ -87,7 +87,7 @@ pub struct Forwarder {
     stopped: AtomicBool,
     sent: AtomicU64,
     refused: AtomicU64,
-    expired: AtomicU64,
+    pub(super) expired: AtomicU64,
     failures: AtomicU64,
 }
 
@@ -211,35 +211,6 @@ impl Forwarder {
         }
         *self.oldest.lock() = None;
         Ok(sent)
-    }
-
-    /// Drops the hours that are older than the retention, and counts what was never sent of them. Returns
-    /// how many files went.
-    ///
-    /// # Errors
-    /// As [`Telemetry::retain`].
-    pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
-        let oldest = self.telemetry.oldest_kept(now);
-        let mut expired = 0;
-        let extents = self.telemetry.extents()?.into_iter();
-        for (hour, length) in extents.take_while(|(hour, _)| *hour < oldest) {
-            let sent = self.positions.lock().of(hour).kept.sent;
-            if let Some(mut events) = self.telemetry.part(hour, (sent, length))? {
-                while events.next()?.is_some() {
-                    expired += 1;
-                }
-            }
-        }
-        let dropped = self.telemetry.retain(now)?;
-        self.positions.lock().forget(oldest)?;
-        if expired > 0 {
-            self.expired.fetch_add(expired, Relaxed);
-            tracing::error!(
-                events = expired,
-                "events are too old to be kept, and the sink never took them"
-            );
-        }
-        Ok(dropped)
     }
 
     /// Ends what is being sent: the process is about to end. What was not taken is sent after the start.

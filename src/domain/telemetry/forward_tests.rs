@@ -122,13 +122,13 @@ fn full_batches_go_at_once_and_others_after_the_interval() {
     assert_eq!(sink.took(), [6]);
     assert_eq!((forwarder.lag(NOW + 9), forwarder.run(NOW + 9)), (0, Ok(0)));
     // A clock that was put back makes nothing wait for it to catch up, and goes on in an old hour.
-    accept(&telemetry, 1, events([7]), NOW + HOUR);
+    accept(&telemetry, 1, events([7]), NOW + 2 * HOUR);
     assert_eq!(forwarder.run(NOW), Ok(1));
     accept(&telemetry, 1, events([8]), NOW);
     assert_eq!(forwarder.run(NOW + 5), Ok(1));
     // The end of an hour that is over does not wait.
     accept(&telemetry, 1, events([9]), NOW);
-    accept(&telemetry, 1, events([10]), NOW + HOUR);
+    accept(&telemetry, 1, events([10]), NOW + 2 * HOUR);
     assert_eq!(forwarder.run(NOW + 1), Ok(2));
     assert_eq!(sink.took(), [7, 8, 9, 10]);
     assert_eq!(forwarder.counts().sent, 11);

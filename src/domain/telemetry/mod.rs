@@ -5,6 +5,7 @@
 //! The text of an event is kept as it was sent; nothing here understands it.
 
 mod accept;
+mod budget;
 mod catch_up;
 mod erase;
 mod error;
@@ -32,21 +33,24 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use budget::Budgets;
 pub use erase::request_erasure;
 pub use error::TelemetryError;
 pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
 pub use model::{Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, Taken};
 pub use read::{Events, Selection};
-pub use report::{Facts, Quality, QualityReport};
+pub use report::{DurationUnit, Facts, Quality, QualityReport};
 pub use tables::schema;
 
 use crate::domain::accounts::UserExists;
 use crate::store::Store;
 use crate::types::{UnixSeconds, UserId};
+use budget::Usage;
 use gaps::Gaps;
 use recent::{REMEMBERED_HOURS, Recent};
 use segment::{Directory, Segment};
 use sync::SyncThread;
+use tables::DayUsage;
 
 /// How telemetry is kept.
 #[derive(Clone, Debug)]
@@ -55,6 +59,10 @@ pub struct Settings {
     pub directory: PathBuf,
     /// Days that events are kept.
     pub retention_days: u32,
+    /// What may be kept.
+    pub budgets: Budgets,
+    /// The unit of `context.duration` in players' events.
+    pub duration_unit: DurationUnit,
     /// Whether anything is synced; switched off only by the control runs of durability tests.
     pub sync: bool,
     /// Knows the users of the same store: events that come after an erasure would stay.
@@ -74,7 +82,8 @@ struct Inner {
     settings: Settings,
     directory: Directory,
     state: Mutex<State>,
-    /// Held while a segment that is done is written anew. Taken after `state`, never before it.
+    /// Held while the file of a segment is written anew, or read before it is appended to again:
+    /// both take as long as the file is large. Taken before `state`, never while that is locked.
     rewriting: Mutex<()>,
 }
 
@@ -82,6 +91,11 @@ struct Inner {
 #[derive(Default)]
 struct State {
     segment: Option<Segment>,
+    /// Segments that are done and not synced yet: the sync thread closes them.
+    done: Vec<Segment>,
+    usage: Usage,
+    /// When hours were last dropped for want of room, and what to tell of it.
+    cut: Option<(UnixSeconds, String)>,
     recent: Recent,
     gaps: Gaps,
     /// An hour, and the users whose events in it the index knows of.
@@ -112,7 +126,12 @@ impl Telemetry {
     ) -> Result<Self, TelemetryError> {
         let directory = Directory::open(&settings.directory, settings.sync)?;
         let hour = hour_of(now);
-        let mut state = State::default();
+        let saved = store.read(|txn| txn.scan::<DayUsage>(&now.utc_day(), usize::MAX))?;
+        let mut state = State {
+            usage: Usage::begin(now, saved),
+            ..State::default()
+        };
+        state.usage.total = directory.sizes()?.values().sum();
         for recent in directory.hours()? {
             if recent < hour - REMEMBERED_HOURS || recent == hour {
                 continue;

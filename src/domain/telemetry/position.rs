@@ -144,7 +144,12 @@ impl Telemetry {
         }
         // After the files were looked at: one that is not appended to any more has been synced.
         let state = inner.state.lock();
-        if let Some(open) = state.segment.as_ref().filter(|_| inner.settings.sync) {
+        for open in state
+            .segment
+            .iter()
+            .chain(&state.done)
+            .filter(|_| inner.settings.sync)
+        {
             let extent = extents.iter_mut().find(|(hour, _)| *hour == open.hour);
             if let Some((_, length)) = extent {
                 *length = open.length_synced().min(*length);

@@ -45,7 +45,8 @@ impl Telemetry {
         };
         hours.retain(|hour| {
             selection.from.is_none_or(|from| *hour >= hour_of(from))
-                && selection.to.is_none_or(|to| *hour <= hour_of(to))
+                // What straddled the end of an hour lies in the next one.
+                && selection.to.is_none_or(|to| *hour <= hour_of(to) + 1)
         });
         let directory = &self.inner.directory;
         Ok(Events {

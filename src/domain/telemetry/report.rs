@@ -19,6 +19,28 @@ const LATE: i64 = 3_600;
 /// How far a player's clock may run ahead of ours.
 const AHEAD: i64 = 60;
 
+/// The unit in which players give durations. It is configured, and never guessed from the size of a
+/// number: a wait of 90 may be long in one unit and short in the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DurationUnit {
+    /// Milliseconds.
+    #[default]
+    Millis,
+    /// Seconds.
+    Seconds,
+}
+
+impl DurationUnit {
+    /// A duration in milliseconds. More than a day is a mistake of the player's.
+    fn millis(self, duration: f64) -> f64 {
+        let millis = match self {
+            Self::Millis => duration,
+            Self::Seconds => duration * 1_000.0,
+        };
+        millis.clamp(0.0, 86_400_000.0)
+    }
+}
+
 /// What the text of an event says that is of interest here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
@@ -99,6 +121,7 @@ impl Telemetry {
             to: Some(to + LATE),
             user: None,
         };
+        let unit = self.inner.settings.duration_unit;
         for event in self.events(selection)? {
             let event = event?;
             let at = happened(&event);
@@ -110,7 +133,7 @@ impl Telemetry {
                 cut = true;
                 continue;
             }
-            sums.entry(key).or_default().add(&event, &facts);
+            sums.entry(key).or_default().add(&event, &facts, unit);
         }
         let rows = sums
             .into_iter()
@@ -130,7 +153,7 @@ fn happened(event: &StoredEvent) -> UnixSeconds {
 }
 
 impl Sums {
-    fn add(&mut self, event: &StoredEvent, facts: &Facts) {
+    fn add(&mut self, event: &StoredEvent, facts: &Facts, unit: DurationUnit) {
         let mut hasher = DefaultHasher::new();
         (event.sender.user, &facts.device).hash(&mut hasher);
         self.streams.insert(hasher.finish());
@@ -138,7 +161,7 @@ impl Sums {
             self.bitrate += bitrate;
             self.bitrates += 1;
         }
-        let millis = facts.duration.map_or(0.0, duration_millis);
+        let millis = facts.duration.map_or(0.0, |duration| unit.millis(duration));
         match facts.action.as_str() {
             "playback_buffering" if facts.buffering.as_deref() == Some("initial") => {
                 self.initial += 1;
@@ -167,16 +190,5 @@ impl Sums {
             errors: self.errors,
             streams,
         }
-    }
-}
-
-/// Decision: the document names no unit for `duration`. A value under 100 is taken as seconds, as
-/// a wait of under a tenth of a second is hardly reported; any other as milliseconds.
-fn duration_millis(duration: f64) -> f64 {
-    if duration < 100.0 {
-        duration.max(0.0) * 1_000.0
-    } else {
-        // A report of more than a day is a mistake of the player's.
-        duration.min(86_400_000.0)
     }
 }

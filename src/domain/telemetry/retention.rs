@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::error::TelemetryError;
-use super::tables::UserHours;
-use super::{Inner, Telemetry, hour_of};
+use super::tables::{DayUsage, UserHours};
+use super::{Forwarder, Inner, Telemetry, hour_of};
 use crate::store::{All, Durability, StoreError};
 use crate::types::UnixSeconds;
+use crate::types::time::DAY;
 
 /// Index entries that one transaction removes.
 const ENTRIES_AT_ONCE: usize = 1_000;
@@ -23,15 +25,145 @@ impl Telemetry {
     /// # Errors
     /// That a file or the store failed.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
+        self.drop_before(self.oldest_kept(now))
+    }
+
+    /// The oldest hour that there is room for, if the files take more than they may. Some of the
+    /// room is kept free for what comes until the next look; the hour that is written to stays.
+    ///
+    /// # Errors
+    /// That the directory could not be read.
+    pub(super) fn oldest_with_room(&self, now: UnixSeconds) -> Result<Option<i64>, TelemetryError> {
+        let sizes = self.inner.directory.sizes()?;
+        let total = sizes.values().sum();
+        let most = self.inner.settings.budgets.total;
+        let wanted = most - most / 16;
+        let mut state = self.inner.state.lock();
+        let (mut left, mut oldest) = (total, None);
+        let open = state.segment.as_ref().map_or(i64::MAX, |open| open.hour);
+        let last = sizes.keys().next_back().copied().unwrap_or(i64::MAX);
+        for (hour, size) in sizes {
+            if left <= wanted || hour >= open.min(last) {
+                break;
+            }
+            left -= size;
+            oldest = Some(hour + 1);
+        }
+        // What goes is gone before anything is written again, or the next look finds it.
+        state.usage.total = left;
+        if let Some(oldest) = oldest {
+            let days = (hour_of(now) - oldest).max(0) / 24;
+            let told = format!(
+                "`telemetry.max_bytes` is reached: events are kept for {days} days and not for \
+                 `telemetry.retention_days`"
+            );
+            tracing::warn!(bytes = total, "{told}");
+            state.cut = Some((now, told));
+        }
+        Ok(oldest)
+    }
+
+    /// Drops the oldest hours where the files take more than they may. Returns how many files went.
+    ///
+    /// # Errors
+    /// That a file or the store failed.
+    pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
+        let oldest = self.oldest_with_room(now)?;
+        oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
+    }
+
+    /// What to tell where hours went within the last day for want of room.
+    #[must_use]
+    pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
+        let state = self.inner.state.lock();
+        let (at, told) = state.cut.as_ref()?;
+        (now.since(*at).abs() < DAY).then(|| told.clone())
+    }
+
+    /// Writes down what counts against the budgets, so that a restart gives no new ones. Returns how
+    /// many rows there were.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn save_usage(&self) -> Result<usize, TelemetryError> {
+        Ok(self.inner.save_usage()?)
+    }
+
+    pub(super) fn drop_before(&self, oldest: i64) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
-        let oldest = self.oldest_kept(now);
         let dropped = inner.or_fail(inner.drop_files(oldest))?;
         while inner.drop_entries(oldest)? == ENTRIES_AT_ONCE {}
         Ok(dropped)
     }
 }
 
+/// Where events are forwarded too: what was never sent is counted.
+impl Forwarder {
+    /// Drops the hours that are older than the retention, and counts what was never sent of them. Returns
+    /// how many files went.
+    ///
+    /// # Errors
+    /// As [`Telemetry::retain`].
+    pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
+        self.drop_before(self.telemetry.oldest_kept(now))
+    }
+
+    /// Drops the oldest hours where the files take more than they may, and counts what was never sent
+    /// of them. Returns how many files went.
+    ///
+    /// # Errors
+    /// As [`Telemetry::make_room`].
+    pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
+        let oldest = self.telemetry.oldest_with_room(now)?;
+        oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
+    }
+
+    fn drop_before(&self, oldest: i64) -> Result<usize, TelemetryError> {
+        let mut expired = 0;
+        let extents = self.telemetry.extents()?.into_iter();
+        for (hour, length) in extents.take_while(|(hour, _)| *hour < oldest) {
+            let sent = self.positions.lock().of(hour).kept.sent;
+            if let Some(mut events) = self.telemetry.part(hour, (sent, length))? {
+                while events.next()?.is_some() {
+                    expired += 1;
+                }
+            }
+        }
+        let dropped = self.telemetry.drop_before(oldest)?;
+        self.positions.lock().forget(oldest)?;
+        if expired > 0 {
+            self.expired.fetch_add(expired, Relaxed);
+            tracing::error!(
+                events = expired,
+                "events are too old to be kept, and the sink never took them"
+            );
+        }
+        Ok(dropped)
+    }
+}
+
 impl Inner {
+    pub(super) fn save_usage(&self) -> Result<usize, StoreError> {
+        let (day, rows) = self.state.lock().usage.take_unsaved();
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let count = rows.len();
+        self.store
+            .write(Durability::Logged, move |txn| {
+                for (row, record) in rows {
+                    txn.put::<DayUsage>(&row, &record)?;
+                }
+                let mut old = txn.scan::<DayUsage>(&All, ENTRIES_AT_ONCE)?;
+                old.retain(|((of, _, _), _)| *of != day);
+                for (row, _) in &old {
+                    txn.delete::<DayUsage>(row)?;
+                }
+                Ok(count)
+            })
+            .wait()
+    }
+
     fn drop_files(&self, oldest: i64) -> Result<usize, TelemetryError> {
         let mut dropped = 0;
         let mut state = self.state.lock();
@@ -41,6 +173,7 @@ impl Inner {
             }
             // Only a clock that was moved makes the open segment an old one.
             state.segment.take_if(|segment| segment.hour == hour);
+            state.done.retain(|segment| segment.hour != hour);
             let of = &self.directory;
             for path in [of.events(hour), of.keys(hour), of.lengths(hour)] {
                 match fs::remove_file(path) {

@@ -1,6 +1,7 @@
 //! The files of events: one segment an hour, appended to, and beside each that is done a file of
 //! its fingerprints, from which a start learns quickly what it has to remember.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -13,7 +14,7 @@ use super::error::TelemetryError;
 use super::frame::Frames;
 use super::length::{Keeper, Lengths};
 use super::model::{Fingerprint, StoredEvent};
-use crate::store::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
+use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
 /// Seconds of a segment.
 const HOUR: i64 = crate::types::time::HOUR;
@@ -70,6 +71,17 @@ impl Directory {
         }
         hours.sort_unstable();
         Ok(hours)
+    }
+
+    /// The bytes that the files of each hour take.
+    pub(super) fn sizes(&self) -> io::Result<BTreeMap<i64, u64>> {
+        let mut sizes = BTreeMap::new();
+        for hour in self.hours()? {
+            let of = [self.events(hour), self.keys(hour)];
+            let of = of.iter().filter_map(|path| fs::metadata(path).ok());
+            sizes.insert(hour, of.map(|file| file.len()).sum());
+        }
+        Ok(sizes)
     }
 
     /// Makes new and removed names survive a power cut.
@@ -282,13 +294,21 @@ impl Segment {
         self.keep_lengths()
     }
 
-    /// Syncs it for the last time and writes its fingerprints down.
-    pub(super) fn close(mut self, directory: &Directory) -> io::Result<()> {
-        if directory.sync {
-            sync_data(&self.file, &directory.events(self.hour))?;
-        }
-        self.lengths.synced = self.lengths.written;
-        self.keeper.write(self.lengths)?;
+    /// Writes the fingerprints of a segment down that has been synced and is not appended to again.
+    pub(super) fn close(self, directory: &Directory) -> io::Result<()> {
         directory.keep_fingerprints(self.hour, &self.keys)
+    }
+
+    /// Goes on with the file that has taken the place of this one's, of that length.
+    pub(super) fn moved(&mut self, directory: &Directory, length: u64) -> io::Result<()> {
+        let file = options()
+            .truncate(false)
+            .open(directory.events(self.hour))?;
+        self.file = Arc::new(file);
+        self.lengths = Lengths {
+            written: length,
+            synced: length,
+        };
+        self.keeper.write(self.lengths)
     }
 }

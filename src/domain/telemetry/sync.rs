@@ -32,13 +32,17 @@ impl SyncThread {
                 loop {
                     let stop = stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
                     // Without this thread nothing that is taken would ever be synced.
-                    let synced = catch_unwind(AssertUnwindSafe(|| inner.sync()))
+                    let both = || inner.sync().and_then(|()| inner.close_done());
+                    let synced = catch_unwind(AssertUnwindSafe(both))
                         .unwrap_or_else(|_| Err(inner.fail("its sync panicked")));
                     if let Err(error) = synced {
                         on_failure(&error);
                         return;
                     }
                     if stop {
+                        if let Err(error) = inner.save_usage() {
+                            tracing::warn!(%error, "failed to save what telemetry has used of its budgets");
+                        }
                         return;
                     }
                 }
@@ -76,6 +80,30 @@ impl Inner {
             TelemetryError::Failed(why) => self.fail(&why),
             other => other,
         })
+    }
+
+    /// Closes the segments that are done: their last sync, and their fingerprints for the next start.
+    /// Both take long for a large one, and hold up nobody.
+    fn close_done(&self) -> Result<(), TelemetryError> {
+        loop {
+            let (hour, (file, length)) = match self.state.lock().done.first() {
+                Some(done) => (done.hour, done.handle()),
+                None => return Ok(()),
+            };
+            if self.settings.sync {
+                self.or_fail(sync_data(&file, &self.directory.events(hour)).map_err(Into::into))?;
+            }
+            let done = {
+                let mut state = self.state.lock();
+                // It may be the open one again, or have been dropped with its hour.
+                let at = state.done.iter().position(|done| done.hour == hour);
+                at.map(|at| state.done.swap_remove(at))
+            };
+            if let Some(mut done) = done {
+                self.or_fail(done.synced(length))?;
+                self.or_fail(done.close(&self.directory).map_err(Into::into))?;
+            }
+        }
     }
 
     /// Syncs what has been appended, without holding up those who append.

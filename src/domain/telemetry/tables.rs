@@ -13,6 +13,7 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<UserHours>()
         .with::<Erasures>()
         .with::<Forwarded>()
+        .with::<DayUsage>()
 }
 
 /// That a user has events in the segment of an hour.
@@ -84,6 +85,26 @@ impl Table for Forwarded {
     type Record = ForwardedRecord;
 }
 
+/// How many bytes of events were kept of somebody in a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct UsageRecord {
+    pub(super) bytes: u64,
+}
+
+impl Record for UsageRecord {}
+
+/// The UTC day since 1970, whether it is a user (0) or a partner (1), and the id.
+pub(super) type UsageRow = (i64, u8, [u8; 16]);
+
+/// What counts against the budgets of a day.
+pub(super) struct DayUsage;
+
+impl Table for DayUsage {
+    const NAME: TreeName = "telemetry_usage";
+    type Key = UsageRow;
+    type Record = UsageRecord;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +121,10 @@ mod tests {
         let since = UnixSeconds(1_800_000_000);
         let golden = [0xfc, 0x00, 0xa4, 0x93, 0xd6];
         assert_eq!(read_record(&golden), Some(ErasureRecord { since }));
+        let row: UsageRow = (20_000, 1, [7; 16]);
+        let hex = data_encoding::HEXLOWER.encode(&row.to_bytes());
+        assert_eq!(hex, format!("8000000000004e2001{}", "07".repeat(16)));
+        assert_eq!(read_record(&[9]), Some(UsageRecord { bytes: 9 }));
         let forwarded = ForwardedRecord {
             sent: 7,
             offered: 300,

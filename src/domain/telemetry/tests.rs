@@ -1,5 +1,7 @@
 //! The promises of telemetry, on files in a temporary directory.
 
+mod limits;
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
@@ -30,9 +32,24 @@ impl Bench {
     }
 
     pub(super) fn open(&self, now: UnixSeconds) -> Telemetry {
+        let budgets = Budgets {
+            user_per_day: u64::MAX,
+            partner_per_day: None,
+            total: u64::MAX,
+        };
+        self.open_with(now, budgets)
+    }
+
+    fn open_with(&self, now: UnixSeconds, budgets: Budgets) -> Telemetry {
+        self.open_as(now, budgets, DurationUnit::Millis)
+    }
+
+    fn open_as(&self, now: UnixSeconds, budgets: Budgets, unit: DurationUnit) -> Telemetry {
         let settings = Settings {
             directory: self.files(),
             retention_days: 30,
+            budgets,
+            duration_unit: unit,
             sync: true,
             // User 66 has been erased.
             exists: |_, user| Ok(*user != UserId::from_bytes([66; 16])),
@@ -443,7 +460,7 @@ fn figures_are_summed_up_by_minute_and_asset() {
             .unwrap();
     };
     send(1, 0, "initial news 800 -");
-    send(2, 10, "initial news 1.2 -");
+    send(2, 10, "initial news 1200 -");
     send(1, 20, "playback_buffering news 3000 2000000");
     send(1, 30, "playback_bitrate news - 4000000");
     send(2, 40, "player_error news - -");

@@ -25,6 +25,11 @@ impl From<TelemetryError> for ApiError {
                 Self::new(ErrorCode::UserTokenInvalid, "the user's account is gone")
                     .with_token_sent()
             }
+            TelemetryError::OverBudget(limit) => Self::new(
+                ErrorCode::RateLimited,
+                "no more events are kept for now; keep them and try again, see Retry-After",
+            )
+            .with_limit(limit),
             TelemetryError::Io(_) => Self::internal(error),
         }
     }

@@ -62,10 +62,12 @@ impl Batch {
     /// Reads a body.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` if it is no JSON array, `PAYLOAD_TOO_LARGE` if it has too many events. A
-    /// player drops its batch on either, so nothing else is an error of the whole.
+    /// `INVALID_REQUEST` if it is no JSON array, `PAYLOAD_TOO_LARGE` if it has more elements than a
+    /// body has room for events. A player drops its batch on the one and halves it on the other, so
+    /// nothing else is an error of the whole.
     pub fn read(body: &[u8]) -> Result<Self, ApiError> {
-        let texts = elements(body)?;
+        let (texts, more) = elements(body)?;
+        let taken = texts.len();
         let mut batch = Self {
             events: Vec::with_capacity(texts.len()),
             rejected: Vec::new(),
@@ -80,9 +82,23 @@ impl Batch {
                 }),
             }
         }
+        let surplus = (taken..).take(more).map(|index| Rejected {
+            index,
+            code: "TOO_MANY_EVENTS",
+            message: TOO_MANY.into(),
+        });
+        batch.rejected.extend(surplus);
         Ok(batch)
     }
 }
+
+/// Why an event beyond the most of a batch was not taken.
+const TOO_MANY: &str = "the batch has over 500 events; send it again in another";
+
+/// Elements of a batch at most, each of which is answered: with its members an event takes 38 bytes at
+/// least, so a longer array is none of events, and naming each of half a million would make an
+/// answer of 40 MB.
+const ELEMENTS_MAX: usize = 28_000;
 
 /// The texts of a JSON array's elements. Beyond the most that a batch may have they are counted
 /// only: a megabyte has room for half a million.
@@ -114,7 +130,8 @@ impl<'de> Visitor<'de> for Elements {
 /// How gzip begins.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-fn elements(body: &[u8]) -> Result<Vec<&RawValue>, ApiError> {
+/// The texts of a batch's events, and how many there are beyond the most of a batch.
+fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
     if body.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err(ApiError::field(
             "body",
@@ -138,11 +155,11 @@ fn elements(body: &[u8]) -> Result<Vec<&RawValue>, ApiError> {
         };
         ApiError::field("body", what)
     })?;
-    if more > 0 {
-        let message = format!("a batch has at most {EVENTS_MAX} events");
+    if texts.len() + more > ELEMENTS_MAX {
+        let message = format!("a batch has at most {ELEMENTS_MAX} elements: halve it and retry");
         return Err(ApiError::new(ErrorCode::PayloadTooLarge, message));
     }
-    Ok(texts)
+    Ok((texts, more))
 }
 
 type Refusal = (&'static str, Cow<'static, str>);
@@ -497,11 +514,20 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_at_most_500_events() {
-        let of = |count: usize| format!("[{}]", vec![SAMPLE; count].join(","));
-        assert_eq!(batch(&of(500)).events.len(), 500);
-        let error = Batch::read(of(501).as_bytes()).unwrap_err();
+    fn the_first_500_events_of_a_batch_are_taken() {
+        let of = |event: &str, count: usize| format!("[{}]", vec![event; count].join(","));
+        assert_eq!(batch(&of(SAMPLE, 500)).events.len(), 500);
+        let longer = batch(&of(SAMPLE, 502));
+        assert_eq!(longer.events.len(), 500);
+        let rejected: Vec<_> = longer.rejected.iter().map(|r| (r.index, r.code)).collect();
+        assert_eq!(
+            rejected,
+            [(500, "TOO_MANY_EVENTS"), (501, "TOO_MANY_EVENTS")]
+        );
+        // What can be no events is not answered one by one.
+        let error = Batch::read(of("1", ELEMENTS_MAX + 1).as_bytes()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::PayloadTooLarge);
+        assert!(error.message().contains("halve it and retry"));
         // What is no JSON at all is that first.
         let broken = format!("[{}", vec!["1"; 501].join(","));
         let error = Batch::read(broken.as_bytes()).unwrap_err();

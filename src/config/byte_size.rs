@@ -1,0 +1,88 @@
+//! Sizes in bytes, as `64MiB` or a plain number.
+
+use std::ops::RangeInclusive;
+
+use super::kinds::{Read, Setting};
+use super::raw::Raw;
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteSize(pub u64);
+
+/// Bytes in a MiB.
+pub(super) const MIB: u64 = 1024 * 1024;
+
+/// The units of byte sizes, each with its bytes, the smallest first.
+const SIZES: [(u64, &str); 5] = [
+    (1, ""),
+    (1024, "KiB"),
+    (MIB, "MiB"),
+    (1024 * MIB, "GiB"),
+    (1024 * 1024 * MIB, "TiB"),
+];
+
+impl Setting for ByteSize {
+    fn show(&self) -> Option<String> {
+        let mut units = SIZES.into_iter().rev();
+        let (unit, name) = units
+            .find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit))
+            .unwrap_or((1, ""));
+        Some(format!("{}{name}", self.0 / unit))
+    }
+}
+
+/// Bytes, as a number or with a unit.
+pub(super) fn byte_size(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<ByteSize> {
+    move |raw| {
+        let bytes = match raw {
+            Raw::Integer(bytes) => u64::try_from(*bytes).ok(),
+            other => spelled_bytes(other.text()?),
+        };
+        let least = ByteSize(*range.start()).show().unwrap_or_default();
+        bytes
+            .filter(|bytes| range.contains(bytes))
+            .map(ByteSize)
+            .ok_or_else(|| format!("must be a size from {least} up, as \"64MiB\" or \"10GiB\""))
+    }
+}
+
+fn spelled_bytes(text: &str) -> Option<u64> {
+    let (digits, unit) = SIZES
+        .into_iter()
+        .rev()
+        .find_map(|(unit, name)| Some((text.strip_suffix(name)?, unit)))?;
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse::<u64>().ok()?.checked_mul(unit))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_shown_as_it_is_written() {
+        for (text, bytes, shown) in [
+            ("1048576", MIB, "1MiB"),
+            ("64MiB", 64 * MIB, "64MiB"),
+            ("10GiB", 10_240 * MIB, "10GiB"),
+            ("1500KiB", 1_500 * 1024, "1500KiB"),
+            ("1048577", MIB + 1, "1048577"),
+        ] {
+            let read = byte_size(MIB..=u64::MAX)(&Raw::Text(text.to_owned()));
+            assert_eq!(read, Ok(ByteSize(bytes)));
+            assert_eq!(ByteSize(bytes).show().as_deref(), Some(shown));
+        }
+        for bad in [
+            "",
+            "MiB",
+            "-1",
+            "1MB",
+            "1.5GiB",
+            "1048575",
+            "99999999999TiB",
+        ] {
+            let read = byte_size(MIB..=u64::MAX)(&Raw::Text(bad.to_owned()));
+            assert!(read.unwrap_err().contains("from 1MiB up"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Budgets, the room of all files, and what waits for a large segment: nobody.
+
+use super::*;
+
+/// Events of the largest size whose frames take a little over this many bytes.
+fn large(number: i64, bytes: i64) -> Vec<NewEvent> {
+    let of = |part| NewEvent {
+        json: vec![b' '; EVENT_BYTES_MAX],
+        ..event(number * 100 + part)
+    };
+    (0..bytes >> 16).map(of).collect()
+}
+
+fn budgets(user_per_day: u64, partner_per_day: Option<u64>, total: u64) -> Budgets {
+    Budgets {
+        user_per_day,
+        partner_per_day,
+        total,
+    }
+}
+
+fn limit(result: Result<Taken, TelemetryError>) -> (&'static str, i64) {
+    match result {
+        Err(TelemetryError::OverBudget(limit)) => (limit.name, limit.retry_after),
+        other => panic!("{other:?}"),
+    }
+}
+
+const MIB: u64 = 1024 * 1024;
+
+#[test]
+fn a_user_over_its_budget_waits_for_tomorrow_and_others_go_on() {
+    let bench = Bench::new();
+    let telemetry = bench.open_with(NOW, budgets(2 * MIB, None, u64::MAX));
+    let send = |user, number, now| telemetry.accept(sender(user), large(number, 1 << 19), now);
+    for number in 1..=3 {
+        assert_eq!(send(1, number, NOW), Ok(taken(8, 0)));
+    }
+    let tomorrow = (NOW.utc_day() + 1) * DAY - NOW.0;
+    assert_eq!(limit(send(1, 4, NOW)), ("telemetry-user", tomorrow));
+    // What is known costs nothing.
+    assert_eq!(send(1, 3, NOW), Ok(taken(0, 8)));
+    assert_eq!(send(2, 4, NOW), Ok(taken(8, 0)));
+    assert_eq!(send(1, 4, NOW + tomorrow), Ok(taken(8, 0)));
+}
+
+#[test]
+fn a_restart_gives_no_new_budget() {
+    let bench = Bench::new();
+    let of = budgets(2 * MIB, Some(3 * MIB), u64::MAX);
+    let telemetry = bench.open_with(NOW, of);
+    for number in 1..=3 {
+        let sent = telemetry.accept(sender(1), large(number, 1 << 19), NOW);
+        assert_eq!(sent, Ok(taken(8, 0)));
+    }
+    drop(telemetry);
+    let telemetry = bench.open_with(NOW + 60, of);
+    let sent = telemetry.accept(sender(1), large(4, 1 << 19), NOW + 60);
+    assert_eq!(limit(sent).0, "telemetry-user");
+    // Their partner's is counted with that of its other users.
+    let send = |number| telemetry.accept(sender(2), large(number, 1 << 19), NOW + 60);
+    assert_eq!(send(5), Ok(taken(8, 0)));
+    assert_eq!(send(6), Ok(taken(8, 0)));
+    assert_eq!(limit(send(7)).0, "telemetry-partner");
+    // The rows of a day go with the next one's, and a user's with the account.
+    telemetry.erase(sender(1).user, NOW + 61).unwrap();
+    telemetry.save_usage().unwrap();
+    let rows = |txn: &crate::store::Txn<'_>| txn.scan::<tables::DayUsage>(&All, 100);
+    assert_eq!(bench.store.read(rows).unwrap().len(), 2);
+    let tomorrow = NOW + DAY;
+    telemetry.accept(sender(2), events([1]), tomorrow).unwrap();
+    telemetry.save_usage().unwrap();
+    assert_eq!(bench.store.read(rows).unwrap().len(), 1);
+}
+
+#[test]
+fn the_oldest_hours_make_room() {
+    let bench = Bench::new();
+    let of = budgets(u64::MAX, None, 32 * MIB);
+    let telemetry = bench.open_with(NOW, of);
+    assert!(telemetry.trouble(NOW).is_none());
+    for hour in 0..40 {
+        let now = NOW + hour * HOUR;
+        let sent = telemetry.accept(sender(1), large(hour, 1 << 20), now);
+        if sent.is_err() {
+            assert_eq!(limit(sent), ("telemetry-total", 30));
+            assert!(telemetry.make_room(now).unwrap() > 0);
+            let told = telemetry.trouble(now).unwrap();
+            assert!(
+                told.starts_with("`telemetry.max_bytes` is reached"),
+                "{told}"
+            );
+            let again = telemetry.accept(sender(1), large(hour, 1 << 20), now);
+            assert_eq!(again, Ok(taken(16, 0)));
+        }
+    }
+    let now = NOW + 40 * HOUR;
+    telemetry.make_room(now).unwrap();
+    let kept = sequences(&telemetry, Selection::default());
+    assert!((28..=30).contains(&(kept.len() / 16)), "{kept:?}");
+    assert_eq!(kept.last(), Some(&3_915));
+    assert_eq!(telemetry.make_room(now), Ok(0));
+    assert!(telemetry.trouble(now + 2 * DAY).is_none());
+}
+
+#[test]
+fn an_upload_that_straddles_the_hour_does_not_open_the_finished_one_again() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let end = NOW + (HOUR - NOW.0.rem_euclid(HOUR));
+    telemetry.accept(sender(1), events([1]), end - 1).unwrap();
+    telemetry.accept(sender(1), events([2]), end).unwrap();
+    let finished = telemetry.inner.directory.events(hour_of(end - 1));
+    let length = fs::metadata(&finished).unwrap().len();
+    // It read the clock before the hour ended.
+    let straddling = telemetry.accept(sender(1), events([1, 3]), end - 1);
+    assert_eq!(straddling, Ok(taken(1, 1)));
+    assert_eq!(fs::metadata(&finished).unwrap().len(), length);
+    // Opening it again would have removed them, until it is done once more.
+    let inner = &telemetry.inner;
+    let keys = inner.directory.keys(hour_of(end - 1));
+    let state = inner.state.lock();
+    assert_eq!(state.segment.as_ref().unwrap().hour, hour_of(end));
+    drop(state);
+    drop(telemetry);
+    assert!(keys.exists());
+    let telemetry = bench.open(end);
+    let before = Selection {
+        to: Some(end),
+        ..Selection::default()
+    };
+    assert_eq!(sequences(&telemetry, before), [1, 3]);
+    assert_eq!(sequences(&telemetry, of_user(1)), [1, 2, 3]);
+    telemetry.erase(sender(1).user, end).unwrap();
+    assert!(sequences(&telemetry, Selection::default()).is_empty());
+}
+
+#[test]
+fn events_that_come_while_an_open_segment_is_written_anew_are_kept() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events(0..500), NOW).unwrap();
+    telemetry.accept(sender(2), events(0..500), NOW).unwrap();
+    let sending = telemetry.clone();
+    let sender_3 = std::thread::spawn(move || {
+        for number in 0..200 {
+            sending.accept(sender(3), events([number]), NOW).unwrap();
+        }
+    });
+    telemetry.erase(sender(1).user, NOW).unwrap();
+    telemetry.erase(sender(2).user, NOW).unwrap();
+    sender_3.join().unwrap();
+    let expected: Vec<i64> = (0..200).collect();
+    assert_eq!(sequences(&telemetry, Selection::default()), expected);
+    drop(telemetry);
+    assert_eq!(sequences(&bench.open(NOW), Selection::default()), expected);
+}
+
+#[test]
+fn the_unit_of_durations_is_configured_and_not_guessed() {
+    for (unit, expected) in [
+        (DurationUnit::Millis, 90.0),
+        (DurationUnit::Seconds, 90_000.0),
+    ] {
+        let bench = Bench::new();
+        let telemetry = bench.open_as(NOW, budgets(u64::MAX, None, u64::MAX), unit);
+        let start = NewEvent {
+            json: b"initial news 90 -".to_vec(),
+            ..event(1)
+        };
+        telemetry.accept(sender(1), vec![start], NOW).unwrap();
+        let report = telemetry.report(NOW, NOW + 60, &facts).unwrap();
+        assert_eq!(report.rows[0].startup_millis, Some(expected));
+    }
+}
