@@ -239,7 +239,7 @@ impl Cast {
             admin: admin.reveal(),
             partner: partner.reveal(),
         };
-        call.operator("POST", "catalog/import", CATALOGUE);
+        call.operator("POST", "catalog/import?accept=true", CATALOGUE);
         call.operator("POST", "epg/import?accept", &guide());
 
         let email = call.email("ann");
