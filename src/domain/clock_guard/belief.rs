@@ -166,8 +166,11 @@ impl Belief {
         let jump = reading.wall() - before.wall().saturating_add(elapsed);
         let mut change = None;
         if moved {
-            // An operator's word.
+            // An operator's word, each time: a move ahead is time that passes, also where an earlier
+            // move ahead was taken back.
             self.doubt = None;
+            let ahead = reading.moved.saturating_sub(before.moved).max(0);
+            self.token = self.token.saturating_add(ahead);
         } else if jump.abs() > JUMP {
             let doubt = Doubt {
                 jump,
