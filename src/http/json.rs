@@ -103,10 +103,16 @@ pub fn strict(bytes: &[u8]) -> Result<Value, String> {
         .deserialize(&mut from)
         .and_then(|value| from.end().map(|()| value));
     // The parser's own words are those of a lower layer: ours say more.
-    value.map_err(|_| match first_mistake(bytes, JSON_DEPTH) {
+    value.map_err(|_| not_json(bytes))
+}
+
+/// Why a text is not JSON, where a parser has refused it.
+#[must_use]
+pub fn not_json(bytes: &[u8]) -> String {
+    match first_mistake(bytes, JSON_DEPTH) {
         Some(mistake) => format!("is not valid JSON: {mistake}"),
         None => "is not valid JSON".to_owned(),
-    })
+    }
 }
 
 /// The object of a request body, read member by member so that an error names the member. Members

@@ -194,6 +194,18 @@ fn all_problems_of_a_request_are_reported_together() {
     assert!(fields(&beat).contains(&"Service-Play-Bitrate".to_owned()));
     let live = with_partner(house, "GET", &format!("{LIVE}?offset=x"), &[], "");
     assert_eq!(fields(&live), ["livestreams", "offset"]);
+    let audit = house.operator("GET", "audit?before=x&limit=0", &Value::Null);
+    assert_eq!(fields(&audit), ["before", "limit"]);
+    let events = user(
+        "POST",
+        "/api/tracker/v1/telemetry-events",
+        &[],
+        "[{\"a\":1}, ",
+    );
+    assert_eq!(
+        message(&events),
+        "body: is not valid JSON: line 1, column 12, member [1]: expected a JSON value"
+    );
 }
 
 #[test]

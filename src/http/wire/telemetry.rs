@@ -13,7 +13,7 @@ use crate::domain::telemetry::{
     EVENT_BYTES_MAX, EVENTS_MAX, Facts, NewEvent, Quality, QualityReport, StoredEvent, Taken,
 };
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::strict;
+use crate::http::json::{not_json, strict};
 
 /// From this size on a timestamp is in milliseconds: as seconds it would lie in the year 5138, and
 /// as milliseconds in March 1973.
@@ -147,11 +147,7 @@ fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
             _ if body.is_empty() => "is empty".to_owned(),
             _ if body.starts_with(GZIP) => "is gzip without `Content-Encoding: gzip`".to_owned(),
             Category::Data => "must be a JSON array of events".to_owned(),
-            Category::Eof => "ends before its JSON does".to_owned(),
-            Category::Io | Category::Syntax => {
-                let (line, column) = (error.line(), error.column());
-                format!("is no JSON from line {line}, column {column} on")
-            }
+            Category::Eof | Category::Io | Category::Syntax => not_json(body),
         };
         ApiError::field("body", what)
     })?;

@@ -1,6 +1,7 @@
 //! Requests about the schedule: what partners ask for, and all livestreams where none is named.
 
 use super::super::Input;
+use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;
 use crate::http::query::IdList;
 use crate::types::{LiveOffset, LivestreamId, TvDay};
@@ -23,9 +24,10 @@ pub struct ScheduleLiveRequest {
 
 impl ScheduleLiveRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let offset = input.query.parsed("offset", LiveOffset::parse)?;
+        let offset = input.query.parsed("offset", LiveOffset::parse);
+        let (livestreams, offset) = (named(input), offset).combine()?;
         Ok(Self {
-            livestreams: named(input)?,
+            livestreams,
             offset: offset.unwrap_or(LiveOffset::LIVE),
         })
     }
@@ -42,9 +44,8 @@ pub struct ScheduleDayRequest {
 
 impl ScheduleDayRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        Ok(Self {
-            livestreams: named(input)?,
-            day: input.parsed("date", TvDay::parse)?,
-        })
+        let day = input.parsed("date", TvDay::parse);
+        let (livestreams, day) = (named(input), day).combine()?;
+        Ok(Self { livestreams, day })
     }
 }

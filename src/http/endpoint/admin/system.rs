@@ -288,9 +288,8 @@ pub struct AuditRequest {
 
 impl AuditRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        Ok(Self {
-            before: input.number("before", 18, "must be the number of a change")?,
-            limit: input.page()?,
-        })
+        let before = input.number("before", 18, "must be the number of a change");
+        let (before, limit) = (before, input.page()).combine()?;
+        Ok(Self { before, limit })
     }
 }

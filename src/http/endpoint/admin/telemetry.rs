@@ -1,6 +1,7 @@
 //! Requests about what players reported.
 
 use super::Input;
+use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;
 use crate::types::{UnixSeconds, UserId};
 
@@ -31,19 +32,19 @@ fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>,
 
 impl ExportTelemetryRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        Ok(Self {
-            from: instant(input, "from")?,
-            to: instant(input, "to")?,
-            user: input.query.parsed("user", UserId::parse)?,
-        })
+        let (from, to, user) = (
+            instant(input, "from"),
+            instant(input, "to"),
+            input.query.parsed("user", UserId::parse),
+        )
+            .combine()?;
+        Ok(Self { from, to, user })
     }
 }
 
 impl ReportTelemetryRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        Ok(Self {
-            from: instant(input, "from")?,
-            to: instant(input, "to")?,
-        })
+        let (from, to) = (instant(input, "from"), instant(input, "to")).combine()?;
+        Ok(Self { from, to })
     }
 }

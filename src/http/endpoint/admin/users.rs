@@ -59,10 +59,16 @@ pub struct UsersRequest {
 
 impl UsersRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (partner, after, limit) = (
+            partner(input),
+            input.query.parsed("after", UserId::parse),
+            input.page(),
+        )
+            .combine()?;
         Ok(Self {
-            partner: partner(input)?,
-            after: input.query.parsed("after", UserId::parse)?,
-            limit: input.page()?,
+            partner,
+            after,
+            limit,
         })
     }
 }
@@ -255,10 +261,17 @@ pub struct GrantRequest {
 
 impl GrantRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (user, offer, expiry) = (
+            UserRef::parse(input),
+            input.parsed("offer", OfferId::parse),
+            body.integer("expiry"),
+        )
+            .combine()?;
         Ok(Self {
-            user: UserRef::parse(input)?,
-            offer: input.parsed("offer", OfferId::parse)?,
-            expiry: payload.object()?.integer("expiry")?.map(UnixSeconds),
+            user,
+            offer,
+            expiry: expiry.map(UnixSeconds),
         })
     }
 }
@@ -313,12 +326,18 @@ pub struct WhyRequest {
 
 impl WhyRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let offset = input.query.parsed("offset", LiveOffset::parse)?;
+        let (user, asset, offset, country) = (
+            UserRef::parse(input),
+            input.parsed("asset", AssetId::parse),
+            input.query.parsed("offset", LiveOffset::parse),
+            input.query.parsed("country", Country::parse),
+        )
+            .combine()?;
         Ok(Self {
-            user: UserRef::parse(input)?,
-            asset: input.parsed("asset", AssetId::parse)?,
+            user,
+            asset,
             offset: offset.unwrap_or(LiveOffset::LIVE),
-            country: input.query.parsed("country", Country::parse)?,
+            country,
         })
     }
 }
