@@ -204,7 +204,7 @@ fn all_problems_of_a_request_are_reported_together() {
     );
     assert_eq!(
         message(&events),
-        "body: is not valid JSON: line 1, column 12, member [1]: expected a JSON value"
+        "body: is not valid JSON: line 1, column 11, member [1]: expected a JSON value"
     );
 }
 
