@@ -21,16 +21,17 @@ pub struct ExpiryClock {
 impl Default for ExpiryClock {
     /// Believes every reading.
     fn default() -> Self {
-        Self::new(i64::MAX)
+        Self::new(i64::MIN, i64::MAX)
     }
 }
 
 impl ExpiryClock {
-    /// A clock that believes readings up to `reach` seconds ahead of its last look.
+    /// A clock at a token time in milliseconds, which believes readings up to `reach` seconds ahead of
+    /// its last look.
     #[must_use]
-    pub(super) const fn new(reach: i64) -> Self {
+    pub(super) const fn new(token: i64, reach: i64) -> Self {
         Self {
-            latest: AtomicI64::new(i64::MIN),
+            latest: AtomicI64::new(token.div_euclid(1_000)),
             reach,
         }
     }

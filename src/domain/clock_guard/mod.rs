@@ -64,7 +64,7 @@ impl ClockGuard {
             tracing::warn!("{doubt}");
         }
         let reach = reading.uptime.map_or(i64::MAX, |_| JUMP / 1_000);
-        let expiry = Arc::new(ExpiryClock::new(reach));
+        let expiry = Arc::new(ExpiryClock::new(belief.token(), reach));
         let state = State {
             belief,
             marked: mark.map(|mark| mark.token),
