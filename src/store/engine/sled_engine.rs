@@ -21,8 +21,10 @@ use crate::store::table::{Schema, TreeName};
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
 
-/// sled's page cache. Its real use of memory is about 2.4 times this; hot reads do not need it.
-const CACHE_BYTES: u64 = 32 * 1024 * 1024;
+/// sled's page cache, by the size of pages on the disk: decoded they take about four times that. It holds the
+/// inner nodes of a store with millions of records; hot reads do not need it, and leaves are in the
+/// cache of the operating system.
+const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// sled as an engine.
 pub(in crate::store) struct SledEngine {
