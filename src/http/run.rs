@@ -3,56 +3,87 @@
 use super::context::Context;
 use super::error::ApiError;
 use super::fair_queue::{Network, Turn};
-use super::lanes::Lane;
+use super::lanes::{Lane, Lost};
 use crate::app::App;
-use crate::domain::accounts::{Accounts, AccountsError, HashMemory, PinError};
-use crate::types::PartnerId;
+use crate::domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
+use crate::types::{PartnerId, UnixSeconds};
 
-/// Runs a verb of accounts that hashes, for a partner's client if it is one.
-///
-/// # Errors
-/// `OVERLOADED` at once if the lane is full; what the verb refuses.
-pub async fn hashing<T: Send + 'static>(
-    app: &App,
-    cx: &Context,
-    partner: Option<PartnerId>,
-    verb: impl FnOnce(&Accounts, &mut HashMemory) -> Result<T, AccountsError> + Send + 'static,
-) -> Result<T, ApiError> {
-    let accounts = app.accounts.clone();
-    let answer = app.hashing.run_for(turn(app, cx, partner), move |memory| {
-        verb(&accounts, memory)
-    })?;
-    let result = answer.await?;
-    if result.as_ref().is_err_and(is_wrong_guess) {
-        record_failure(app, cx);
-    }
-    Ok(result?)
+/// The pool that hashes, with the turn of a client in it.
+pub struct Pool<'a> {
+    app: &'a App,
+    turn: Turn,
+    now: UnixSeconds,
 }
 
-/// The turn of a client in the pool that hashes.
-pub fn turn(app: &App, cx: &Context, partner: Option<PartnerId>) -> Turn {
+/// The pool as a client has it, of a partner if it is one.
+pub fn pool<'a>(app: &'a App, cx: &Context, partner: Option<PartnerId>) -> Pool<'a> {
     let network = Network::of(cx.peer);
-    Turn {
+    let turn = Turn {
         partner,
         network: Some(network),
         suspect: app.front.failures.is_suspect(network, cx.now),
+    };
+    let now = cx.now;
+    Pool { app, turn, now }
+}
+
+impl HashPool for Pool<'_> {
+    async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let queued = self.app.hashing.run_for(self.turn, job);
+        match queued.map_err(|_full| PoolError::Full)?.await {
+            Ok(done) => Ok(done),
+            Err(Lost::Shed) => Err(PoolError::Full),
+            Err(Lost::Failed) => Err(PoolError::Lost),
+        }
     }
 }
 
-/// Notes a wrong guess: the network's next ones wait behind those of others.
-pub fn record_failure(app: &App, cx: &Context) {
-    app.front.failures.record(Network::of(cx.peer), cx.now);
+impl Pool<'_> {
+    /// Waits for a verb of accounts that hashes. A wrong guess has the next ones of the client's
+    /// network wait behind those of others.
+    ///
+    /// # Errors
+    /// `OVERLOADED` at once if the pool is full; what the verb refuses.
+    pub async fn guess<T, E: GuessError>(
+        &self,
+        verb: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, ApiError>
+    where
+        ApiError: From<E>,
+    {
+        let result = verb.await;
+        if result.as_ref().is_err_and(E::is_wrong_guess)
+            && let Some(network) = self.turn.network
+        {
+            self.app.front.failures.record(network, self.now);
+        }
+        Ok(result?)
+    }
 }
 
-/// Whether somebody has guessed wrongly.
-fn is_wrong_guess(error: &AccountsError) -> bool {
-    matches!(
-        error,
-        AccountsError::InvalidCredentials
-            | AccountsError::PasswordWrong
-            | AccountsError::Pin(PinError::Wrong { .. })
-            | AccountsError::ResetTokenInvalid
-    )
+/// An error that may be somebody's wrong guess.
+pub trait GuessError {
+    /// Whether it is.
+    fn is_wrong_guess(&self) -> bool;
+}
+
+impl GuessError for AccountsError {
+    fn is_wrong_guess(&self) -> bool {
+        let pin = matches!(self, Self::Pin(error) if error.is_wrong_guess());
+        pin || matches!(
+            self,
+            Self::InvalidCredentials | Self::PasswordWrong | Self::ResetTokenInvalid
+        )
+    }
+}
+
+impl GuessError for PinError {
+    fn is_wrong_guess(&self) -> bool {
+        matches!(self, Self::Wrong { .. })
+    }
 }
 
 /// Runs a verb that reads cold or waits for a commit.

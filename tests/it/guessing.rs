@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
+use playgate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 
 use super::house::{House, PASSWORD, viewer};
@@ -224,6 +226,48 @@ fn a_full_lane_refuses_at_once() {
     assert!(full.count() > 200 - 64);
     let told = ["OVERLOADED", "INVALID_CREDENTIALS", "DEADLINE_EXCEEDED"];
     assert!(answers.iter().all(|a| told.contains(&a.code().as_str())));
+}
+
+#[test]
+fn right_passwords_at_once_all_get_in_however_few_may_be_wrong() {
+    let house = House::with(&[("accounts.argon2_memory_kib", "8192")]);
+    house.sign_up("ann@example.com");
+    // Three times as many as may be wrong.
+    let right = at_once(30, |_| login(&house, "ann@example.com", PASSWORD).status);
+    assert_eq!(count(&right, 200), 30, "{right:?}");
+    let mixed = at_once(60, |n| {
+        let text = if n % 2 == 0 { PASSWORD } else { WRONG };
+        login(&house, "ann@example.com", text).status
+    });
+    assert_eq!(count(&mixed, 401), 10, "{mixed:?}");
+    assert_eq!(login(&house, "ann@example.com", PASSWORD).status, 429);
+}
+
+/// A disk on which each sync takes long keeps the store's writer busy as these plans do.
+#[test]
+fn a_slow_disk_does_not_fill_the_pool_that_hashes() {
+    const SLOW: Duration = Duration::from_millis(100);
+    let house = House::with(&[("accounts.argon2_memory_kib", "8192")]);
+    let over = AtomicBool::new(false);
+    let statuses = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let busy = house.app.store.write(Durability::Logged, |_| {
+                    thread::park_timeout(SLOW);
+                    Ok::<_, StoreError>(())
+                });
+                busy.wait().unwrap();
+            }
+        });
+        let statuses = at_once(60, |n| {
+            let email = format!("u{n}@example.com");
+            let body = json!({"identity": email, "accessKey": PASSWORD});
+            house.partner("PUT", AUTH, &body).status
+        });
+        over.store(true, Ordering::Relaxed);
+        statuses
+    });
+    assert_eq!(count(&statuses, 200), 60, "{statuses:?}");
 }
 
 /// How many of twenty right log-ins from another network succeed while 120 connections, each from an

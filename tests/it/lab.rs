@@ -11,7 +11,7 @@ use playgate::app::{App, Parts, Ports};
 use playgate::config::http::HttpSettings;
 use playgate::config::limits::Limits;
 use playgate::config::{Inputs, load};
-use playgate::domain::accounts::{FirstPassword, HashMemory, NewUser};
+use playgate::domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
 use playgate::http::auth::{Gate, OperatorIdentity, UserIdentity};
 use playgate::http::front::Front;
 use playgate::http::listen::{Listener, Running, serve};
@@ -132,6 +132,18 @@ pub struct Lab {
     pub runtime: Runtime,
 }
 
+/// Where nothing is hashed: who has no password needs no pool.
+struct NoPool;
+
+impl HashPool for NoPool {
+    async fn run<T: Send + 'static>(
+        &self,
+        _job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        Err(PoolError::Full)
+    }
+}
+
 impl Lab {
     pub fn start() -> Self {
         Self::with(|_, _| {})
@@ -225,9 +237,9 @@ impl Lab {
             locale: None,
             birth_date: None,
         };
-        let memory = &mut HashMemory::default();
         let accounts = &self.app.accounts;
-        let user = accounts.add(partner, new, FirstPassword::None, NOON, memory);
+        let adding = accounts.add(partner, new, FirstPassword::None, NOON, &NoPool);
+        let user = pollster::block_on(adding);
         let user = user.unwrap_or_else(|error| panic!("{error}")).id;
         self.gate.enrolled.set((partner, user)).unwrap();
         user

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::logins::end_all;
 use super::tables::{Credentials, Throttles, Users, UsersByEmail};
 use super::throttle::{Kind, Subject};
-use super::{Accounts, AccountsError, Export, HashMemory, Inner, reset, user_record};
+use super::{Accounts, AccountsError, Export, HashPool, Inner, reset, user_record};
 use crate::domain::mail;
 use crate::domain::partners::{self, Standing};
 use crate::store::{StoreError, Txn};
@@ -34,24 +34,26 @@ impl Accounts {
     }
 
     /// Erases the account of the user who asks, by the password, with all that any module holds of
-    /// it, in one commit; blocking.
+    /// it, in one commit.
     ///
     /// # Errors
     /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`].
-    pub fn erase(
+    pub async fn erase(
         &self,
         user: &UserId,
         password: &Password,
         from: IpAddr,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
-        let confirmed = self.confirm(user, password, from, now, memory)?;
-        let user = *user;
-        self.change(move |inner, txn| {
-            confirmed.redeem(inner, txn, &user, now)?;
+        let confirming = self.confirm(user, password, from, now, pool, |_, _| Ok(()));
+        let (confirmed, ()) = confirming.await?;
+        let (user, proof) = (*user, confirmed.proof());
+        let erased = self.change(move |inner, txn| {
+            proof.redeem(inner, txn, &user, now)?;
             inner.erase(txn, &user, now)
-        })
+        });
+        erased.await
     }
 
     /// Erases an account for an operator.
@@ -61,6 +63,7 @@ impl Accounts {
     pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Result<(), AccountsError> {
         let user = *user;
         self.change(move |inner, txn| inner.erase(txn, &user, now))
+            .wait()
     }
 
     /// Removes a partner with all its users; blocking. The partner is disabled first, so that no user
@@ -80,7 +83,8 @@ impl Accounts {
                 }
                 partners::remove(txn, &id)?;
                 Ok(true)
-            })?;
+            });
+            let removed = removed.wait()?;
             if removed {
                 return Ok(());
             }
@@ -104,7 +108,7 @@ impl Accounts {
         let mut removed = 0;
         for batch in orphans.chunks(BATCH) {
             let batch = batch.to_vec();
-            removed += self.change(move |inner, txn| {
+            let erased = self.change(move |inner, txn| {
                 let mut removed = 0;
                 for (user, partner) in &batch {
                     let gone = partners::standing(txn, partner)? == Standing::Unknown;
@@ -114,7 +118,8 @@ impl Accounts {
                     }
                 }
                 Ok::<usize, AccountsError>(removed)
-            })?;
+            });
+            removed += erased.wait()?;
         }
         Ok(removed)
     }
@@ -132,7 +137,8 @@ impl Accounts {
                     inner.erase(txn, user, now)?;
                 }
                 Ok(users.len())
-            })?;
+            });
+            let batch = batch.wait()?;
             removed += batch;
             if batch < BATCH {
                 return Ok(removed);

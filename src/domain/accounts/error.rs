@@ -1,5 +1,6 @@
 //! What can go wrong with accounts.
 
+use super::attempt::PoolError;
 use super::hashing::HashingFailed;
 use super::throttle::Refused;
 use crate::domain::partners::PartnersError;
@@ -62,6 +63,9 @@ pub enum AccountsError {
     /// The stored hash or the configured cost is none that argon2 takes.
     #[error("a hash cannot be computed")]
     HashUnusable,
+    /// The pool that hashes did not do it.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
@@ -88,6 +92,9 @@ pub enum PinError {
     /// The stored hash or the configured cost is none that argon2 takes.
     #[error("a hash cannot be computed")]
     HashUnusable,
+    /// The pool that hashes did not do it.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use super::hashing::{self, Verdict};
 use super::logins::begin;
 use super::tables::{CredentialRecord, Credentials, Users, UsersByEmail};
-use super::{Accounts, AccountsError, HashMemory, Opened, credentials, guesses, throttle};
+use super::{
+    Accounts, AccountsError, HashMemory, HashPool, Opened, credentials, guesses, throttle,
+};
 use crate::store::{Durability, Need, StoreError};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
@@ -16,32 +18,30 @@ struct Found {
 }
 
 impl Accounts {
-    /// Logs a user in; blocking. An unknown user, a shut account and a wrong password cost the same
-    /// time, count the same and are answered the same.
+    /// Logs a user in. An unknown user, a shut account and a wrong password cost the same time, count
+    /// the same and are answered the same.
     ///
     /// # Errors
     /// [`AccountsError::InvalidCredentials`], [`AccountsError::TooManyAttempts`].
-    pub fn log_in(
+    pub async fn log_in(
         &self,
         partner: PartnerId,
         email: &Email,
         password: &Password,
         from: IpAddr,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<Opened, AccountsError> {
         let subjects = guesses(partner, email, from);
-        let reservation = self.reserve(Durability::Logged, subjects.into(), now)?;
-        let (found, stored) = self.look_up(partner, email)?;
-        let cost = self.0.settings.cost;
-        let Verdict { matches, outdated } =
-            hashing::verify(password.reveal(), &stored, cost, memory)?;
-        let Some(found) = found.filter(|found| matches && !found.disabled) else {
-            return Err(AccountsError::InvalidCredentials);
+        let attempt = self
+            .attempt(Durability::Logged, subjects.into(), now)
+            .await?;
+        let (email, password) = (email.clone(), password.clone());
+        let check = move |this: &Self, memory: &mut HashMemory| {
+            this.check_login(partner, &email, &password, memory)
         };
-        let rehashed = outdated
-            .then(|| self.hash(password.reveal(), memory))
-            .transpose()?;
+        let (found, rehashed) = attempt.work(pool, check).await??;
+        let reservation = attempt.reservation();
         let token = Token::new(TokenKind::User, self.0.entropy.array());
         let hash = token.hash();
         let login = LoginId::from_bytes(self.0.entropy.array());
@@ -69,8 +69,30 @@ impl Accounts {
             let at = inner.expiry.at(now);
             begin(txn, &inner.settings, hash, login, &user, at)?;
             Ok(user)
-        })?;
+        });
+        let user = user.await?;
         Ok(Opened { token, login, user })
+    }
+
+    /// The user whose password it is, and a new hash of it where the stored one is outdated.
+    fn check_login(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+        password: &Password,
+        memory: &mut HashMemory,
+    ) -> Result<(Found, Option<String>), AccountsError> {
+        let (found, stored) = self.look_up(partner, email)?;
+        let cost = self.0.settings.cost;
+        let Verdict { matches, outdated } =
+            hashing::verify(password.reveal(), &stored, cost, memory)?;
+        let Some(found) = found.filter(|found| matches && !found.disabled) else {
+            return Err(AccountsError::InvalidCredentials);
+        };
+        let rehashed = outdated
+            .then(|| self.hash(password.reveal(), memory))
+            .transpose()?;
+        Ok((found, rehashed))
     }
 
     /// The user of an address, and the hash to try the password against. Both are read for every

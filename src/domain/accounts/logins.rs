@@ -77,13 +77,14 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::LoginNotFound`].
     pub fn end_login(&self, user: UserId, login: LoginId) -> Result<(), AccountsError> {
-        self.change_for(Need::Login, move |_, txn| {
+        let ended = self.change_for(Need::Login, move |_, txn| {
             let (token, _) = of_user(txn, &user)?
                 .into_iter()
                 .find(|(_, found)| found.login == login)
                 .ok_or(AccountsError::LoginNotFound)?;
             Ok(txn.delete::<Logins>(&token)?)
-        })
+        });
+        ended.wait()
     }
 
     /// Ends all login sessions of a user; returns how many there were.
@@ -91,10 +92,11 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::UserNotFound`].
     pub fn end_logins(&self, user: UserId) -> Result<usize, AccountsError> {
-        self.change_for(Need::Login, move |_, txn| {
+        let ended = self.change_for(Need::Login, move |_, txn| {
             super::user_record(txn, &user)?;
             Ok(end_all(txn, &user, None)?)
-        })
+        });
+        ended.wait()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Users: sign-up, login, passwords, PINs, their records and login sessions (interface, parts 4.2,
 //! 4.3 and 5).
 //!
-//! Verbs that hash take [`HashMemory`] and block: they run in a lane. What hot requests ask is
+//! Verbs that hash take a [`HashPool`] and wait for commits without blocking. What hot requests ask is
 //! answered from memory. What users may watch is not for this module.
 
+mod attempt;
 mod counter;
 mod erase;
 mod error;
@@ -28,6 +29,7 @@ mod throttle;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use attempt::{HashPool, PoolError};
 pub use counter::Rule;
 pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
@@ -42,13 +44,14 @@ use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::mail::Mail;
 use crate::domain::partners::Partners;
 use crate::ports::Entropy;
-use crate::store::{Durability, MemoryTable, Need, Schema, Store, StoreError, Txn};
+use crate::store::{Commit, Durability, MemoryTable, Need, Schema, Store, StoreError, Txn};
 use crate::types::{Email, PartnerId, Password, PersonName, UserId};
 use crate::types::{LimitReached, Malformed, UnixSeconds};
+use attempt::{Attempt, Undecided};
 use stand_in::StandIns;
 use tables::{CredentialRecord, Credentials, Logins, Throttles, UserRecord, UserTable, Users};
 use tables::{ResetTokens, UsersByEmail};
-use throttle::{Kind, Refused, Reservation, Subject};
+use throttle::{Kind, Reservation, Subject};
 
 /// Adds this module's tables.
 #[must_use]
@@ -98,6 +101,7 @@ struct Inner {
     users: Arc<UserTable>,
     logins: Arc<MemoryTable<Logins>>,
     throttles: Arc<MemoryTable<Throttles>>,
+    undecided: Arc<Undecided>,
 }
 
 impl Accounts {
@@ -138,6 +142,7 @@ impl Accounts {
             users,
             logins,
             throttles,
+            undecided: Arc::default(),
         })))
     }
 
@@ -227,31 +232,18 @@ impl Accounts {
         let limits = &self.0.settings.limits;
         let counter = self.0.throttles.get(&subject.key())?;
         let retry_after = counter.refuses(limits.rule(subject.kind()), now)?;
+        // Some of those that were counted may turn out right.
+        if self.0.undecided.has(subject) {
+            return None;
+        }
         Some(limits.reached(subject.kind(), retry_after))
-    }
-
-    /// Counts an attempt for each subject, before any work is done for it.
-    fn reserve(
-        &self,
-        class: Durability,
-        subjects: Vec<Subject>,
-        now: UnixSeconds,
-    ) -> Result<Reservation, Refused> {
-        let this = self.clone();
-        self.0
-            .store
-            // Who guesses is counted as long as anybody can log in.
-            .write_for(Need::Login, class, move |txn| {
-                throttle::reserve(txn, &this.0.settings.limits, &subjects, now)
-            })
-            .wait()
     }
 
     /// Runs a plan that is durable before it is answered.
     fn change<T: Send + 'static>(
         &self,
         plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
-    ) -> Result<T, AccountsError> {
+    ) -> Commit<T, AccountsError> {
         self.change_for(Need::Change, plan)
     }
 
@@ -260,12 +252,11 @@ impl Accounts {
         &self,
         need: Need,
         plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
-    ) -> Result<T, AccountsError> {
+    ) -> Commit<T, AccountsError> {
         let this = self.clone();
         self.0
             .store
             .write_for(need, Durability::Durable, move |txn| plan(&this.0, txn))
-            .wait()
     }
 
     /// Checks a new password of a user of the partner.
@@ -299,44 +290,65 @@ impl Accounts {
     }
 
     /// The present password of a user who is logged in, asked for again. A wrong one counts like a
-    /// wrong login: this must be no way around that limit. The caller gives the attempt back.
-    fn confirm(
+    /// wrong login: this must be no way around that limit. After a right one `then` goes on in the
+    /// pool. The caller gives the attempt back.
+    async fn confirm<T: Send + 'static>(
         &self,
         user: &UserId,
         password: &Password,
         from: IpAddr,
         now: UnixSeconds,
-        memory: &mut HashMemory,
-    ) -> Result<Confirmed, AccountsError> {
+        pool: &impl HashPool,
+        then: impl FnOnce(&Self, &mut HashMemory) -> Result<T, AccountsError> + Send + 'static,
+    ) -> Result<(Confirmed, T), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         let subjects = guesses(known.partner, &known.email, from);
-        let reservation = self.reserve(Durability::Logged, subjects.into(), now)?;
-        let credentials = self
-            .0
-            .store
-            .read(|txn| txn.get::<Credentials>(user))?
-            .ok_or(AccountsError::UserNotFound)?;
-        let cost = self.0.settings.cost;
-        let verdict = hashing::verify(password.reveal(), &credentials.password, cost, memory)?;
-        if !verdict.matches {
-            return Err(AccountsError::PasswordWrong);
-        }
-        Ok(Confirmed {
-            reservation,
-            generation: credentials.generation,
-        })
+        let attempt = self
+            .attempt(Durability::Logged, subjects.into(), now)
+            .await?;
+        let (user, password) = (*user, password.clone());
+        let work = move |this: &Self, memory: &mut HashMemory| {
+            let credentials = this.0.store.read(|txn| credentials(txn, &user))?;
+            let cost = this.0.settings.cost;
+            let verdict = hashing::verify(password.reveal(), &credentials.password, cost, memory)?;
+            if !verdict.matches {
+                return Err(AccountsError::PasswordWrong);
+            }
+            Ok((credentials.generation, then(this, memory)?))
+        };
+        let (generation, made) = attempt.work(pool, work).await??;
+        let confirmed = Confirmed {
+            attempt,
+            generation,
+        };
+        Ok((confirmed, made))
     }
 }
 
 /// A password that was right a moment ago.
 struct Confirmed {
-    reservation: Reservation,
+    attempt: Attempt,
     /// Which of the user's passwords it was. A plan compares it with the one of its own moment: of a
     /// change that came between, the older password must not profit.
     generation: u32,
 }
 
+/// What a plan needs of it.
+struct Proof {
+    reservation: Arc<Reservation>,
+    generation: u32,
+}
+
 impl Confirmed {
+    fn proof(&self) -> Proof {
+        Proof {
+            reservation: self.attempt.reservation(),
+            generation: self.generation,
+        }
+    }
+}
+
+impl Proof {
     /// Gives the attempt back and returns the credentials, if the password is still the same.
     fn redeem(
         &self,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::pin::FreshPin;
 use super::tables::{UserRecord, Users};
-use super::{Accounts, AccountsError, HashMemory, OperatorChange, User, reset, user_record};
+use super::{Accounts, AccountsError, HashPool, OperatorChange, User, reset, user_record};
 use crate::types::text::check_visible;
 use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
@@ -55,29 +55,30 @@ impl Accounts {
         counts
     }
 
-    /// Changes a user's record, also what users may not change themselves; blocking. Parental control that is switched on
-    /// without a PIN makes one and mails it. A shut account's logins and reset tokens end with it.
+    /// Changes a user's record, also what users may not change themselves. Parental control that is
+    /// switched on without a PIN makes one and mails it. A shut account's logins and reset tokens end with it.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`], [`AccountsError::FieldMalformed`].
-    pub fn change_by_operator(
+    pub async fn change_by_operator(
         &self,
         id: &UserId,
         change: OperatorChange,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<Arc<User>, AccountsError> {
         change.own.check(now)?;
         let tags = change.tags.map(checked_tags).transpose()?;
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
         let on = change.own.parental_enabled == Some(true);
         let fresh: Option<FreshPin> = if on && !known.has_pin {
-            Some(self.fresh_pin(memory)?)
+            let this = self.clone();
+            Some(pool.run(move |memory| this.fresh_pin(memory)).await??)
         } else {
             None
         };
         let id = *id;
-        self.change(move |inner, txn| {
+        let changed = self.change(move |inner, txn| {
             let record = change.own.apply(user_record(txn, &id)?);
             let record = UserRecord {
                 country: change.country.or(record.country),
@@ -93,7 +94,8 @@ impl Accounts {
                 Some(fresh) if !record.has_pin => inner.mail_pin(txn, &id, record, fresh, now),
                 _ => Ok(txn.put::<Users>(&id, &record)?),
             }
-        })?;
+        });
+        changed.await?;
         self.user(&id).ok_or(AccountsError::UserNotFound)
     }
 
@@ -109,7 +111,7 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let token = Token::new(TokenKind::Reset, self.0.entropy.array());
         let id = *id;
-        self.change(move |inner, txn| {
+        let queued = self.change(move |inner, txn| {
             if user_record(txn, &id)?.disabled {
                 return Err(AccountsError::FieldMalformed {
                     field: "user",
@@ -117,7 +119,8 @@ impl Accounts {
                 });
             }
             inner.put_reset(txn, id, &token, None, now)
-        })
+        });
+        queued.wait()
     }
 }
 

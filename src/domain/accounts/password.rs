@@ -5,40 +5,45 @@ use std::net::IpAddr;
 use super::tables::{Credentials, UserRecord};
 use super::throttle::{Kind, Subject};
 use super::{
-    Accounts, AccountsError, HashMemory, Inner, Login, logins, reset, throttle, user_record,
+    Accounts, AccountsError, HashMemory, HashPool, Inner, Login, logins, reset, throttle,
+    user_record,
 };
 use crate::domain::mail;
 use crate::store::Txn;
 use crate::types::{Password, UnixSeconds, UserId};
 
 impl Accounts {
-    /// Changes the password of the user who asks; blocking. Ends the user's other login sessions,
+    /// Changes the password of the user who asks. Ends the user's other login sessions,
     /// voids reset tokens and mails a notice, all in one commit.
     ///
     /// # Errors
     /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`], what is wrong with the
     /// new password.
-    pub fn change_password(
+    pub async fn change_password(
         &self,
         who: Login,
         current: &Password,
         new: &Password,
         from: IpAddr,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let user = self.user(&who.user).ok_or(AccountsError::UserNotFound)?;
         self.check_password(new, user.partner, &user.email, user.name.as_ref())?;
-        let confirmed = self.confirm(&who.user, current, from, now, memory)?;
-        let password = self.hash(new.reveal(), memory)?;
-        self.change(move |inner, txn| {
-            let present = confirmed.redeem(inner, txn, &who.user, now)?;
+        let new = new.clone();
+        let hash = move |this: &Self, memory: &mut HashMemory| this.hash(new.reveal(), memory);
+        let confirming = self.confirm(&who.user, current, from, now, pool, hash);
+        let (confirmed, password) = confirming.await?;
+        let proof = confirmed.proof();
+        let changed = self.change(move |inner, txn| {
+            let present = proof.redeem(inner, txn, &who.user, now)?;
             txn.put::<Credentials>(&who.user, &present.with_password(password, now))?;
             logins::end_all(txn, &who.user, Some(who.login))?;
             reset::void(txn, &who.user)?;
             let user = user_record(txn, &who.user)?;
             inner.tell_of_password(txn, who.user, user, now)
-        })
+        });
+        changed.await
     }
 }
 

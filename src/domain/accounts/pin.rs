@@ -6,11 +6,11 @@ use super::hashing;
 use super::tables::{CredentialRecord, Credentials, Throttles, UserRecord, Users};
 use super::throttle::{Kind, Subject};
 use super::{
-    Accounts, AccountsError, Confirmed, HashMemory, Inner, PinError, User, credentials, throttle,
-    user_record,
+    Accounts, AccountsError, Attempt, HashMemory, HashPool, Inner, PinError, User, credentials,
+    throttle, user_record,
 };
 use crate::domain::mail;
-use crate::store::{Durability, Txn};
+use crate::store::{Commit, Durability, Txn};
 use crate::types::{Password, Pin, UnixSeconds, UserId};
 
 /// A PIN of ours that is on its way to its user.
@@ -30,153 +30,183 @@ impl PinConfirmed {
 }
 
 impl Accounts {
-    /// Checks a PIN; blocking. A wrong one is counted durably, and five of them lock PIN entry.
+    /// Checks a PIN. A wrong one is counted durably, and five of them lock PIN entry.
     ///
     /// # Errors
     /// [`PinError::NotSet`], [`PinError::Wrong`], [`PinError::Locked`].
-    pub fn check_pin(
+    pub async fn check_pin(
         &self,
         user: &UserId,
         pin: &Pin,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), PinError> {
-        self.confirm_pin(user, pin, now, memory).map(|_| ())
+        let confirmed = self.confirm_pin(user, pin, now, pool, |_, _| Ok(()));
+        confirmed.await.map(drop)
     }
 
-    pub(super) fn confirm_pin(
+    /// Checks a PIN; after a right one `then` goes on in the pool.
+    pub(super) async fn confirm_pin<T: Send + 'static>(
         &self,
         user: &UserId,
         pin: &Pin,
         now: UnixSeconds,
-        memory: &mut HashMemory,
-    ) -> Result<PinConfirmed, PinError> {
-        let stored = self
-            .0
-            .store
-            .read(|txn| txn.get::<Credentials>(user))?
-            .and_then(|credentials| credentials.pin)
-            .ok_or(PinError::NotSet)?;
-        let subject = Subject::user(Kind::Pin, user);
-        let reservation = self.reserve(Durability::Durable, vec![subject], now)?;
-        let cost = self.0.settings.cost;
-        if !hashing::verify(pin.reveal(), &stored, cost, memory)?.matches {
-            let rule = &self.0.settings.limits.pin;
-            let counter = self.0.throttles.get(&subject.key());
-            let attempts_left = counter.map_or(rule.limit, |counter| counter.left(rule));
-            return Err(PinError::Wrong { attempts_left });
+        pool: &impl HashPool,
+        then: impl FnOnce(&Self, &mut HashMemory) -> Result<T, PinError> + Send + 'static,
+    ) -> Result<(PinConfirmed, T), PinError> {
+        if !self.user(user).is_some_and(|user| user.has_pin) {
+            return Err(PinError::NotSet);
         }
-        let this = self.clone();
-        self.0
-            .store
-            .write(Durability::Logged, move |txn| {
-                throttle::refund(txn, &this.0.settings.limits, &reservation, now)
-            })
-            .wait()?;
-        Ok(PinConfirmed(stored))
+        let subject = Subject::user(Kind::Pin, user);
+        let attempt = self
+            .attempt(Durability::Durable, vec![subject], now)
+            .await?;
+        let (user, pin) = (*user, pin.clone());
+        let work = move |this: &Self, memory: &mut HashMemory| {
+            let credentials = this.0.store.read(|txn| txn.get::<Credentials>(&user))?;
+            let stored = credentials.and_then(|credentials| credentials.pin);
+            let stored = stored.ok_or(PinError::NotSet)?;
+            let cost = this.0.settings.cost;
+            if !hashing::verify(pin.reveal(), &stored, cost, memory)?.matches {
+                let rule = &this.0.settings.limits.pin;
+                let counter = this.0.throttles.get(&subject.key());
+                let attempts_left = counter.map_or(rule.limit, |counter| counter.left(rule));
+                return Err(PinError::Wrong { attempts_left });
+            }
+            Ok((PinConfirmed(stored), then(this, memory)?))
+        };
+        let confirmed = attempt.work(pool, work).await??;
+        let (this, reservation) = (self.clone(), attempt.reservation());
+        let refund = self.0.store.write(Durability::Logged, move |txn| {
+            throttle::refund(txn, &this.0.settings.limits, &reservation, now)
+        });
+        refund.await?;
+        Ok(confirmed)
     }
 
-    /// Sets a PIN: the first one by the password, a later one by the present PIN; blocking.
+    /// Sets a PIN: the first one by the password, a later one by the present PIN.
     ///
     /// # Errors
     /// [`AccountsError::PasswordRequired`], [`PinError::Required`], or what was wrong with either.
-    pub fn set_pin(
+    pub async fn set_pin(
         &self,
         user: &UserId,
         proof: (Option<&Pin>, Option<&Password>),
         new: &Pin,
         from: IpAddr,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
-        let user = *user;
+        let (user, new) = (*user, new.clone());
         if known.has_pin {
             let present = proof.0.ok_or(PinError::Required)?;
-            let confirmed = self.confirm_pin(&user, present, now, memory)?;
-            let hash = self.hash(new.reveal(), memory)?;
-            return self.change(move |_, txn| {
+            let hash = move |this: &Self, memory: &mut HashMemory| this.pin_hash(&new, memory);
+            let confirming = self.confirm_pin(&user, present, now, pool, hash);
+            let (confirmed, hash) = confirming.await?;
+            let changed = self.change(move |_, txn| {
                 if !confirmed.holds(&credentials(txn, &user)?) {
                     return Err(PinError::Required.into());
                 }
                 put_pin(txn, &user, user_record(txn, &user)?, hash)
             });
+            return changed.await;
         }
         let password = proof.1.ok_or(AccountsError::PasswordRequired)?;
-        let confirmed: Confirmed = self.confirm(&user, password, from, now, memory)?;
-        let hash = self.hash(new.reveal(), memory)?;
-        self.change(move |inner, txn| {
-            let credentials = confirmed.redeem(inner, txn, &user, now)?;
+        let hash = move |this: &Self, memory: &mut HashMemory| this.hash(new.reveal(), memory);
+        let confirming = self.confirm(&user, password, from, now, pool, hash);
+        let (confirmed, hash) = confirming.await?;
+        let proof = confirmed.proof();
+        let changed = self.change(move |inner, txn| {
+            let credentials = proof.redeem(inner, txn, &user, now)?;
             // Set meanwhile by somebody else: the password alone does not change a PIN.
             if credentials.pin.is_some() {
                 return Err(PinError::Required.into());
             }
             put_pin(txn, &user, user_record(txn, &user)?, hash)
-        })
+        });
+        changed.await
     }
 
-    /// Makes a new PIN and mails it; blocking. A lock on PIN entry stays: whoever holds the
-    /// viewer's device must not get more guesses by asking for mail.
+    fn pin_hash(&self, pin: &Pin, memory: &mut HashMemory) -> Result<String, PinError> {
+        let (cost, entropy) = (self.0.settings.cost, self.0.entropy.as_ref());
+        Ok(hashing::hash(pin.reveal(), cost, entropy, memory)?)
+    }
+
+    /// Makes a new PIN and mails it. A lock on PIN entry stays: whoever holds the viewer's device must
+    /// not get more guesses by asking for mail.
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`], [`AccountsError::UserNotFound`].
-    pub fn reset_pin(
+    pub async fn reset_pin(
         &self,
         user: &UserId,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
-        self.reserve_pin_mail(&known, now)?;
-        self.renew_pin(user, now, memory)
+        let attempt = self.reserve_pin_mail(&known, now).await?;
+        let fresh = attempt.work(pool, Self::fresh_pin).await??;
+        self.put_fresh_pin(*user, fresh, now).await
     }
 
     /// Counts a PIN that a user has mailed. It counts for the address, not for the user: an account
     /// that is erased and made again brings no further mails.
-    pub(super) fn reserve_pin_mail(
+    pub(super) async fn reserve_pin_mail(
         &self,
         user: &User,
         now: UnixSeconds,
-    ) -> Result<(), AccountsError> {
+    ) -> Result<Attempt, AccountsError> {
         let subject = Subject::account(Kind::PinMail, &user.partner, &user.email);
-        self.reserve(Durability::Logged, vec![subject], now)?;
-        Ok(())
+        Ok(self.attempt(Durability::Logged, vec![subject], now).await?)
     }
 
-    /// Makes a new PIN and mails it, for an operator without a limit; blocking.
+    /// Makes a new PIN and mails it, for an operator without a limit.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
-    pub fn renew_pin(
+    pub async fn renew_pin(
         &self,
         user: &UserId,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
-        let fresh = self.fresh_pin(memory)?;
-        let user = *user;
+        let this = self.clone();
+        let fresh = pool.run(move |memory| this.fresh_pin(memory)).await??;
+        self.put_fresh_pin(*user, fresh, now).await
+    }
+
+    fn put_fresh_pin(
+        &self,
+        user: UserId,
+        fresh: FreshPin,
+        now: UnixSeconds,
+    ) -> Commit<(), AccountsError> {
         self.change(move |inner, txn| {
             let record = user_record(txn, &user)?;
             inner.mail_pin(txn, &user, record, fresh, now)
         })
     }
 
-    /// Sets a PIN for an operator and lifts a lock on PIN entry; blocking.
+    /// Sets a PIN for an operator and lifts a lock on PIN entry.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
-    pub fn override_pin(
+    pub async fn override_pin(
         &self,
         user: &UserId,
         new: &Pin,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
-        let hash = self.hash(new.reveal(), memory)?;
-        let user = *user;
-        self.change(move |_, txn| {
+        let (this, user, new) = (self.clone(), *user, new.clone());
+        let hash = pool
+            .run(move |memory| this.hash(new.reveal(), memory))
+            .await??;
+        let changed = self.change(move |_, txn| {
             put_pin(txn, &user, user_record(txn, &user)?, hash)?;
             Ok(txn.delete::<Throttles>(&Subject::user(Kind::Pin, &user).key())?)
-        })
+        });
+        changed.await
     }
 
     pub(super) fn fresh_pin(&self, memory: &mut HashMemory) -> Result<FreshPin, AccountsError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::tables::{UserRecord, Users};
 use super::{
-    Accounts, AccountsError, HashMemory, PARENTAL_LIMIT_MAX, ParentalControl, PinError, User,
+    Accounts, AccountsError, HashPool, PARENTAL_LIMIT_MAX, ParentalControl, PinError, User,
     UserChange, check_birth_date, credentials, user_record,
 };
 use crate::types::{Malformed, Pin, UnixSeconds, UserId};
@@ -53,20 +53,20 @@ impl UserChange {
 }
 
 impl Accounts {
-    /// Merges the change into the user's record; blocking. Day of birth and parental control need
+    /// Merges the change into the user's record. Day of birth and parental control need
     /// the PIN once there is one; a PIN that is not needed is neither checked nor counted. Parental
     /// control that is switched on without a PIN makes one and mails it.
     ///
     /// # Errors
     /// What is wrong with a field or the PIN, [`AccountsError::TooManyAttempts`] for mails,
     /// [`AccountsError::UserNotFound`].
-    pub fn change_user(
+    pub async fn change_user(
         &self,
         id: &UserId,
         change: UserChange,
         pin: Option<&Pin>,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<Arc<User>, AccountsError> {
         change.check(now)?;
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
@@ -74,18 +74,18 @@ impl Accounts {
         let after = change.guarded(present);
         let confirmed = if known.has_pin && after != present {
             let pin = pin.ok_or(PinError::Required)?;
-            Some(self.confirm_pin(id, pin, now, memory)?)
+            Some(self.confirm_pin(id, pin, now, pool, |_, _| Ok(())).await?.0)
         } else {
             None
         };
         let fresh = if after.1.enabled && !known.has_pin {
-            self.reserve_pin_mail(&known, now)?;
-            Some(self.fresh_pin(memory)?)
+            let attempt = self.reserve_pin_mail(&known, now).await?;
+            Some(attempt.work(pool, Self::fresh_pin).await??)
         } else {
             None
         };
         let id = *id;
-        self.change(move |inner, txn| {
+        let changed = self.change(move |inner, txn| {
             let record = user_record(txn, &id)?;
             let present = (record.birth_date, record.parental);
             let proven = || -> Result<bool, AccountsError> {
@@ -105,7 +105,8 @@ impl Accounts {
                 txn.put::<Users>(&id, &record)?;
             }
             Ok(())
-        })?;
+        });
+        changed.await?;
         // The commit has been published to memory before it was answered.
         self.user(&id).ok_or(AccountsError::UserNotFound)
     }

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use super::logins::is_alive;
 use super::tables::{Credentials, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail};
 use super::throttle::{Kind, Subject};
-use super::{Accounts, AccountsError, HashMemory, Inner, credentials, throttle, user_record};
+use super::{
+    Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, throttle, user_record,
+};
 use crate::domain::mail;
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::{
@@ -29,7 +31,7 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let token = Token::new(TokenKind::Reset, self.0.entropy.array());
         let email = email.clone();
-        self.change(move |inner, txn| {
+        let queued = self.change(move |inner, txn| {
             let limits = &inner.settings.limits;
             let address = Subject::address(Kind::ResetMailAddress, from);
             throttle::reserve(txn, limits, &[address], now)?;
@@ -41,7 +43,8 @@ impl Accounts {
                 Some(user) => inner.put_reset(txn, user, &token, locale, now),
                 None => Ok(()),
             }
-        })
+        });
+        queued.wait()
     }
 
     /// Whether a reset token, of whichever partner, can still be used; blocking.
@@ -54,7 +57,7 @@ impl Accounts {
         self.0.store.read(redeemable)
     }
 
-    /// Sets a new password by a reset token, once; blocking. `partner` is who asks; on our own page
+    /// Sets a new password by a reset token, once. `partner` is who asks; on our own page
     /// nobody does, and the token alone says whose password it is. In one commit the token goes, all
     /// login and playback sessions end, and a notice is queued. The account's limit on wrong passwords is
     /// lifted: a stranger who has run into it must not keep the owner out.
@@ -63,25 +66,30 @@ impl Accounts {
     /// [`AccountsError::ResetTokenInvalid`] for an unknown, used, expired or another partner's
     /// token alike; what is wrong with the password, which leaves the token as it is;
     /// [`AccountsError::TooManyAttempts`].
-    pub fn complete_reset(
+    pub async fn complete_reset(
         &self,
         partner: Option<PartnerId>,
         token: TokenHash,
         new: &Password,
         from: IpAddr,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let subject = Subject::address(Kind::ResetAddress, from);
-        self.reserve(Durability::Logged, vec![subject], now)?;
-        let user = self
-            .0
-            .store
-            .read(|txn| redeemable(txn, &token, partner, self.0.expiry.at(now)))?;
-        let known = self.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
-        self.check_password(new, known.partner, &known.email, known.name.as_ref())?;
-        let password = self.hash(new.reveal(), memory)?;
-        self.change(move |inner, txn| {
+        let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
+        let (of_token, new) = (token, new.clone());
+        let work = move |this: &Self, memory: &mut HashMemory| {
+            let at = this.0.expiry.at(now);
+            let user = this
+                .0
+                .store
+                .read(|txn| redeemable(txn, &of_token, partner, at))?;
+            let known = this.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
+            this.check_password(&new, known.partner, &known.email, known.name.as_ref())?;
+            this.hash(new.reveal(), memory)
+        };
+        let password = attempt.work(pool, work).await??;
+        let changed = self.change(move |inner, txn| {
             // Of many at once, the first plan takes the token away.
             let user = redeemable(txn, &token, partner, inner.expiry.at(now))?;
             void(txn, &user)?;
@@ -92,7 +100,8 @@ impl Accounts {
             let account = Subject::account(Kind::LoginAccount, &known.partner, &known.email);
             txn.delete::<Throttles>(&account.key())?;
             inner.tell_of_password(txn, user, known, now)
-        })
+        });
+        changed.await
     }
 }
 

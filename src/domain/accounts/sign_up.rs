@@ -6,38 +6,42 @@ use super::logins::begin;
 use super::tables::{CredentialRecord, Credentials, UserRecord, Users, UsersByEmail};
 use super::throttle::{Kind, Subject};
 use super::{
-    Accounts, AccountsError, FirstPassword, HashMemory, NewUser, Opened, ParentalControl, User,
-    check_birth_date, hashing,
+    Accounts, AccountsError, FirstPassword, HashMemory, HashPool, NewUser, Opened, ParentalControl,
+    User, check_birth_date, hashing,
 };
 use crate::domain::partners::{self, Standing};
 use crate::store::{Commit, Durability, Txn};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 impl Accounts {
-    /// Makes a user and logs them in; blocking. An attempt counts for its network address whether
+    /// Makes a user and logs them in. An attempt counts for its network address whether
     /// it succeeds or not: a refusal tells that an address has an account.
     ///
     /// # Errors
     /// [`AccountsError::EmailInUse`], which never changes the user who has the address;
     /// [`AccountsError::TooManyAttempts`]; what is wrong with the password or a field.
-    pub fn sign_up(
+    pub async fn sign_up(
         &self,
         partner: PartnerId,
         new: NewUser,
         password: &Password,
         from: IpAddr,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<Opened, AccountsError> {
         self.check_new(partner, &new, password, now)?;
         let subject = Subject::address(Kind::SignUpAddress, from);
-        self.reserve(Durability::Logged, vec![subject], now)?;
-        // Before the hash is paid for; the plan has the last word.
-        if self.find(partner, &new.email)?.is_some() {
-            return Err(AccountsError::EmailInUse);
-        }
-        let hash = self.hash(password.reveal(), memory)?;
-        let account = self.new_account(partner, new, hash, now);
+        let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
+        let password = password.clone();
+        let work = move |this: &Self, memory: &mut HashMemory| {
+            // Before the hash is paid for; the plan has the last word.
+            if this.find(partner, &new.email)?.is_some() {
+                return Err(AccountsError::EmailInUse);
+            }
+            let hash = this.hash(password.reveal(), memory)?;
+            Ok(this.new_account(partner, new, hash, now))
+        };
+        let account = attempt.work(pool, work).await??;
         let token = Token::new(TokenKind::User, self.0.entropy.array());
         let token_hash = token.hash();
         let login = LoginId::from_bytes(self.0.entropy.array());
@@ -51,27 +55,32 @@ impl Accounts {
             let at = inner.expiry.at(now);
             begin(txn, &inner.settings, token_hash, login, &user, at)?;
             Ok(user)
-        })?;
+        });
+        let user = user.await?;
         Ok(Opened { token, login, user })
     }
 
-    /// Makes a user for an operator, without a limit and without a login; blocking.
+    /// Makes a user for an operator, without a limit and without a login.
     ///
     /// # Errors
     /// As [`Accounts::sign_up`].
-    pub fn add(
+    pub async fn add(
         &self,
         partner: PartnerId,
         new: NewUser,
         password: FirstPassword,
         now: UnixSeconds,
-        memory: &mut HashMemory,
+        pool: &impl HashPool,
     ) -> Result<User, AccountsError> {
         let account = match self.prepare(partner, new, password, now)? {
             Prepared::Ready(account) => account,
-            Prepared::Unhashed(unhashed) => self.hash_password(unhashed, memory)?,
+            Prepared::Unhashed(unhashed) => {
+                let this = self.clone();
+                let work = move |memory: &mut HashMemory| this.hash_password(unhashed, memory);
+                pool.run(work).await??
+            }
         };
-        self.change(move |_, txn| account.put(txn))
+        self.change(move |_, txn| account.put(txn)).await
     }
 
     /// Checks a user whom an operator adds, as far as that costs no hash.

@@ -253,6 +253,23 @@ pub(super) fn reserve(
     }
 }
 
+/// The subjects that a reservation would be refused for.
+pub(super) fn refusing(
+    txn: &Txn<'_>,
+    limits: &Limits,
+    subjects: &[Subject],
+    now: UnixSeconds,
+) -> Result<Vec<Subject>, StoreError> {
+    let mut refusing = Vec::new();
+    for subject in subjects {
+        let counter = txn.get::<Throttles>(&subject.key())?.unwrap_or_default();
+        if counter.refuses(limits.rule(subject.kind), now).is_some() {
+            refusing.push(*subject);
+        }
+    }
+    Ok(refusing)
+}
+
 /// Counts what is silently left out where there was too much of it: whether it was not.
 pub(super) fn admit(
     txn: &mut Txn<'_>,

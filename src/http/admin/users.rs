@@ -11,7 +11,7 @@ use crate::http::endpoint::admin::users::{
 };
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
-use crate::http::run::{cold, hashing};
+use crate::http::run::{cold, pool};
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 
 /// GET users.
@@ -53,15 +53,15 @@ pub async fn add_user(
     let (named, new, password) = request.into_parts();
     let partner = resolve::partner_or_only(app, named.as_ref())?;
     let now = cx.now;
-    let user = hashing(app, cx, None, move |accounts, memory| {
-        accounts.add(partner, new, password, now, memory)
-    })
-    .await
-    .map_err(|error| {
-        error
-            .of_member("email", &[ErrorCode::EmailInUse])
-            .of_member("password", ErrorCode::BAD_PASSWORD)
-    })?;
+    let pool = pool(app, cx, None);
+    let user = pool
+        .guess(app.accounts.add(partner, new, password, now, &pool))
+        .await
+        .map_err(|error| {
+            error
+                .of_member("email", &[ErrorCode::EmailInUse])
+                .of_member("password", ErrorCode::BAD_PASSWORD)
+        })?;
     let user_id = user.id.to_string();
     Reply::made(
         &user_id,
@@ -110,10 +110,10 @@ pub async fn change_user(
         tags: request.tags,
         disabled: request.disabled,
     };
-    let user = hashing(app, cx, None, move |accounts, memory| {
-        accounts.change_by_operator(&id, change, now, memory)
-    })
-    .await?;
+    let pool = pool(app, cx, None);
+    let user = pool
+        .guess(app.accounts.change_by_operator(&id, change, now, &pool))
+        .await?;
     Reply::json(&ManagedUser::from(&*user))
 }
 
@@ -146,11 +146,11 @@ pub async fn set_pin(
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(app, &request.user).await?.id;
     let now = cx.now;
-    hashing(app, cx, None, move |accounts, memory| match &request.pin {
-        Some(pin) => accounts.override_pin(&id, pin, memory),
-        None => accounts.renew_pin(&id, now, memory),
-    })
-    .await?;
+    let pool = pool(app, cx, None);
+    match &request.pin {
+        Some(pin) => app.accounts.override_pin(&id, pin, &pool).await?,
+        None => app.accounts.renew_pin(&id, now, &pool).await?,
+    }
     Ok(Reply::empty_object())
 }
 

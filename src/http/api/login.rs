@@ -13,7 +13,7 @@ use crate::http::context::Context;
 use crate::http::endpoint::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
-use crate::http::run::{cold, hashing};
+use crate::http::run::{cold, pool};
 use crate::http::wire::login::LoginReply;
 
 /// How long the answer to a request for a reset mail takes at the least. A user who exists costs a
@@ -43,15 +43,18 @@ pub async fn sign_up(
         birth_date: request.birth_date,
     };
     let password = request.access_key;
-    let opened = hashing(app, cx, Some(partner), move |accounts, memory| {
-        accounts.sign_up(partner, new, &password, from, now, memory)
-    })
-    .await
-    .map_err(|error| {
-        error
-            .of_member("identity", &[ErrorCode::EmailInUse])
-            .of_member("accessKey", ErrorCode::BAD_PASSWORD)
-    })?;
+    let pool = pool(app, cx, Some(partner));
+    let opened = pool
+        .guess(
+            app.accounts
+                .sign_up(partner, new, &password, from, now, &pool),
+        )
+        .await
+        .map_err(|error| {
+            error
+                .of_member("identity", &[ErrorCode::EmailInUse])
+                .of_member("accessKey", ErrorCode::BAD_PASSWORD)
+        })?;
     Reply::json(&LoginReply::new(&opened, true))
 }
 
@@ -71,10 +74,13 @@ pub async fn login(
         access_key: password,
     } = request;
     app.accounts.may_log_in(partner, &email, from, now)?;
-    let opened = hashing(app, cx, Some(partner), move |accounts, memory| {
-        accounts.log_in(partner, &email, &password, from, now, memory)
-    })
-    .await?;
+    let pool = pool(app, cx, Some(partner));
+    let opened = pool
+        .guess(
+            app.accounts
+                .log_in(partner, &email, &password, from, now, &pool),
+        )
+        .await?;
     Reply::json(&LoginReply::new(&opened, false))
 }
 
@@ -129,9 +135,11 @@ pub async fn reset(
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let ResetRequest { password, token } = request;
     app.accounts.may_reset(from, now)?;
-    hashing(app, cx, Some(partner), move |accounts, memory| {
-        accounts.complete_reset(Some(partner), token, &password, from, now, memory)
-    })
+    let pool = pool(app, cx, Some(partner));
+    pool.guess(
+        app.accounts
+            .complete_reset(Some(partner), token, &password, from, now, &pool),
+    )
     .await
     .map_err(|error| error.of_member("password", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())

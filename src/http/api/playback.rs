@@ -16,7 +16,7 @@ use crate::http::endpoint::playback::{
 };
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::{Reply, media};
-use crate::http::run::{record_failure, turn};
+use crate::http::run::pool;
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
 use crate::types::{Drm, UnixSeconds};
 
@@ -72,16 +72,10 @@ async fn unlock(
         }
     };
     app.accounts.may_enter_pin(&user.id, cx.now)?;
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    let turn = turn(app, cx, Some(user.partner));
-    let unlocked = app.hashing.run_for(turn, move |memory| {
-        locked.unlock(|user| accounts.check_pin(user, &pin, now, memory))
-    })?;
-    let unlocked = unlocked.await?;
-    if matches!(unlocked, Err(PinError::Wrong { .. })) {
-        record_failure(app, cx);
-    }
-    Ok(unlocked?)
+    let pool = pool(app, cx, Some(user.partner));
+    let checking = app.accounts.check_pin(&user.id, &pin, cx.now, &pool);
+    pool.guess(checking).await?;
+    locked.unlock(|_| Ok(()))
 }
 
 /// POST preflight.

@@ -13,7 +13,7 @@ use crate::http::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRe
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::pages::{Fault, View};
 use crate::http::reply::Reply;
-use crate::http::run::{cold, hashing};
+use crate::http::run::{cold, pool};
 use crate::types::{Password, TokenHash};
 
 /// GET the page: the form, for a token that can still be used. Whoever opens an old mail is told so
@@ -67,9 +67,11 @@ async fn set(app: &App, cx: &Context, token: TokenHash, password: &str) -> Resul
         Password::new(password).map_err(|why| ApiError::new(ErrorCode::PasswordTooLong, why.0))?;
     let (from, now) = (cx.peer, cx.now);
     app.accounts.may_reset(from, now)?;
-    hashing(app, cx, None, move |accounts, memory| {
-        accounts.complete_reset(None, token, &password, from, now, memory)
-    })
+    let pool = pool(app, cx, None);
+    pool.guess(
+        app.accounts
+            .complete_reset(None, token, &password, from, now, &pool),
+    )
     .await
 }
 

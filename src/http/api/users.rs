@@ -10,7 +10,7 @@ use crate::http::endpoint::users::{
 };
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::{Reply, media};
-use crate::http::run::{cold, hashing};
+use crate::http::run::{cold, pool};
 use crate::http::stream::Pieces;
 use crate::http::wire::entitlement::OfferReply;
 use crate::http::wire::events::EventPieces;
@@ -48,10 +48,13 @@ pub async fn update_user(
         parental_limit: parental.limit,
     };
     let pin = request.pin_code;
-    let user = hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
-        accounts.change_user(&auth.user(), change, pin.as_ref(), now, memory)
-    })
-    .await?;
+    let pool = pool(app, cx, Some(auth.partner()));
+    let user = pool
+        .guess(
+            app.accounts
+                .change_user(&auth.user(), change, pin.as_ref(), now, &pool),
+        )
+        .await?;
     Reply::json(&UserReply::from(&*user))
 }
 
@@ -66,9 +69,11 @@ pub async fn delete_user(
     request: DeleteUserRequest,
 ) -> Result<Reply, ApiError> {
     let (from, now) = (cx.peer, cx.now);
-    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
-        accounts.erase(&auth.user(), &request.password, from, now, memory)
-    })
+    let pool = pool(app, cx, Some(auth.partner()));
+    pool.guess(
+        app.accounts
+            .erase(&auth.user(), &request.password, from, now, &pool),
+    )
     .await?;
     Ok(Reply::no_content())
 }
@@ -89,9 +94,11 @@ pub async fn change_password(
         login: auth.login(),
     };
     let ChangePasswordRequest { current, new } = request;
-    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
-        accounts.change_password(who, &current, &new, from, now, memory)
-    })
+    let pool = pool(app, cx, Some(auth.partner()));
+    pool.guess(
+        app.accounts
+            .change_password(who, &current, &new, from, now, &pool),
+    )
     .await
     .map_err(|error| error.of_member("newPassword", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())
@@ -113,11 +120,10 @@ pub async fn change_pin(
         password,
         new,
     } = request;
-    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
-        let proof = (current.as_ref(), password.as_ref());
-        accounts.set_pin(&auth.user(), proof, &new, from, now, memory)
-    })
-    .await?;
+    let pool = pool(app, cx, Some(auth.partner()));
+    let (user, proof) = (auth.user(), (current.as_ref(), password.as_ref()));
+    let setting = app.accounts.set_pin(&user, proof, &new, from, now, &pool);
+    pool.guess(setting).await?;
     Ok(Reply::empty_object())
 }
 
@@ -127,10 +133,9 @@ pub async fn change_pin(
 /// As the decisions list them.
 pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let now = cx.now;
-    hashing(app, cx, Some(auth.partner()), move |accounts, memory| {
-        accounts.reset_pin(&auth.user(), now, memory)
-    })
-    .await?;
+    let pool = pool(app, cx, Some(auth.partner()));
+    pool.guess(app.accounts.reset_pin(&auth.user(), now, &pool))
+        .await?;
     Ok(Reply::empty_object())
 }
 

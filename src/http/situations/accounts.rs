@@ -1,6 +1,6 @@
 //! The situations of accounts.
 
-use crate::domain::accounts::{AccountsError, PinError};
+use crate::domain::accounts::{AccountsError, PinError, PoolError};
 use crate::http::error::{ApiError, Details, ErrorCode};
 
 impl From<AccountsError> for ApiError {
@@ -46,7 +46,17 @@ impl From<AccountsError> for ApiError {
             E::FieldMalformed { field, why } => Self::field(field, why.0),
             E::Pin(pin) => pin.into(),
             E::HashUnusable => Self::internal(error),
+            E::Pool(error) => error.into(),
             E::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<PoolError> for ApiError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Full => Self::overloaded(),
+            PoolError::Lost => Self::internal(error),
         }
     }
 }
@@ -72,6 +82,7 @@ impl From<PinError> for ApiError {
             )
             .with_limit(limit),
             PinError::HashUnusable => Self::internal(error),
+            PinError::Pool(error) => error.into(),
             PinError::Store(error) => error.into(),
         }
     }

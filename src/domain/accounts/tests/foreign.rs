@@ -7,9 +7,16 @@ const BCRYPT: &str = "$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc
 const BROUGHT: &str = "correct horse";
 
 /// A thread's memory, and the counts that it shows.
-fn counted() -> (HashMemory, Arc<HashCounts>) {
-    let counts = Arc::<HashCounts>::default();
-    (HashMemory::counted(Arc::clone(&counts)), counts)
+/// Hashes on the thread that asks, and counts.
+struct Counting(Arc<HashCounts>);
+
+impl HashPool for Counting {
+    async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        Ok(job(&mut HashMemory::counted(Arc::clone(&self.0))))
+    }
 }
 
 impl Fixture {
@@ -17,7 +24,8 @@ impl Fixture {
         let hash = ForeignHash::parse(hash).unwrap_or_else(|why| panic!("{why}"));
         let password = FirstPassword::Hashed(hash);
         self.accounts
-            .add(partner(n), new_user(address), password, NOW, &mut memory())
+            .add(partner(n), new_user(address), password, NOW, &InPlace)
+            .wait()
             .map(|user| user.id)
     }
 
@@ -28,11 +36,13 @@ impl Fixture {
 
     /// The result of a login, and how many hashes it took: argon2 and others.
     fn cost_of(&self, n: u8, address: &str, text: &str) -> (bool, (u64, u64)) {
-        let (mut memory, counts) = counted();
+        let counts = Arc::new(HashCounts::default());
+        let pool = Counting(Arc::clone(&counts));
         let (address, text) = (email(address), password(text));
         let result = self
             .accounts
-            .log_in(partner(n), &address, &text, HERE, NOW, &mut memory);
+            .log_in(partner(n), &address, &text, HERE, NOW, &pool)
+            .wait();
         (result.is_ok(), (counts.argon2(), counts.foreign()))
     }
 }
@@ -61,7 +71,12 @@ fn a_user_who_was_brought_along_logs_in_and_has_our_hash_from_then_on() {
 #[test]
 fn a_hash_of_ours_is_taken_as_it_is() {
     let f = fixture();
-    let made = hashing::hash(BROUGHT, CHEAP, &SeededEntropy::new(9), &mut memory());
+    let made = hashing::hash(
+        BROUGHT,
+        CHEAP,
+        &SeededEntropy::new(9),
+        &mut HashMemory::default(),
+    );
     let made = made.unwrap_or_else(|_| panic!("a sound cost"));
     let user = f.bring(1, "ann@example.com", &made).unwrap();
     assert_eq!(f.cost_of(1, "ann@example.com", BROUGHT), (true, (1, 0)));
@@ -79,16 +94,20 @@ fn every_refusal_costs_one_hash() {
     };
     let changed = f
         .accounts
-        .change_by_operator(&shut, change, NOW, &mut memory());
+        .change_by_operator(&shut, change, NOW, &InPlace)
+        .wait();
     assert!(changed.is_ok());
     let none = FirstPassword::None;
-    let added = f.accounts.add(
-        partner(1),
-        new_user("carl@example.com"),
-        none,
-        NOW,
-        &mut memory(),
-    );
+    let added = f
+        .accounts
+        .add(
+            partner(1),
+            new_user("carl@example.com"),
+            none,
+            NOW,
+            &InPlace,
+        )
+        .wait();
     assert!(added.is_ok());
     for (address, text) in [
         ("nobody@example.com", PASSWORD),
@@ -121,7 +140,8 @@ fn an_unknown_address_is_tried_against_somebody_of_the_same_partner() {
     let word = password(PASSWORD);
     let signed_up = f
         .accounts
-        .sign_up(partner(2), ours, &word, HERE, NOW, &mut memory());
+        .sign_up(partner(2), ours, &word, HERE, NOW, &InPlace)
+        .wait();
     assert!(signed_up.is_ok());
     for n in 0..15 {
         let address = format!("nobody{n}@example.com");
@@ -170,7 +190,8 @@ fn the_names_of_the_partner_and_the_service_are_no_passwords() {
     let sign_up = |text: &str| {
         let new = new_user("ann@example.com");
         f.accounts
-            .sign_up(acme, new, &password(text), HERE, NOW, &mut memory())
+            .sign_up(acme, new, &password(text), HERE, NOW, &InPlace)
+            .wait()
             .map(|_| ())
     };
     let common = Err(AccountsError::PasswordTooCommon);

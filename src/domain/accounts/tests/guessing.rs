@@ -107,18 +107,23 @@ fn asking_for_the_password_again_is_no_way_around() {
     let guess = password("wrong wrong");
     let mut results = Vec::new();
     for _ in 0..4 {
-        let memory = &mut memory();
         let new = password("goats gruff and gruffer");
         results.push(
             f.accounts
-                .change_password(who, &guess, &new, HERE, NOW, memory),
+                .change_password(who, &guess, &new, HERE, NOW, &InPlace)
+                .wait(),
         );
         let proof = (None, Some(&guess));
         results.push(
             f.accounts
-                .set_pin(&who.user, proof, &pin("1234"), HERE, NOW, memory),
+                .set_pin(&who.user, proof, &pin("1234"), HERE, NOW, &InPlace)
+                .wait(),
         );
-        results.push(f.accounts.erase(&who.user, &guess, HERE, NOW, memory));
+        results.push(
+            f.accounts
+                .erase(&who.user, &guess, HERE, NOW, &InPlace)
+                .wait(),
+        );
     }
     let wrong = Err(AccountsError::PasswordWrong);
     assert!(results[..10].iter().all(|r| *r == wrong));
@@ -140,14 +145,8 @@ fn sign_ups_of_an_address_are_counted_whatever_comes_of_them() {
     let results = at_once(10, 20, |n| {
         let new = new_user(&format!("user{}@example.com", n % 2));
         f.accounts
-            .sign_up(
-                partner(1),
-                new,
-                &password(PASSWORD),
-                HERE,
-                NOW,
-                &mut memory(),
-            )
+            .sign_up(partner(1), new, &password(PASSWORD), HERE, NOW, &InPlace)
+            .wait()
             .map(|_| ())
     });
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 2);

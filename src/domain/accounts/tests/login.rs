@@ -54,7 +54,8 @@ fn an_address_is_one_user_per_partner() {
     let sign_up = |partner| {
         let new = new_user("ANN@example.com");
         f.accounts
-            .sign_up(partner, new, &password(PASSWORD), HERE, NOW, &mut memory())
+            .sign_up(partner, new, &password(PASSWORD), HERE, NOW, &InPlace)
+            .wait()
             .map(|opened| opened.user.id)
     };
     assert_eq!(sign_up(partner(1)), Err(AccountsError::EmailInUse));
@@ -73,14 +74,8 @@ fn of_many_sign_ups_at_once_one_succeeds() {
     let results = at_once(20, 1, |_| {
         let new = new_user("ann@example.com");
         f.accounts
-            .sign_up(
-                partner(1),
-                new,
-                &password(PASSWORD),
-                HERE,
-                NOW,
-                &mut memory(),
-            )
+            .sign_up(partner(1), new, &password(PASSWORD), HERE, NOW, &InPlace)
+            .wait()
             .map(|opened| opened.user.id)
     });
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
@@ -155,7 +150,8 @@ fn a_changed_password_ends_the_other_sessions_alone() {
     let change = |current: &str, new: &str| {
         let (current, new) = (password(current), password(new));
         f.accounts
-            .change_password(who, &current, &new, HERE, NOW, &mut memory())
+            .change_password(who, &current, &new, HERE, NOW, &InPlace)
+            .wait()
     };
     let new = "goats gruff and gruffer";
     assert_eq!(
@@ -202,14 +198,8 @@ fn a_hash_of_another_cost_is_made_anew_at_login() {
     let log_in = |text: &str| {
         let address = email("ann@example.com");
         again
-            .log_in(
-                partner(1),
-                &address,
-                &password(text),
-                HERE,
-                NOW,
-                &mut memory(),
-            )
+            .log_in(partner(1), &address, &password(text), HERE, NOW, &InPlace)
+            .wait()
             .map(|_| ())
     };
     assert_eq!(
@@ -236,7 +226,8 @@ fn a_login_that_was_overtaken_by_a_new_password_opens_nothing() {
         if n == 0 {
             let (current, new) = (password(PASSWORD), password(new));
             f.accounts
-                .change_password(who, &current, &new, HERE, NOW, &mut memory())
+                .change_password(who, &current, &new, HERE, NOW, &InPlace)
+                .wait()
                 .unwrap();
             None
         } else {
@@ -260,14 +251,8 @@ fn what_a_sign_up_brings_is_kept_and_checked() {
     };
     let sign_up = |new| {
         f.accounts
-            .sign_up(
-                partner(1),
-                new,
-                &password(PASSWORD),
-                HERE,
-                NOW,
-                &mut memory(),
-            )
+            .sign_up(partner(1), new, &password(PASSWORD), HERE, NOW, &InPlace)
+            .wait()
             .map(|opened| opened.user)
     };
     assert!(matches!(
@@ -281,13 +266,16 @@ fn what_a_sign_up_brings_is_kept_and_checked() {
     assert!(user.name.is_none() && user.birth_date == day("2026-01-01"));
     assert_eq!(user.country.unwrap().as_str(), "SE");
     assert!(!user.parental.enabled && user.parental.limit == 18 && !user.has_pin);
-    let weak = f.accounts.sign_up(
-        partner(1),
-        new_user("bob@example.com"),
-        &password("12345678"),
-        HERE,
-        NOW,
-        &mut memory(),
-    );
+    let weak = f
+        .accounts
+        .sign_up(
+            partner(1),
+            new_user("bob@example.com"),
+            &password("12345678"),
+            HERE,
+            NOW,
+            &InPlace,
+        )
+        .wait();
     assert_eq!(weak.err(), Some(AccountsError::PasswordTooCommon));
 }

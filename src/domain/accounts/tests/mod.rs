@@ -111,9 +111,26 @@ fn presented(token: &Token) -> TokenHash {
     TokenHash::of_presented(TokenKind::User, token.reveal()).unwrap()
 }
 
-fn memory() -> HashMemory {
-    HashMemory::default()
+/// Hashes on the thread that asks.
+struct InPlace;
+
+impl HashPool for InPlace {
+    async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        Ok(job(&mut HashMemory::default()))
+    }
 }
+
+/// Waits for a verb on the thread of the test.
+trait Wait: Future + Sized {
+    fn wait(self) -> Self::Output {
+        pollster::block_on(self)
+    }
+}
+
+impl<F: Future> Wait for F {}
 
 impl Fixture {
     fn sign_up(&self, address: &str) -> Opened {
@@ -124,8 +141,9 @@ impl Fixture {
                 &password(PASSWORD),
                 HERE,
                 NOW,
-                &mut memory(),
+                &InPlace,
             )
+            .wait()
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -138,7 +156,8 @@ impl Fixture {
     ) -> Result<Opened, AccountsError> {
         let (address, text) = (email(address), password(text));
         self.accounts
-            .log_in(partner(1), &address, &text, from, now, &mut memory())
+            .log_in(partner(1), &address, &text, from, now, &InPlace)
+            .wait()
     }
 
     fn log_in(&self, address: &str, text: &str, now: UnixSeconds) -> Result<(), AccountsError> {

@@ -8,7 +8,8 @@ impl Fixture {
     fn add(&self, n: u8, address: &str) -> Result<User, AccountsError> {
         let password = FirstPassword::Plain(password(PASSWORD));
         self.accounts
-            .add(partner(n), new_user(address), password, NOW, &mut memory())
+            .add(partner(n), new_user(address), password, NOW, &InPlace)
+            .wait()
     }
 }
 
@@ -37,7 +38,7 @@ fn a_user_without_a_password_gets_in_by_a_reset() {
     let f = fixture();
     let new = new_user("ann@example.com");
     let none = FirstPassword::None;
-    let added = f.accounts.add(partner(1), new, none, NOW, &mut memory());
+    let added = f.accounts.add(partner(1), new, none, NOW, &InPlace).wait();
     assert!(added.is_ok());
     let invalid = Err(AccountsError::InvalidCredentials);
     assert_eq!(f.log_in("ann@example.com", "", NOW), invalid);
@@ -55,7 +56,8 @@ fn operators_set_what_users_may_not() {
     let user = opened.user.id;
     let change = |change| {
         f.accounts
-            .change_by_operator(&user, change, NOW, &mut memory())
+            .change_by_operator(&user, change, NOW, &InPlace)
+            .wait()
     };
     let changed = change(OperatorChange {
         country: Country::parse("DE").ok(),
@@ -139,14 +141,18 @@ fn an_erased_account_leaves_nothing() {
     f.accounts
         .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
         .unwrap();
-    f.accounts.reset_pin(&user, NOW, &mut memory()).unwrap();
+    f.accounts.reset_pin(&user, NOW, &InPlace).wait().unwrap();
     f.accounts
-        .check_pin(&user, &pin("99999"), NOW, &mut memory())
+        .check_pin(&user, &pin("99999"), NOW, &InPlace)
+        .wait()
         .unwrap_err();
-    let wrong = accounts.erase(&user, &password("wrong wrong"), HERE, NOW, &mut memory());
+    let wrong = accounts
+        .erase(&user, &password("wrong wrong"), HERE, NOW, &InPlace)
+        .wait();
     assert_eq!(wrong, Err(AccountsError::PasswordWrong));
     accounts
-        .erase(&user, &password(PASSWORD), HERE, NOW, &mut memory())
+        .erase(&user, &password(PASSWORD), HERE, NOW, &InPlace)
+        .wait()
         .unwrap();
     assert!(!f.is_known(&opened, NOW) && f.accounts.user(&user).is_none());
     assert!(f.mail.list(9).unwrap().is_empty());
@@ -198,10 +204,12 @@ fn who_signs_up_again_under_an_address_has_no_more_mails_sent_there() {
         // Refused once there were three.
         let _ = f
             .accounts
-            .change_user(&who.user, on, None, NOW, &mut memory());
+            .change_user(&who.user, on, None, NOW, &InPlace)
+            .wait();
         for (old, new) in [(&word, &other), (&other, &word)] {
             f.accounts
-                .change_password(who, old, new, HERE, NOW, &mut memory())
+                .change_password(who, old, new, HERE, NOW, &InPlace)
+                .wait()
                 .unwrap();
         }
         for (sent, kind) in sent
@@ -211,7 +219,8 @@ fn who_signs_up_again_under_an_address_has_no_more_mails_sent_there() {
             *sent += f.mails(kind);
         }
         f.accounts
-            .erase(&who.user, &word, HERE, NOW, &mut memory())
+            .erase(&who.user, &word, HERE, NOW, &InPlace)
+            .wait()
             .unwrap();
     }
     assert_eq!(sent, [3, 3, 3]);
@@ -250,14 +259,16 @@ fn no_account_is_left_of_a_partner_that_is_removed_while_users_sign_up() {
                 let first = FirstPassword::Plain(password(PASSWORD));
                 let added = f
                     .accounts
-                    .add(partner(1), address, first, NOW, &mut memory());
+                    .add(partner(1), address, first, NOW, &InPlace)
+                    .wait();
                 added.map(drop)
             } else {
                 let word = password(PASSWORD);
                 let (here, who) = (HERE, partner(1));
                 let signed_up = f
                     .accounts
-                    .sign_up(who, address, &word, here, NOW, &mut memory());
+                    .sign_up(who, address, &word, here, NOW, &InPlace)
+                    .wait();
                 signed_up.map(drop)
             };
             let gone = [AccountsError::PartnerGone, AccountsError::PartnerNotFound];
@@ -291,7 +302,8 @@ fn an_export_tells_what_is_held_but_no_secret() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     f.accounts
-        .reset_pin(&opened.user.id, NOW, &mut memory())
+        .reset_pin(&opened.user.id, NOW, &InPlace)
+        .wait()
         .unwrap();
     let export = f
         .accounts

@@ -10,21 +10,16 @@ impl Fixture {
         let opened = self.sign_up("ann@example.com");
         let proof = (None, Some(&password(PASSWORD)));
         self.accounts
-            .set_pin(
-                &opened.user.id,
-                proof,
-                &pin(digits),
-                HERE,
-                NOW,
-                &mut memory(),
-            )
+            .set_pin(&opened.user.id, proof, &pin(digits), HERE, NOW, &InPlace)
+            .wait()
             .unwrap();
         opened
     }
 
     fn check(&self, user: &UserId, digits: &str, now: UnixSeconds) -> Result<(), PinError> {
         self.accounts
-            .check_pin(user, &pin(digits), now, &mut memory())
+            .check_pin(user, &pin(digits), now, &InPlace)
+            .wait()
     }
 
     fn change(
@@ -35,7 +30,8 @@ impl Fixture {
     ) -> Result<Arc<User>, AccountsError> {
         let pin = digits.map(pin);
         self.accounts
-            .change_user(user, change, pin.as_ref(), NOW, &mut memory())
+            .change_user(user, change, pin.as_ref(), NOW, &InPlace)
+            .wait()
     }
 }
 
@@ -55,7 +51,8 @@ fn the_first_pin_is_set_by_the_password_and_the_next_by_the_pin() {
         let (old, word) = (proof.0.map(pin), proof.1.map(password));
         let proof = (old.as_ref(), word.as_ref());
         f.accounts
-            .set_pin(&user, proof, &pin(digits), HERE, NOW, &mut memory())
+            .set_pin(&user, proof, &pin(digits), HERE, NOW, &InPlace)
+            .wait()
     };
     assert_eq!(
         set((Some("1234"), None), "1234"),
@@ -218,10 +215,10 @@ fn a_reset_pin_is_mailed_three_times_an_hour_and_lifts_no_lock() {
         f.check(&user, "0000", NOW).unwrap_err();
     }
     for _ in 0..3 {
-        f.accounts.reset_pin(&user, NOW, &mut memory()).unwrap();
+        f.accounts.reset_pin(&user, NOW, &InPlace).wait().unwrap();
     }
     assert_eq!(
-        f.accounts.reset_pin(&user, NOW, &mut memory()),
+        f.accounts.reset_pin(&user, NOW, &InPlace).wait(),
         Err(AccountsError::TooManyAttempts(
             Limits::default().reached(throttle::Kind::PinMail, 3_600)
         ))
@@ -235,7 +232,8 @@ fn a_reset_pin_is_mailed_three_times_an_hour_and_lifts_no_lock() {
     );
     f.check(&user, &digits, NOW + 900).unwrap();
     f.accounts
-        .override_pin(&user, &pin("999999"), &mut memory())
+        .override_pin(&user, &pin("999999"), &InPlace)
+        .wait()
         .unwrap();
     f.check(&user, "999999", NOW).unwrap();
 }

@@ -21,7 +21,8 @@ impl Fixture {
         let token = TokenHash::of_presented(TokenKind::Reset, token)
             .ok_or(AccountsError::ResetTokenInvalid)?;
         self.accounts
-            .complete_reset(Some(partner(1)), token, &new, HERE, now, &mut memory())
+            .complete_reset(Some(partner(1)), token, &new, HERE, now, &InPlace)
+            .wait()
     }
 }
 
@@ -80,14 +81,10 @@ fn only_the_newest_token_of_the_right_partner_in_time_is_taken() {
     let newer = f.token();
     assert_eq!(f.complete(&older, NEW, NOW), INVALID);
     let hash = TokenHash::of_presented(TokenKind::Reset, &newer).unwrap();
-    let elsewhere = f.accounts.complete_reset(
-        Some(partner(2)),
-        hash,
-        &password(NEW),
-        HERE,
-        NOW,
-        &mut memory(),
-    );
+    let elsewhere = f
+        .accounts
+        .complete_reset(Some(partner(2)), hash, &password(NEW), HERE, NOW, &InPlace)
+        .wait();
     assert_eq!(elsewhere, INVALID);
     assert_eq!(f.complete(&newer, NEW, NOW + 1_800), INVALID);
     for text in [
@@ -200,7 +197,8 @@ fn a_changed_password_voids_reset_tokens() {
     };
     let (current, new) = (password(PASSWORD), password(NEW));
     f.accounts
-        .change_password(who, &current, &new, HERE, NOW, &mut memory())
+        .change_password(who, &current, &new, HERE, NOW, &InPlace)
+        .wait()
         .unwrap();
     assert_eq!(f.complete(&token, NEW, NOW), INVALID);
 }
