@@ -183,6 +183,9 @@ fn of_content(seen: &mut Seen, server: &Appliance) {
     );
     seen.tells("catalog import", &[&catalog, "--merge"]);
     seen.tells("catalog export", &[]);
+    seen.tells("catalog history", &[]);
+    seen.tells("catalog undo", &[]);
+    server.does(&["catalog", "import", &catalog, "--merge"]);
     let guide = seen.file("guide.json", "{\"news\": []}");
     seen.tells("epg import", &[&guide, "--dry-run"]);
 }
