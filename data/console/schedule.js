@@ -39,12 +39,25 @@ const airing = ({ title, start, stop, liveAvailable }) => [
 
 const catchup = (interval) => (interval ? [when(interval.from), ' – ', when(interval.to)] : badge('no', 'bad'));
 
+const broadcastsOf = async (livestream, date) =>
+  (await get(at`schedule/day/${date}` + query({ livestreams: livestream })))[livestream];
+
+// A TV day begins in the morning of the livestream's zone, so the present one can have the date of
+// the day before or after in the browser's zone.
+async function presentDay(livestream, now) {
+  const local = isoDay(new Date(now * 1000));
+  for (const date of [local, shifted(local, -1), shifted(local, 1)]) {
+    const list = await broadcastsOf(livestream, date);
+    if (list.some((one) => one.start <= now && now < one.stop)) return date;
+  }
+  return local;
+}
+
 async function day(livestream, asked, content) {
   // By the clock of the service, which in a laboratory may be moved.
   const { now } = await get('clock');
-  const today = isoDay(new Date(now * 1000));
-  const date = asked ?? today;
-  const list = (await get(at`schedule/day/${date}` + query({ livestreams: livestream })))[livestream];
+  const date = asked ?? (await presentDay(livestream, now));
+  const list = await broadcastsOf(livestream, date);
   const rows = list.map((one) => [
     [clock(one.start), '–', clock(one.stop)],
     [
@@ -56,14 +69,15 @@ async function day(livestream, asked, content) {
     catchup(one.catchupInterval),
     el('code', one.id),
   ]);
-  const to = (text, other) => el('a', { href: `#/schedule/${encodeURIComponent(livestream)}?day=${other}` }, text);
+  const path = `#/schedule/${encodeURIComponent(livestream)}`;
+  const to = (text, other) => el('a', { href: `${path}?day=${other}` }, text);
   return [
     el(
       'p.actions',
       to('← Before', shifted(date, -1)),
       el('strong', date),
       to('After →', shifted(date, 1)),
-      to('Today', today),
+      el('a', { href: path }, 'Today'),
     ),
     table(['Time', 'Title', 'Age', 'Live', 'Catch-up', 'Id'], rows, 'No broadcasts on this day.'),
   ];
