@@ -40,7 +40,7 @@ def block(fields):
 
 
 def request(method="GET", path="/", **more):
-    fields = [(":method", method), (":scheme", "https"), (":path", path), (":authority", "t")]
+    fields = [(":method", method), (":scheme", "https"), (":path", path), (":authority", "localhost")]
     return fields + [(name.replace("_", "-"), value) for name, value in more.items()]
 
 
