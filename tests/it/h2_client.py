@@ -235,7 +235,7 @@ def host_alone(client):
 
 @case("public")
 def host_and_authority(client):
-    return client.ask(1, request(**GIVEN["good"], host="t")).end()
+    return client.ask(1, request(**GIVEN["good"], host="localhost")).end()
 
 
 @case("public")
