@@ -280,6 +280,74 @@ fn a_jump_of_a_running_server_expires_nothing_until_it_is_accepted() {
     assert!(log.contains("the clock jumped ahead by 400 days"), "{log}");
 }
 
+/// The token of the newest mail, as an operator reads it on the machine.
+fn mailed_token(appliance: &Appliance) -> String {
+    let read = |target: &str| {
+        let (status, text) = appliance.operator("GET", target, "");
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let mails = read("/admin/v1/mail");
+    let id = mails[0]["id"].as_str().unwrap();
+    let mail = read(&format!("/admin/v1/mail/{id}"));
+    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(clock) = FakeClock::new(folder.path()) else {
+        return;
+    };
+    let data = folder.path().join("data");
+    let mut appliance = clock.serve(&data);
+    let (partner, _) = sign_up(&appliance);
+    let headers = [("Service-AccessToken", partner.as_str())];
+    let order = |appliance: &Appliance| {
+        let body = json!({"email": "ann@example.com"}).to_string();
+        let target = "/api/login/v2/password/send-reset-password";
+        let answer = appliance.ask("POST", target, &headers, &body);
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        mailed_token(appliance)
+    };
+    // Both ways in: the route of partners, and the page that the mail leads to.
+    let is_refused = |appliance: &Appliance, token: &str| {
+        let body = json!({"token": token, "password": "goats gruff and gruffer"}).to_string();
+        let target = "/api/login/v2/password/reset";
+        let answer = appliance.ask("POST", target, &headers, &body);
+        let page = appliance.ask("GET", &format!("/reset?token={token}"), &[], "");
+        let page = String::from_utf8(page.body).unwrap();
+        let (status, form) = (answer.status, page.contains("<form"));
+        match (status, form) {
+            (400, false) => answer.code() == "RESET_TOKEN_INVALID",
+            // It has been used by now.
+            (200, false) => false,
+            odd => panic!("{odd:?}"),
+        }
+    };
+    let old = order(&appliance);
+    clock.set(2);
+    wait_until("the clock is doubted", || {
+        clock_warning(&appliance).contains("jumped ahead")
+    });
+    appliance.does(&["clock", "accept"]);
+    assert!(is_refused(&appliance, &old));
+    clock.set(0);
+    assert!(is_refused(&appliance, &old));
+    wait_until("the clock is doubted", || {
+        clock_warning(&appliance).contains("jumped back")
+    });
+    assert!(is_refused(&appliance, &old));
+    appliance.kill();
+    let appliance = clock.serve(&data);
+    assert!(is_refused(&appliance, &old), "after a kill");
+    // What is mailed from now on is good, and can be used once.
+    let new = order(&appliance);
+    assert!(!is_refused(&appliance, &new));
+    assert!(is_refused(&appliance, &new));
+}
+
 #[test]
 fn what_had_expired_stays_expired_when_the_clock_goes_back() {
     let stage = Stage::set();

@@ -70,6 +70,7 @@ mod sources;
 mod stage;
 mod telemetry;
 mod telemetry_flood;
+mod terminal;
 mod tidy;
 mod tls;
 mod user;

@@ -1,0 +1,127 @@
+//! Commands that ask the person at a terminal before they remove anything.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::appliance::{playgate, told};
+use super::programs::program;
+
+/// Runs a command on a terminal of its own, where somebody types this; its exit code and what the
+/// terminal shows. `None` where there is no `script` to open terminals with.
+fn on_terminal(command: &Command, typed: &str) -> Option<(i32, String)> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut script = Command::new(program("script")?);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    let mut script = script
+        .args([
+            "--quiet",
+            "--return",
+            "--command",
+            &words.join(" "),
+            "/dev/null",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    script
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(typed.as_bytes())
+        .unwrap();
+    let output = script.wait_with_output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    Some((output.status.code().unwrap(), shown))
+}
+
+/// How many livestreams the catalogue has.
+fn livestreams(data: &Path) -> usize {
+    let output = playgate(data).args(["catalog", "export"]).output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.matches("[[livestream]]").count()
+}
+
+#[test]
+fn a_held_import_asks_at_a_terminal_and_does_what_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let file = |name: &str, count: usize| {
+        let entries = (0..count).map(|n| format!("[[livestream]]\nid = \"l{n}\"\nname = \"L\"\n"));
+        let path = folder.path().join(name);
+        fs::write(&path, entries.collect::<String>()).unwrap();
+        path
+    };
+    let (all, less) = (file("all.toml", 10), file("less.toml", 2));
+    let import = |file: &Path| {
+        let mut command = playgate(&data);
+        command.args(["catalog", "import"]).arg(file);
+        command
+    };
+    assert!(import(&all).output().unwrap().status.success());
+    for no in ["n\n", "\n", "yess\n", ""] {
+        let Some((code, shown)) = on_terminal(&import(&less), no) else {
+            return;
+        };
+        assert_ne!(code, 0, "{no:?}: {shown}");
+        assert!(shown.contains("it removes 8 of 10 livestreams"), "{shown}");
+        assert!(shown.contains("Import it all the same? [y/N]"), "{shown}");
+        assert!(
+            shown.contains("--accept") && shown.contains("--merge"),
+            "{shown}"
+        );
+        assert_eq!(livestreams(&data), 10, "{no:?}");
+    }
+    // A program that reads the report is not asked.
+    let mut as_json = import(&less);
+    as_json.arg("--json");
+    let (code, shown) = on_terminal(&as_json, "y\n").unwrap();
+    assert!(code != 0 && !shown.contains("[y/N]"), "{shown}");
+    assert_eq!(livestreams(&data), 10);
+    // Nor is one without a terminal.
+    let output = import(&less).stdin(Stdio::null()).output().unwrap();
+    assert!(!output.status.success());
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("[y/N]"));
+    assert_eq!(livestreams(&data), 10);
+
+    let (code, shown) = on_terminal(&import(&less), "y\n").unwrap();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("8 removed"), "{shown}");
+    assert_eq!(livestreams(&data), 2);
+}
+
+#[test]
+fn removing_a_user_asks_at_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let does = |arguments: &[&str]| told(playgate(&data).args(arguments));
+    does(&["partner", "add", "Acme", "--json"]);
+    does(&["user", "add", "ann@example.com", "--json"]);
+    let mut remove = playgate(&data);
+    remove.args(["user", "remove", "ann@example.com"]);
+    let users = || {
+        does(&["user", "list", "--json"])[0]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let Some((code, shown)) = on_terminal(&remove, "n\n") else {
+        return;
+    };
+    assert!(code != 0 && shown.contains("[y/N]"), "{shown}");
+    assert_eq!(users(), 1);
+    let (code, shown) = on_terminal(&remove, "yes\n").unwrap();
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(users(), 0);
+}
