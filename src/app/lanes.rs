@@ -52,8 +52,8 @@ pub fn cold(metrics: &Registry) -> Result<Lane<()>, AppError> {
     known(lane, "cold", metrics)
 }
 
-/// Where large responses are compressed. Partners take turns, and a response that finds no room is
-/// sent uncompressed.
+/// Where large responses are compressed. Partners take turns, and so do the networks of a partner; a
+/// response that finds no room is sent uncompressed.
 pub fn compression(metrics: &Registry) -> Result<Lane<()>, AppError> {
     let cores = available_parallelism().map_or(1, usize::from);
     let lane = Lane::new("compression", cores, COMPRESSIONS_WAITING, || ());

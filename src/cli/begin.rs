@@ -159,7 +159,8 @@ async fn maintain(
     tracing::error!(reason = %said, "in maintenance");
     loop {
         manager::tell_maintenance(&reason);
-        let notice = Notice::new(reason.clone())
+        let hosts = config.ops.hosts.clone();
+        let notice = Notice::new(reason.clone(), &config.http.header_prefix, hosts)
             .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         let mut answering = maintenance::serve(&listeners, notice);
         tokio::select! {

@@ -44,11 +44,14 @@ pub struct Turn {
     pub suspect: bool,
 }
 
-impl From<Option<PartnerId>> for Turn {
-    fn from(partner: Option<PartnerId>) -> Self {
+impl Turn {
+    /// The turn of a client at an address, of a partner if it is one, whatever its log-ins came to.
+    #[must_use]
+    pub fn of_client(partner: Option<PartnerId>, address: IpAddr) -> Self {
         Self {
             partner,
-            ..Self::default()
+            network: Some(Network::of(address)),
+            suspect: false,
         }
     }
 }

@@ -13,6 +13,7 @@ use super::context::RequestId;
 use super::cors;
 use super::dispatch::Answer;
 use super::error::ApiError;
+use super::fair_queue::Turn;
 use super::headers::Heads;
 use super::matcher::Table;
 use super::pages::View;
@@ -22,7 +23,7 @@ use super::routes::Route;
 use super::soap;
 use super::stream::ReplyBody;
 use crate::app::App;
-use crate::types::{PartnerId, UserId};
+use crate::types::UserId;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
@@ -42,7 +43,7 @@ pub(super) struct Flow {
     pub(super) route: Option<(usize, &'static Route)>,
     pub(super) user: Option<UserId>,
     /// Whose turn costly work for the request takes.
-    pub(super) partner: Option<PartnerId>,
+    pub(super) turn: Turn,
     /// The address that replaces a deprecated one.
     pub(super) successor: Option<String>,
     /// A HEAD: the answer has no body.
@@ -64,7 +65,7 @@ impl Flow {
             id: app.front.ids.of(heads),
             route: None,
             user: None,
-            partner: None,
+            turn: Turn::default(),
             successor: None,
             head: parts.method == Method::HEAD,
             flat: parts.uri.path().starts_with(LOGIN),
@@ -87,7 +88,7 @@ pub(super) fn finish(
     let wish = Wish {
         heads,
         head: flow.head,
-        compression: Some((&app.compression, flow.partner)),
+        compression: Some((&app.compression, flow.turn)),
     };
     let mut response = match answer.and_then(|reply| render(reply, wish)) {
         Ok(response) => response,
@@ -138,11 +139,12 @@ pub(super) fn finish(
 }
 
 fn refuse(app: &App, flow: &Flow, wish: Wish<'_>, error: &ApiError) -> Response<ReplyBody> {
-    let accept = wish.heads.accept_language.ascii();
+    let accept = wish.heads.accept_language.joined();
+    let accept = accept.as_ref().and_then(|value| value.to_str().ok());
     let locale = flow.user.and_then(|user| app.gate.locale(user));
     let text = app.front.messages.pick_for(error, accept, locale.as_ref());
     if flow.route.is_some_and(|(_, route)| route.is_page())
-        && let Ok(page) = render(page(app, wish, error, text), wish)
+        && let Ok(page) = render(page(app, accept, error, text), wish)
     {
         return page;
     }
@@ -157,11 +159,8 @@ fn refuse(app: &App, flow: &Flow, wish: Wish<'_>, error: &ApiError) -> Response<
 }
 
 /// An error as a person reads it.
-fn page(app: &App, wish: Wish<'_>, error: &ApiError, text: &str) -> Reply {
-    let language = app
-        .front
-        .messages
-        .language(wish.heads.accept_language.ascii(), None);
+fn page(app: &App, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
+    let language = app.front.messages.language(accept, None);
     let view = View::Refused(text);
     let page = app
         .front

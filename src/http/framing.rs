@@ -102,7 +102,7 @@ fn check_host(parts: &Parts, host: Slot<'_>) -> Result<(), ApiError> {
         _ => None,
     };
     let host = match (host, authority) {
-        (Slot::One(host), Some(authority)) if host.as_bytes() != authority => {
+        (Slot::One(host), Some(authority)) if !names_same_host(host.as_bytes(), authority) => {
             return Err(ApiError::malformed("Host differs from :authority"));
         }
         (Slot::One(host), _) => host.as_bytes(),
@@ -148,6 +148,16 @@ impl<'a> Host<'a> {
             Err(_) => Self::Name(name),
         })
     }
+}
+
+/// Whether `Host` and `:authority` name the same host (RFC 9113, part 8.3.1): letters of either case,
+/// with or without the default port. HTTP/2 comes over TLS alone.
+fn names_same_host(host: &[u8], authority: &[u8]) -> bool {
+    let [host, authority] = [host, authority].map(|given| {
+        let without = [&b":443"[..], b":"].map(|port| given.strip_suffix(port));
+        without.into_iter().flatten().next().unwrap_or(given)
+    });
+    host.eq_ignore_ascii_case(authority)
 }
 
 /// Whether a text is a port; an empty one is the default port.

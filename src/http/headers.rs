@@ -151,6 +151,19 @@ impl<'a> Lines<'a> {
             .map(str::trim)
             .filter(|element| !element.is_empty())
     }
+
+    /// All lines as one value.
+    #[must_use]
+    pub fn joined(self) -> Option<HeaderValue> {
+        match self {
+            Self::Absent => None,
+            Self::One(value) => Some(value.clone()),
+            Self::Several(..) => {
+                let elements: Vec<&str> = self.elements().collect();
+                HeaderValue::from_str(&elements.join(", ")).ok()
+            }
+        }
+    }
 }
 
 /// The headers `Service-Play-…`.
@@ -206,7 +219,7 @@ pub struct Heads<'a> {
     /// `Accept-Encoding`.
     pub accept_encoding: Lines<'a>,
     /// `Accept-Language`.
-    pub accept_language: Slot<'a>,
+    pub accept_language: Lines<'a>,
     /// `If-None-Match`.
     pub if_none_match: Lines<'a>,
     /// `If-Range`.
@@ -263,6 +276,7 @@ impl<'a> Heads<'a> {
     fn put_standard(&mut self, map: &'a HeaderMap, name: &str, value: &'a HeaderValue) {
         let slot = match name {
             "accept-encoding" => return self.accept_encoding.put(map, "accept-encoding", value),
+            "accept-language" => return self.accept_language.put(map, "accept-language", value),
             "if-none-match" => return self.if_none_match.put(map, "if-none-match", value),
             "transfer-encoding" => {
                 return self.transfer_encoding.put(map, "transfer-encoding", value);
@@ -270,7 +284,6 @@ impl<'a> Heads<'a> {
             "host" => &mut self.host,
             "authorization" => &mut self.authorization,
             "content-length" => &mut self.content_length,
-            "accept-language" => &mut self.accept_language,
             "origin" => &mut self.origin,
             "x-request-id" => &mut self.request_id,
             "content-encoding" => &mut self.content_encoding,

@@ -154,10 +154,9 @@ impl<S: 'static> Lane<S> {
     /// [`Full`], at once.
     pub fn run_for<T: Send + 'static>(
         &self,
-        turn: impl Into<Turn>,
+        turn: Turn,
         job: impl FnOnce(&mut S) -> T + Send + 'static,
     ) -> Result<Awaited<T>, Full> {
-        let turn = turn.into();
         let (answer, result) = oneshot::async_channel();
         let job: Job<S> = Box::new(move |state| {
             let wanted = !answer.is_closed();
@@ -275,7 +274,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_keeps_nobody_else_waiting() {
-        let [flooder, other] = [1, 2].map(|n| Some(PartnerId::from_bytes([n; 16])));
+        let [flooder, other] = [1, 2].map(|n| Turn {
+            partner: Some(PartnerId::from_bytes([n; 16])),
+            ..Turn::default()
+        });
         let lane = Lane::new("test", 1, 8, || ()).unwrap();
         let (go, gate) = mpsc::channel::<()>();
         let (begun, begins) = mpsc::channel();

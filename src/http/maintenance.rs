@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    ACCEPT_LANGUAGE, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER,
-};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -25,9 +24,12 @@ use tokio_rustls::rustls::ServerConfig;
 
 use super::code::ErrorCode;
 use super::error::{ApiError, ErrorBody};
+use super::framing::{check_answers_for, check_framing};
+use super::front::BadSetting;
+use super::headers::{HeaderNames, Heads};
 use super::listen::{Door, Listener, Socket};
 use super::matcher::Table;
-use super::messages::{BadMessages, Messages};
+use super::messages::Messages;
 use super::reply::media;
 use crate::config::limits::ACCEPT_REST;
 use crate::ports::tls::HTTP_1_1;
@@ -43,16 +45,36 @@ const COME_BACK: HeaderValue = HeaderValue::from_static("10");
 pub struct Notice {
     reason: String,
     messages: Messages,
+    names: HeaderNames,
+    /// The host names that the operations listener answers for.
+    ops_hosts: Vec<String>,
 }
 
 impl Notice {
     /// A notice with the reason that operators read.
     ///
     /// # Errors
-    /// None: English is built in.
-    pub fn new(reason: String) -> Result<Self, BadMessages> {
-        let messages = Messages::built_in("en")?;
-        Ok(Self { reason, messages })
+    /// A prefix of header names that the configuration does not take.
+    pub fn new(
+        reason: String,
+        header_prefix: &str,
+        ops_hosts: Vec<String>,
+    ) -> Result<Self, BadSetting> {
+        Ok(Self {
+            reason,
+            messages: Messages::built_in("en")?,
+            names: HeaderNames::new(header_prefix).map_err(BadSetting::Prefix)?,
+            ops_hosts,
+        })
+    }
+
+    /// What the service checks of a request before it looks for the route.
+    fn check(&self, table: Table, parts: &Parts, heads: &Heads<'_>) -> Result<(), ApiError> {
+        check_framing(parts, heads, false)?;
+        match table {
+            Table::Public => Ok(()),
+            Table::Ops => check_answers_for(parts, heads, &self.ops_hosts),
+        }
     }
 }
 
@@ -113,7 +135,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let reply = answer(table, &request, &notice);
+        let reply = answer(table, &request.into_parts().0, &notice);
         async move { Ok::<_, Infallible>(reply) }
     });
     let _ = http1::Builder::new()
@@ -124,25 +146,26 @@ where
         .await;
 }
 
-fn answer(table: Table, request: &Request<Incoming>, notice: &Notice) -> Response<Full<Bytes>> {
-    let reading = matches!(*request.method(), Method::GET | Method::HEAD);
-    let (status, kind, body) = match (table, request.uri().path()) {
-        (Table::Ops, "/livez") if reading => (StatusCode::OK, media::TEXT, "ok\n".to_owned()),
-        (Table::Ops, "/readyz") if reading => {
+fn answer(table: Table, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
+    let heads = Heads::read(&parts.headers, &notice.names);
+    let checked = notice.check(table, parts, &heads);
+    let reading = matches!(parts.method, Method::GET | Method::HEAD);
+    let (status, kind, body) = match (checked, table, parts.uri.path()) {
+        (Err(error), ..) => refusal(&error, &heads, notice),
+        (Ok(()), Table::Ops, "/livez") if reading => {
+            (StatusCode::OK, media::TEXT, "ok\n".to_owned())
+        }
+        (Ok(()), Table::Ops, "/readyz") if reading => {
             let body = json!({"ready": false, "reasons": {"store": notice.reason}});
             let status = StatusCode::SERVICE_UNAVAILABLE;
             (status, media::JSON, body.to_string())
         }
-        _ => {
+        (Ok(()), ..) => {
             let error = ApiError::new(
                 ErrorCode::StoreUnavailable,
                 "the service is in maintenance: its operator finds the reason at /readyz",
             );
-            let languages = request.headers().get(ACCEPT_LANGUAGE);
-            let languages = languages.and_then(|value| value.to_str().ok());
-            let words = notice.messages.pick(error.code(), languages, None);
-            let body = json!(ErrorBody::new(&error, words, false));
-            (error.code().status(), media::JSON, body.to_string())
+            refusal(&error, &heads, notice)
         }
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
@@ -150,10 +173,24 @@ fn answer(table: Table, request: &Request<Incoming>, notice: &Notice) -> Respons
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, kind);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Players in browsers read the refusal too.
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    if table == Table::Public {
+        // Players in browsers read the refusal too.
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    }
     if status == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(RETRY_AFTER, COME_BACK);
     }
     response
+}
+
+fn refusal(
+    error: &ApiError,
+    heads: &Heads<'_>,
+    notice: &Notice,
+) -> (StatusCode, HeaderValue, String) {
+    let languages = heads.accept_language.joined();
+    let languages = languages.as_ref().and_then(|value| value.to_str().ok());
+    let words = notice.messages.pick(error.code(), languages, None);
+    let body = json!(ErrorBody::new(error, words, false));
+    (error.code().status(), media::JSON, body.to_string())
 }

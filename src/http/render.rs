@@ -12,6 +12,7 @@ use hyper::ext::ReasonPhrase;
 
 use super::coding::{Preference, is_known, preference, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use super::fair_queue::Turn;
 use super::headers::{HeaderNames, Heads};
 use super::lanes::Lane;
 use super::range::{Part, part};
@@ -19,7 +20,7 @@ use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media
 use super::response_cache::CompressibleBody;
 use super::soap;
 use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
-use crate::types::{LimitReached, PartnerId};
+use crate::types::LimitReached;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -55,7 +56,7 @@ pub struct Wish<'a> {
     pub head: bool,
     /// The pool that compresses large bodies, and whose turn that takes; without one they are sent
     /// uncompressed.
-    pub compression: Option<(&'a Lane<()>, Option<PartnerId>)>,
+    pub compression: Option<(&'a Lane<()>, Turn)>,
 }
 
 /// Makes the response of a reply.
@@ -195,8 +196,8 @@ fn packed(
         return Some(ReplyBody::Empty);
     }
     let body = Arc::clone(body);
-    let (pool, owner) = wish.compression?;
-    let packing = pool.run_for(owner, move |()| body.gzip().cloned()).ok()?;
+    let (pool, turn) = wish.compression?;
+    let packing = pool.run_for(turn, move |()| body.gzip().cloned()).ok()?;
     Some(ReplyBody::Stream(Box::pin(LaneBody::new(packing)), None))
 }
 

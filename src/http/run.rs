@@ -17,11 +17,9 @@ pub struct Pool<'a> {
 
 /// The pool as a client has it, of a partner if it is one.
 pub fn pool<'a>(app: &'a App, cx: &Context, partner: Option<PartnerId>) -> Pool<'a> {
-    let network = Network::of(cx.peer);
     let turn = Turn {
-        partner,
-        network: Some(network),
-        suspect: app.front.failures.is_suspect(network, cx.now),
+        suspect: app.front.failures.is_suspect(Network::of(cx.peer), cx.now),
+        ..Turn::of_client(partner, cx.peer)
     };
     let now = cx.now;
     Pool { app, turn, now }

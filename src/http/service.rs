@@ -32,6 +32,7 @@ use super::cors;
 use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::{Endpoint, Input, Payload};
 use super::error::{ApiError, ErrorCode};
+use super::fair_queue::Turn;
 use super::finish::{Flow, finish};
 use super::framing::{check_answers_for, check_framing};
 use super::headers::Heads;
@@ -227,8 +228,8 @@ impl Service {
         };
         let proof = prove(&*app.gate, route, &credentials, now)?;
         flow.user = proof.user();
-        flow.partner = proof.partner();
         let peer = net::client(self.peer, &parts.headers, &app.http.trusted_proxies);
+        flow.turn = Turn::of_client(proof.partner(), peer);
         app.gate
             .admit(route.rate, proof.partner(), peer, now)
             .map_err(|limit| too_many(route.rate, limit))?;
@@ -242,7 +243,7 @@ impl Service {
             request_id: flow.id.clone(),
             peer,
             told_country: self.told_country(parts),
-            accept_language: heads.accept_language.value().cloned(),
+            accept_language: heads.accept_language.joined(),
             change: None,
         };
         Ok(Entered::Go(Entry {

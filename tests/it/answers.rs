@@ -133,6 +133,39 @@ fn several_lines_of_a_list_header_count_as_one() {
 }
 
 #[test]
+fn several_lines_of_accept_language_count_as_one() {
+    let stage = Stage::set();
+    let words = |lines: &[&str]| {
+        let headers: Vec<_> = lines
+            .iter()
+            .map(|line| ("Accept-Language", *line))
+            .collect();
+        let answer = with_partner(&stage.house, "GET", LIVE, &headers, "");
+        let page = ask(
+            stage.house.public,
+            request("GET", "/reset?token=x", &headers, ""),
+        );
+        assert_eq!((answer.status, page.status), (400, 400));
+        let words = answer.json()["error"]["user_message"].clone();
+        (words, String::from_utf8(page.body).unwrap())
+    };
+    let [english, swedish, german] = ["en", "sv", "de"].map(|language| words(&[language]));
+    assert!(english != swedish && swedish != german && german != english);
+    for (lines, expected) in [
+        (&["fr", "de"][..], &german),
+        (&["sv;q=0.5", "de"], &german),
+        (&["de;q=0.3", "fr, sv;q=0.4"], &swedish),
+        (&["de;q=0", "sv"], &swedish),
+        // The weight that a language has in its own line is the one that counts.
+        (&["en;q=0.1, sv;q=0.2", "de;q=0.3"], &german),
+        (&["\u{e4}", "de"], &german),
+        (&["fr", "no"], &english),
+    ] {
+        assert_eq!(words(lines), *expected, "{lines:?}");
+    }
+}
+
+#[test]
 fn all_problems_of_a_request_are_reported_together() {
     let stage = Stage::set();
     let (house, ann) = (&stage.house, &stage.ann);

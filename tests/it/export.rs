@@ -3,13 +3,20 @@
 use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 
+use playgate::config::http::Network;
+use playgate::http::auth::Gate as _;
+use playgate::http::fair_queue::Turn;
 use serde_json::json;
 
 use super::guides;
 use super::lab::{Lab, NOON};
 use super::programs::program;
-use super::schedule::{CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked};
+use super::schedule::{
+    CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked, stocked_with,
+};
 use super::wire::{Answer, ask, request};
 
 const XMLTV: &str = "/api/schedule/v1/xmltv";
@@ -46,6 +53,60 @@ fn exports_are_kept_until_something_changes() {
     let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
     assert_eq!(imported.status, 200);
     assert!(!held(xmltv, &tags[0]) && !held(m3u, &tags[1]));
+}
+
+#[test]
+fn the_networks_of_a_partner_take_turns_in_the_pool_that_compresses() {
+    let lab = stocked_with(|http, _| {
+        http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
+    });
+    let partner = lab.gate.partner(&lab.gate.tokens.partner.hash());
+    let pool = &lab.app.compression;
+    let turn = |from: &str| Turn::of_client(partner, from.parse().unwrap());
+    // Every thread is held, then a network fills its part of the queue.
+    let (go, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let (begun, begins) = mpsc::channel();
+    let cores = thread::available_parallelism().unwrap().get();
+    let holding: Vec<_> = (0..cores)
+        .map(|_| {
+            let (held, begun) = (Arc::clone(&held), begun.clone());
+            let hold = move |_: &mut ()| {
+                begun.send(()).unwrap();
+                held.lock().unwrap().recv().unwrap();
+            };
+            pool.run_for(turn("203.0.113.9"), hold).ok().unwrap()
+        })
+        .collect();
+    for _ in 0..cores {
+        begins.recv().unwrap();
+    }
+    let floods = ["198.51.100.1", "2001:db8:1:2::1"].map(|from| {
+        let jobs = std::iter::from_fn(|| pool.run_for(turn(from), |()| ()).ok());
+        jobs.collect::<Vec<_>>()
+    });
+    assert!(floods.iter().all(|jobs| jobs.len() > 1));
+    let export = &|from: &str| ask_with(&lab, "GET", XMLTV, &[("X-Forwarded-For", from)]);
+    for from in ["198.51.100.254", "2001:db8:1:ffff::2"] {
+        let answer = export(from);
+        assert_eq!(
+            (answer.status, answer.code()),
+            (503, "OVERLOADED".to_owned()),
+            "{from}"
+        );
+    }
+    thread::scope(|scope| {
+        let others =
+            ["198.51.101.1", "2001:db8:2::1"].map(|from| scope.spawn(move || export(from).status));
+        // Both wait: one makes the export, which the other one gets too.
+        for _ in 0..cores {
+            go.send(()).unwrap();
+        }
+        for other in others {
+            assert_eq!(other.join().unwrap(), 200);
+        }
+    });
+    drop((holding, floods));
 }
 
 #[test]

@@ -259,6 +259,68 @@ def user_in_authority(client):
 
 
 @case("public")
+def same_host_in_other_letters(client):
+    return client.ask(1, request(**GIVEN["good"], host="LocalHost:443")).end()
+
+
+@case("public")
+def host_with_another_port(client):
+    return client.ask(1, request(**GIVEN["good"], host="localhost:8443")).end()
+
+
+@case("ops")
+def foreign_authority(client):
+    return client.ask(1, request(path="/livez")[:3] + [(":authority", "evil.example")]).end()
+
+
+@case("ops")
+def foreign_host(client):
+    return client.ask(1, request(path="/livez")[:3] + [("host", "evil.example")]).end()
+
+
+@case("ops")
+def our_authority_and_a_foreign_host(client):
+    return client.ask(1, request(path="/livez", host="evil.example")).end()
+
+
+@case("ops")
+def foreign_authority_and_our_host(client):
+    return client.ask(1, request(path="/livez")[:3] + [(":authority", "evil.example"), ("host", "localhost")]).end()
+
+
+def authority(value):
+    """What comes of it, and of a good request on the same connection."""
+    def run(client):
+        first = client.ask(1, request(**GIVEN["good"])[:3] + [(":authority", value)] + request(**GIVEN["good"])[4:]).end()
+        after = client.ask(3, request(**GIVEN["good"])).end(3)
+        return f"{first} {after}"
+    return run
+
+
+for name, value in {
+    "no_authority_in_its_field": "",
+    "space_in_authority": "a b",
+    "two_authorities": "a,b",
+    "path_in_authority": "a/b",
+    "address_in_authority": "https://a",
+    "percent_in_authority": "a%41",
+    "open_bracket_in_authority": "[::1",
+    "no_address_in_brackets": "[x]",
+    "odd_port_in_authority": "a:b",
+    "port_beyond_all": "a:99999",
+    "not_ascii_in_authority": "\u00e4",
+    "address_as_authority": "[::1]:443",
+}.items():
+    CASES[name] = ("public", authority(value))
+
+
+@case("public")
+def authority_twice(client):
+    first = client.ask(1, request(**GIVEN["good"])[:4] + [(":authority", "u")] + request(**GIVEN["good"])[4:]).end()
+    return f"{first} {client.ask(3, request(**GIVEN['good'])).end(3)}"
+
+
+@case("public")
 def odd_expectation(client):
     return client.ask(1, request(expect="tea")).end()
 

@@ -49,6 +49,7 @@ mod lab;
 mod license_servers;
 mod licenses;
 mod loops;
+mod maintenance;
 mod matrix;
 mod mutations;
 mod nights;

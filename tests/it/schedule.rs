@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use playgate::config::http::HttpSettings;
+use playgate::config::limits::Limits;
 use playgate::jobs::Jobs;
 use playgate::types::UnixSeconds;
 use serde_json::{Value, json};
@@ -98,7 +100,11 @@ fn stock(lab: &Lab) {
 }
 
 pub fn stocked() -> Lab {
-    let lab = Lab::start();
+    stocked_with(|_, _| {})
+}
+
+pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> Lab {
+    let lab = Lab::with(change);
     stock(&lab);
     lab
 }

@@ -14,6 +14,7 @@ use crate::http::auth::PartnerAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::schedule::{M3uRequest, MANIFESTS, WatchRequest, encoded};
 use crate::http::error::ApiError;
+use crate::http::fair_queue::Turn;
 use crate::http::reply::{Kept, Prepared, Reply, media};
 use crate::http::wire::{m3u, xmltv};
 use crate::http::xmltv_cache::GzipExport;
@@ -32,13 +33,14 @@ const WATCHED_MOST: i64 = 12 * HOUR;
 ///
 /// # Errors
 /// `OVERLOADED` if the pool has no room; `INTERNAL` if the store cannot be read.
-pub async fn xmltv(app: &App, _cx: &Context, auth: PartnerAuth) -> Result<Reply, ApiError> {
+pub async fn xmltv(app: &App, cx: &Context, auth: PartnerAuth) -> Result<Reply, ApiError> {
     // Read before the schedule: a change in between makes the tag too old, never too new.
     let generation = app.schedule.generation();
     let make = async || {
         let livestreams = exported_livestreams(app);
         let pieces = xmltv::pieces(Arc::clone(&app.schedule), livestreams);
-        let made = app.compression.run_for(Some(auth.partner()), move |()| {
+        let turn = Turn::of_client(Some(auth.partner()), cx.peer);
+        let made = app.compression.run_for(turn, move |()| {
             GzipExport::from_pieces(pieces).map_err(ApiError::internal)
         })?;
         made.await?
