@@ -245,6 +245,24 @@ fn an_import_that_breaks_off_keeps_what_it_stored_and_goes_on_when_it_is_run_aga
 }
 
 #[test]
+fn an_import_without_a_line_is_refused() {
+    let house = House::start();
+    let bearer = format!("Bearer {}", house.admin);
+    let headers = [("Authorization", bearer.as_str())];
+    for target in [
+        "/admin/v1/users/import",
+        "/admin/v1/users/import?dryRun=true",
+    ] {
+        let reply = ask(house.ops, request("POST", target, &headers, ""));
+        assert_eq!(reply.status, 400);
+        assert_eq!(
+            reply.json()["message"],
+            "the body is empty; send a JSON object a line"
+        );
+    }
+}
+
+#[test]
 fn plain_passwords_of_an_import_are_hashed_and_a_weak_one_is_rejected() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();

@@ -66,6 +66,12 @@ pub async fn import_users(
     let outcome = import.run(&mut lines).await;
     let report = import.report;
     let counts = report.counts();
+    // An empty file is the sign of an export that failed; a success without a user would hide it.
+    if outcome.is_ok() && report.lines == 0 {
+        return Err(ApiError::malformed(
+            "the body is empty; send a JSON object a line",
+        ));
+    }
     match outcome {
         Ok(()) => {
             tracing::info!(request_id = %cx.request_id, counts, "users imported");
