@@ -348,9 +348,9 @@ mod tests {
     use super::*;
     use crate::config::{Inputs, load};
     use crate::domain;
-    use crate::domain::telemetry::{Budgets, DurationUnit, NewEvent, Sender, Settings};
+    use crate::domain::telemetry::{Budgets, NewEvent, Sender, Settings};
     use crate::store::Store;
-    use crate::types::{PartnerId, UnixSeconds, UserId};
+    use crate::types::{DurationUnit, PartnerId, UnixSeconds, UserId};
 
     #[test]
     fn what_was_reported_is_in_the_metrics() {

@@ -12,9 +12,7 @@ use ring::digest;
 
 use super::{AppError, keys};
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{
-    self, Address, Config, DurationUnit, Secret, SmtpSecurity, WatershedRule, WhenFull,
-};
+use crate::config::{self, Address, Config, Secret, SmtpSecurity, WatershedRule, WhenFull};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
     accounts, backups, catalog, entitlement, feeds, mail, playback, schedule, telemetry,
@@ -389,10 +387,7 @@ pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
             partner_per_day: config.telemetry.partner_bytes_per_day.map(|size| size.0),
             total: config.telemetry.max_bytes.0,
         },
-        duration_unit: match config.telemetry.duration_unit {
-            DurationUnit::Millis => telemetry::DurationUnit::Millis,
-            DurationUnit::Seconds => telemetry::DurationUnit::Seconds,
-        },
+        duration_unit: config.telemetry.duration_unit,
         sync,
         exists: accounts::exists,
     }

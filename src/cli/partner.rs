@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
-use super::exit::{Failure, Outcome};
+use super::exit::{Exit, Failure, Outcome};
 use super::token::Tokens;
 use super::{Global, output};
 
@@ -25,6 +25,24 @@ pub enum Command {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
+    },
+    /// Show a partner
+    Show {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        partner: String,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change a partner's settings
+    Set {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        partner: String,
+        /// The unit of durations in its players' events; `default` is that of `telemetry.duration_unit`
+        #[arg(long, value_name = "UNIT", value_parser = ["ms", "s", "default"])]
+        telemetry_duration_unit: String,
     },
     /// Refuse all requests of a partner from now on; its users stay
     Disable {
@@ -74,6 +92,16 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 json,
             )
         }
+        Command::Show { partner, json } => output::record(&find(&mut admin, &partner).await?, json),
+        Command::Set {
+            partner,
+            telemetry_duration_unit,
+        } => {
+            let body = json!({"telemetryDurationUnit": telemetry_duration_unit});
+            change(&mut admin, &partner, &body).await?;
+            output::note(&format!("changed {partner}"));
+            Ok(())
+        }
         Command::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
         Command::Enable { partner } => set_disabled(&mut admin, &partner, false).await,
         Command::Remove { partner, yes } => remove(&mut admin, &partner, yes).await,
@@ -81,11 +109,19 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
+/// The partner of an id or a name.
+async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
     let partners = admin.get(&path(&["partners"])).await?;
     let named = |one: &&Value| ["partnerId", "name"].iter().any(|of| one[*of] == partner);
     let found = partners.as_array().and_then(|all| all.iter().find(named));
-    let users = found.map_or_else(|| "0".to_owned(), |one| output::text(one, "users"));
+    found.cloned().ok_or_else(|| {
+        let words = format!("there is no partner {partner}; `playgate partner list` has them all");
+        Failure::new(Exit::NotFound, words)
+    })
+}
+
+async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
+    let users = output::text(&find(admin, partner).await?, "users");
     let what = format!("{partner} with all that is known of its users ({users})");
     if !yes && !output::confirmed(&format!("Remove {what}?")) {
         return Err(Failure::failed("nothing was removed"));
@@ -97,11 +133,15 @@ async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
     Ok(())
 }
 
-async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> Outcome {
-    let body = json!({"disabled": disabled});
+async fn change(admin: &mut Admin, partner: &str, body: &Value) -> Outcome {
     admin
-        .call(Method::PUT, &path(&["partners", partner]), Some(&body))
+        .call(Method::PUT, &path(&["partners", partner]), Some(body))
         .await?;
+    Ok(())
+}
+
+async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> Outcome {
+    change(admin, partner, &json!({"disabled": disabled})).await?;
     let done = if disabled { "disabled" } else { "enabled" };
     output::note(&format!("{done} {partner}"));
     Ok(())

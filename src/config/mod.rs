@@ -41,7 +41,7 @@ pub use sections::{
     Media, Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
 };
 pub use sender::Sender;
-pub use words::{DurationUnit, LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
+pub use words::{LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
 
 /// Where the file is looked for when none is named; it may be absent.
 pub const DEFAULT_FILE: &str = "/etc/playgate/playgate.toml";

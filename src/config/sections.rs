@@ -23,10 +23,11 @@ use super::limits::Limits;
 use super::network::networks;
 use super::secret::Secret;
 use super::sender::Sender;
-use super::words::{DurationUnit, LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
+use super::words::{LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
 use crate::domain::catalog::Unrated;
 use crate::domain::playback;
 use crate::ports::upstream::Style;
+use crate::types::DurationUnit;
 
 section! {
     /// The keys without a section.

@@ -3,6 +3,7 @@
 use super::http::Environment;
 use crate::domain::playback::Scheme;
 use crate::ports::upstream::Style;
+use crate::types::DurationUnit;
 
 /// A type with a word for each of its values.
 pub(super) trait Word: Copy + PartialEq + 'static {
@@ -31,13 +32,6 @@ words! {
         Age = "age",
         /// Those that start in the evening and night, and rated ones on "verify age" channels.
         Watershed = "watershed",
-    }
-    /// The unit of a player's durations.
-    DurationUnit {
-        /// Milliseconds.
-        Millis = "ms",
-        /// Seconds.
-        Seconds = "s",
     }
     /// What a new start does when the user's streams are used up.
     WhenFull {
@@ -90,6 +84,13 @@ impl Word for Scheme {
         ("secure-link", Self::SecureLink),
         ("akamai", Self::Akamai),
         ("cloudfront", Self::Cloudfront),
+    ];
+}
+
+impl Word for DurationUnit {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Self::Millis.as_str(), Self::Millis),
+        (Self::Seconds.as_str(), Self::Seconds),
     ];
 }
 

@@ -3,6 +3,7 @@
 //! A value of one of these types has been checked: whoever holds a [`LiveOffset`] need not ask
 //! whether it is in range. Nothing here reads a clock, a file or the network.
 
+pub mod duration_unit;
 pub mod email;
 pub mod html;
 pub mod ids;
@@ -16,6 +17,7 @@ pub mod text;
 pub mod time;
 pub mod token;
 
+pub use duration_unit::DurationUnit;
 pub use email::Email;
 pub use ids::{
     AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,

@@ -159,6 +159,16 @@ fn administer(data: &Data) {
     assert_eq!(acme["accessToken"].as_str().unwrap().len(), 36);
     let partners = data.json(&["partner", "list", "--json"]);
     assert_eq!(partners[0]["partnerId"], acme["partnerId"]);
+    let unit_of =
+        || data.json(&["partner", "show", "Acme", "--json"])["telemetryDurationUnit"].clone();
+    assert_eq!(unit_of(), "default");
+    let set = ["partner", "set", "Acme", "--telemetry-duration-unit"];
+    for unit in ["s", "ms", "default"] {
+        data.ok(&[&set[..], &[unit]].concat());
+        assert_eq!(unit_of(), unit);
+    }
+    assert_eq!(data.fails(&[&set[..], &["h"]].concat()).0, 2);
+    assert_eq!(data.fails(&["partner", "show", "nobody"]).0, 3);
     let second = data.json(&["partner", "token", "add", "Acme", "--json"]);
     assert_ne!(second["accessToken"], acme["accessToken"]);
     let token = second["tokenId"].as_str().unwrap();

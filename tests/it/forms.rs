@@ -159,6 +159,7 @@ fn of_partners_and_operators(seen: &mut Seen) {
     seen.tells("partner token add", &["house"]);
     seen.tells("partner token list", &["house"]);
     seen.tells("partner list", &[]);
+    seen.tells("partner show", &["house"]);
     seen.tells("operator add", &["olga", "--role", "content"]);
     seen.tells("operator token add", &["olga"]);
     seen.tells("operator token list", &["olga"]);

@@ -173,6 +173,33 @@ fn an_export_of_many_chunks_is_whole() {
 }
 
 #[test]
+fn a_partners_unit_of_durations_counts_in_reports_from_then_on() {
+    let lab = lab();
+    post(&lab, &[], json!([event(1)]).to_string());
+    let startup = || {
+        let report = operator(&lab, "GET", "/admin/v1/telemetry/report").json();
+        report["rows"][0]["startupMillis"].clone()
+    };
+    let partners = operator(&lab, "GET", "/admin/v1/partners").json();
+    let partner = partners[0]["partnerId"].as_str().unwrap();
+    let target = format!("/admin/v1/partners/{partner}");
+    let (name, value) = lab.admin();
+    let set = |unit: Value| {
+        let body = json!({ "telemetryDurationUnit": unit }).to_string();
+        ask(lab.ops, request("PUT", &target, &[(name, &value)], &body)).status
+    };
+    assert_eq!(startup(), json!(640.0));
+    assert_eq!(set(json!("s")), 200);
+    assert_eq!(startup(), json!(640_000.0));
+    for wrong in [json!("h"), json!(""), json!(1)] {
+        assert_eq!(set(wrong), 400);
+    }
+    assert_eq!(startup(), json!(640_000.0));
+    assert_eq!(set(json!("default")), 200);
+    assert_eq!(startup(), json!(640.0));
+}
+
+#[test]
 fn the_figures_are_by_minute_and_asset() {
     let lab = lab();
     post(&lab, &[], json!([event(1)]).to_string());

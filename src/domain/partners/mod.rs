@@ -14,7 +14,7 @@ pub use error::PartnersError;
 use crate::ports::Entropy;
 use crate::store::{Durability, MemoryTable, Schema, Store, StoreError, Txn};
 use crate::types::text::check_visible;
-use crate::types::{PartnerId, Token, TokenHash, TokenInfo, UnixSeconds};
+use crate::types::{DurationUnit, PartnerId, Token, TokenHash, TokenInfo, UnixSeconds};
 use tables::{PartnerRecord, PartnerTokenRecord, PartnersByName, TokensByPartner};
 
 /// How many tokens a partner may have: enough to rotate, few enough to list.
@@ -41,8 +41,19 @@ pub struct Partner {
     pub created: UnixSeconds,
     /// Whether its tokens are refused.
     pub disabled: bool,
+    /// The unit of its players' durations, where it is not the configured one.
+    pub duration_unit: Option<DurationUnit>,
     /// Its tokens, oldest first.
     pub tokens: Vec<TokenInfo>,
+}
+
+/// What changes of a partner; the rest stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartnerUpdate {
+    /// Whether its tokens are refused.
+    pub disabled: Option<bool>,
+    /// The unit of its players' durations; an inner `None` is the configured one.
+    pub duration_unit: Option<Option<DurationUnit>>,
 }
 
 /// The partners of an appliance.
@@ -95,6 +106,7 @@ impl Partners {
             name: name.to_owned(),
             created: now,
             disabled: false,
+            duration_unit: None,
         };
         let id = PartnerId::from_bytes(self.entropy.array());
         let token = Token::new_partner(self.entropy.array());
@@ -142,6 +154,7 @@ impl Partners {
                 name: record.name.clone(),
                 created: record.created,
                 disabled: record.disabled,
+                duration_unit: record.duration_unit,
                 tokens: Vec::new(),
             });
         });
@@ -204,17 +217,40 @@ impl Partners {
         })
     }
 
+    /// The unit of durations of a partner that has one of its own, from memory.
+    #[must_use]
+    pub fn duration_unit(&self, id: &PartnerId) -> Option<DurationUnit> {
+        self.partners.get(id)?.duration_unit
+    }
+
+    /// Applies a change in one commit. A disabled partner's tokens are refused from the next request on.
+    ///
+    /// # Errors
+    /// [`PartnersError::NotFound`].
+    pub fn update(&self, id: PartnerId, update: PartnerUpdate) -> Result<(), PartnersError> {
+        self.change(move |txn| {
+            let record = txn
+                .get::<tables::Partners>(&id)?
+                .ok_or(PartnersError::NotFound)?;
+            let record = PartnerRecord {
+                disabled: update.disabled.unwrap_or(record.disabled),
+                duration_unit: update.duration_unit.unwrap_or(record.duration_unit),
+                ..record
+            };
+            Ok(txn.put::<tables::Partners>(&id, &record)?)
+        })
+    }
+
     /// Refuses all tokens of a partner from the next request on, or takes them again.
     ///
     /// # Errors
     /// [`PartnersError::NotFound`].
     pub fn set_disabled(&self, id: PartnerId, disabled: bool) -> Result<(), PartnersError> {
-        self.change(move |txn| {
-            let record = txn
-                .get::<tables::Partners>(&id)?
-                .ok_or(PartnersError::NotFound)?;
-            Ok(txn.put::<tables::Partners>(&id, &PartnerRecord { disabled, ..record })?)
-        })
+        let update = PartnerUpdate {
+            disabled: Some(disabled),
+            ..PartnerUpdate::default()
+        };
+        self.update(id, update)
     }
 
     fn change(
@@ -255,6 +291,7 @@ pub fn seed(store: &Store, id: PartnerId, name: &str) {
         name: name.to_owned(),
         created: UnixSeconds(0),
         disabled: false,
+        duration_unit: None,
     };
     let plan = move |txn: &mut Txn<'_>| txn.put::<tables::Partners>(&id, &record);
     store

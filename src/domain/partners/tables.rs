@@ -2,17 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Entries, Index, Record, Table, TreeName};
-use crate::types::{PartnerId, TokenHash, UnixSeconds};
+use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
+use crate::types::{DurationUnit, PartnerId, TokenHash, UnixSeconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PartnerRecord {
     pub(super) name: String,
     pub(super) created: UnixSeconds,
     pub(super) disabled: bool,
+    /// The unit of its players' durations, where it is not the configured one.
+    pub(super) duration_unit: Option<DurationUnit>,
 }
 
-impl Record for PartnerRecord {}
+impl Record for PartnerRecord {
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before `duration_unit`, which is a zero byte where there is none.
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        match version {
+            1 => read_record(&[bytes, &[0]].concat()),
+            _ => None,
+        }
+    }
+}
 
 /// Partners by id; mirrored.
 pub(super) struct Partners;
@@ -28,6 +40,7 @@ impl Table for Partners {
             name,
             created: _,
             disabled: _,
+            duration_unit: _,
         } = record;
         entries.add::<PartnersByName>(name, key);
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ports::entropy::SeededEntropy;
+use crate::store::Record as _;
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
@@ -100,16 +101,45 @@ fn what_is_stored_is_there_for_the_next_start() {
 }
 
 #[test]
+fn an_update_changes_what_it_names_and_keeps_the_rest() {
+    let (_, partners) = partners();
+    let (id, _) = partners.add("Acme", NOW).unwrap();
+    assert_eq!(partners.duration_unit(&id), None);
+    let unit = |duration_unit| PartnerUpdate {
+        duration_unit: Some(duration_unit),
+        ..PartnerUpdate::default()
+    };
+    partners
+        .update(id, unit(Some(DurationUnit::Seconds)))
+        .unwrap();
+    partners.set_disabled(id, true).unwrap();
+    assert_eq!(partners.duration_unit(&id), Some(DurationUnit::Seconds));
+    partners.update(id, unit(None)).unwrap();
+    let listed = partners.list();
+    assert_eq!((listed[0].disabled, listed[0].duration_unit), (true, None));
+    let unknown = PartnerId::from_bytes([1; 16]);
+    assert_eq!(
+        partners.update(unknown, unit(None)),
+        Err(PartnersError::NotFound)
+    );
+}
+
+#[test]
 fn the_records_are_golden() {
-    let partner = PartnerRecord {
+    let version_1 = PartnerRecord {
         name: "A".to_owned(),
         created: UnixSeconds(1),
         disabled: true,
+        duration_unit: None,
     };
-    assert_eq!(
-        crate::store::golden(&partner),
-        "01014102 01".replace(' ', "")
-    );
+    let bytes = [1, b'A', 2, 1];
+    assert_eq!(PartnerRecord::upgrade(1, &bytes), Some(version_1.clone()));
+    assert_eq!(crate::store::golden(&version_1), "020141020100");
+    let with_unit = PartnerRecord {
+        duration_unit: Some(DurationUnit::Seconds),
+        ..version_1
+    };
+    assert_eq!(crate::store::golden(&with_unit), "02014102010101");
     let token = PartnerTokenRecord {
         partner: PartnerId::from_bytes([7; 16]),
         created: UnixSeconds(1),

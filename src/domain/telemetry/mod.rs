@@ -39,12 +39,12 @@ pub use error::TelemetryError;
 pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
 pub use model::{Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, Taken};
 pub use read::{Events, Selection};
-pub use report::{DurationUnit, Facts, Quality, QualityReport};
+pub use report::{Facts, Quality, QualityReport};
 pub use tables::schema;
 
 use crate::domain::accounts::UserExists;
 use crate::store::Store;
-use crate::types::{UnixSeconds, UserId};
+use crate::types::{DurationUnit, UnixSeconds, UserId};
 use budget::Usage;
 use gaps::Gaps;
 use recent::{REMEMBERED_HOURS, Recent};
@@ -61,7 +61,7 @@ pub struct Settings {
     pub retention_days: u32,
     /// What may be kept.
     pub budgets: Budgets,
-    /// The unit of `context.duration` in players' events.
+    /// The unit of `context.duration` in players' events, where their partner has none of its own.
     pub duration_unit: DurationUnit,
     /// Whether anything is synced; switched off only by the control runs of durability tests.
     pub sync: bool,

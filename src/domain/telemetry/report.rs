@@ -10,7 +10,7 @@ use super::Telemetry;
 use super::error::TelemetryError;
 use super::model::StoredEvent;
 use super::read::Selection;
-use crate::types::UnixSeconds;
+use crate::types::{DurationUnit, PartnerId, UnixSeconds};
 
 /// Rows of a report at most; a longer one is cut, and says so.
 const ROWS: usize = 100_000;
@@ -18,28 +18,6 @@ const ROWS: usize = 100_000;
 const LATE: i64 = 3_600;
 /// How far a player's clock may run ahead of ours.
 const AHEAD: i64 = 60;
-
-/// The unit in which players give durations. It is configured, and never guessed from the size of a
-/// number: a wait of 90 may be long in one unit and short in the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DurationUnit {
-    /// Milliseconds.
-    #[default]
-    Millis,
-    /// Seconds.
-    Seconds,
-}
-
-impl DurationUnit {
-    /// A duration in milliseconds. More than a day is a mistake of the player's.
-    fn millis(self, duration: f64) -> f64 {
-        let millis = match self {
-            Self::Millis => duration,
-            Self::Seconds => duration * 1_000.0,
-        };
-        millis.clamp(0.0, 86_400_000.0)
-    }
-}
 
 /// What the text of an event says that is of interest here.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,7 +82,8 @@ struct Sums {
 
 impl Telemetry {
     /// The figures for the minutes from `from` up to, not including, `to`. `read` understands the
-    /// text of an event. Reads files: for threads that may block.
+    /// text of an event; `unit_of` returns the unit of a partner that has one of its own. Reads files:
+    /// for threads that may block.
     ///
     /// # Errors
     /// That a file could not be read.
@@ -113,6 +92,7 @@ impl Telemetry {
         from: UnixSeconds,
         to: UnixSeconds,
         read: &dyn Fn(&[u8]) -> Option<Facts>,
+        unit_of: &dyn Fn(&PartnerId) -> Option<DurationUnit>,
     ) -> Result<QualityReport, TelemetryError> {
         let mut sums: BTreeMap<(i64, Option<String>), Sums> = BTreeMap::new();
         let mut cut = false;
@@ -121,7 +101,7 @@ impl Telemetry {
             to: Some(to + LATE),
             user: None,
         };
-        let unit = self.inner.settings.duration_unit;
+        let default_unit = self.inner.settings.duration_unit;
         for event in self.events(selection)? {
             let event = event?;
             let at = happened(&event);
@@ -133,6 +113,7 @@ impl Telemetry {
                 cut = true;
                 continue;
             }
+            let unit = unit_of(&event.sender.partner).unwrap_or(default_unit);
             sums.entry(key).or_default().add(&event, &facts, unit);
         }
         let rows = sums
@@ -161,7 +142,9 @@ impl Sums {
             self.bitrate += bitrate;
             self.bitrates += 1;
         }
-        let millis = facts.duration.map_or(0.0, |duration| unit.millis(duration));
+        let millis = facts
+            .duration
+            .map_or(0.0, |duration| unit.to_millis(duration));
         match facts.action.as_str() {
             "playback_buffering" if facts.buffering.as_deref() == Some("initial") => {
                 self.initial += 1;

@@ -466,7 +466,7 @@ fn figures_are_summed_up_by_minute_and_asset() {
     send(2, 40, "player_error news - -");
     send(1, 50, "playback_started film - -");
     send(1, 60, "playback_bitrate news - 1000000");
-    let report = telemetry.report(NOW, NOW + 60, &facts).unwrap();
+    let report = telemetry.report(NOW, NOW + 60, &facts, &|_| None).unwrap();
     assert!(!report.cut);
     let film = Quality {
         minute: NOW,

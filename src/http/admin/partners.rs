@@ -50,7 +50,8 @@ pub async fn add_partner(
     )
 }
 
-/// PUT a partner: its tokens are refused from the next request on, or taken again.
+/// PUT a partner: its tokens are refused from the next request on or taken again, and its unit of
+/// durations counts from the next report on.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
@@ -62,7 +63,7 @@ pub async fn change_partner(
 ) -> Result<Reply, ApiError> {
     let id = resolve::partner(app, &request.partner)?;
     let partners = app.partners.clone();
-    cold(app, move || partners.set_disabled(id, request.disabled)).await?;
+    cold(app, move || partners.update(id, request.update)).await?;
     Ok(Reply::empty_object())
 }
 

@@ -10,8 +10,8 @@ use crate::http::reply::{Reply, media};
 use crate::http::stream::Pieces;
 use crate::http::wire::events::EventPieces;
 use crate::http::wire::telemetry::{QualityBody, facts};
-use crate::types::UnixSeconds;
 use crate::types::time::DAY;
+use crate::types::{PartnerId, UnixSeconds};
 
 /// GET telemetry/events: the events of a selection as NDJSON, in the order in which they came.
 ///
@@ -52,10 +52,11 @@ pub async fn report(
         return Err(ApiError::field("from", "must be at most 31 days before to"));
     }
     let from = UnixSeconds(from.0.div_euclid(60) * 60);
-    let telemetry = app.telemetry.clone();
+    let (telemetry, partners) = (app.telemetry.clone(), app.partners.clone());
+    let unit_of = move |partner: &PartnerId| partners.duration_unit(partner);
     let report = app
         .bulk
-        .run(move |()| telemetry.report(from, to, &facts))?
+        .run(move |()| telemetry.report(from, to, &facts, &unit_of))?
         .await??;
     Reply::json(&QualityBody::from(&report))
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::domain::operators::Operator;
 use crate::domain::partners::Partner;
-use crate::types::TokenInfo;
+use crate::types::{DurationUnit, TokenInfo};
 
 /// A line of the list of partners.
 #[derive(Serialize)]
@@ -18,6 +18,8 @@ pub struct PartnerLine {
     pub created_timestamp: i64,
     /// Whether its tokens are refused.
     pub disabled: bool,
+    /// `ms` or `s`, or `default` where the configured unit counts.
+    pub telemetry_duration_unit: &'static str,
     /// How many tokens it has.
     pub tokens: usize,
     /// How many users it has.
@@ -33,6 +35,9 @@ impl PartnerLine {
             name: partner.name.clone(),
             created_timestamp: partner.created.0,
             disabled: partner.disabled,
+            telemetry_duration_unit: partner
+                .duration_unit
+                .map_or("default", DurationUnit::as_str),
             tokens: partner.tokens.len(),
             users,
         }

@@ -169,7 +169,15 @@ fn the_unit_of_durations_is_configured_and_not_guessed() {
             ..event(1)
         };
         telemetry.accept(sender(1), vec![start], NOW).unwrap();
-        let report = telemetry.report(NOW, NOW + 60, &facts).unwrap();
-        assert_eq!(report.rows[0].startup_millis, Some(expected));
+        let startup = |unit_of: &dyn Fn(&PartnerId) -> Option<DurationUnit>| {
+            let report = telemetry.report(NOW, NOW + 60, &facts, unit_of).unwrap();
+            report.rows[0].startup_millis
+        };
+        assert_eq!(startup(&|_| None), Some(expected));
+        let partner = sender(1).partner;
+        let seconds = |of: &PartnerId| (*of == partner).then_some(DurationUnit::Seconds);
+        assert_eq!(startup(&seconds), Some(90_000.0), "a partner's own unit");
+        let of_another = |of: &PartnerId| (*of != partner).then_some(DurationUnit::Seconds);
+        assert_eq!(startup(&of_another), Some(expected));
     }
 }

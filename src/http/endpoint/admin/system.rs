@@ -3,12 +3,14 @@
 use super::super::{Input, Payload};
 use super::known;
 use crate::domain::mail::Kind;
+use crate::domain::partners::PartnerUpdate;
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::Object;
 use crate::types::text::check_visible;
 use crate::types::{
-    Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId, UnixSeconds,
+    DurationUnit, Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId,
+    UnixSeconds,
 };
 
 /// PUT clock: one of the two.
@@ -106,17 +108,25 @@ impl PartnerRequest {
 pub struct ChangePartnerRequest {
     /// The partner.
     pub partner: PartnerRef,
-    /// Whether its tokens are refused.
-    pub disabled: bool,
+    /// What changes.
+    pub update: PartnerUpdate,
 }
 
 impl ChangePartnerRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        let disabled = body.boolean("disabled")?;
+        let (partner, disabled, duration_unit) = (
+            input.text("partner"),
+            body.boolean("disabled"),
+            body.parsed("telemetryDurationUnit", DurationUnit::parse_override),
+        )
+            .combine()?;
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
-            disabled: disabled.ok_or_else(|| body.refuse("disabled", "is missing"))?,
+            partner: PartnerRef::read(&partner),
+            update: PartnerUpdate {
+                disabled,
+                duration_unit,
+            },
         })
     }
 }

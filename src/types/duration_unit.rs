@@ -1,0 +1,67 @@
+//! The unit in which players report durations.
+
+use serde::{Deserialize, Serialize};
+
+use super::Malformed;
+
+/// The unit in which players report durations. It is configured, and never guessed from the size of a
+/// number: a wait of 90 may be long in one unit and short in the other.
+///
+/// Stored by its position: new units are added at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DurationUnit {
+    /// Milliseconds.
+    #[default]
+    Millis,
+    /// Seconds.
+    Seconds,
+}
+
+impl DurationUnit {
+    /// The name in the configuration, on the command line and on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Millis => "ms",
+            Self::Seconds => "s",
+        }
+    }
+
+    /// Parses the unit of one partner; `default` is none of its own.
+    ///
+    /// # Errors
+    /// That the text is another one.
+    pub fn parse_override(text: &str) -> Result<Option<Self>, Malformed> {
+        match text {
+            "ms" => Ok(Some(Self::Millis)),
+            "s" => Ok(Some(Self::Seconds)),
+            "default" => Ok(None),
+            _ => Err(Malformed("must be ms, s or default")),
+        }
+    }
+
+    /// Converts a duration to milliseconds. More than a day is an error of the player.
+    #[must_use]
+    pub fn to_millis(self, duration: f64) -> f64 {
+        let millis = match self {
+            Self::Millis => duration,
+            Self::Seconds => duration * 1_000.0,
+        };
+        millis.clamp(0.0, 86_400_000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parsed_back() {
+        for unit in [DurationUnit::Millis, DurationUnit::Seconds] {
+            assert_eq!(DurationUnit::parse_override(unit.as_str()), Ok(Some(unit)));
+        }
+        assert_eq!(DurationUnit::parse_override("default"), Ok(None));
+        assert!(DurationUnit::parse_override("S").is_err());
+        assert!(DurationUnit::parse_override("").is_err());
+    }
+}
