@@ -142,8 +142,8 @@ fn guides(app: &Arc<App>) -> Option<Task> {
     any.then(|| Task::new("guides", 5 * SECOND, move |now| feeds.run_due(now)).needs_time())
 }
 
-fn telemetry(app: &Arc<App>) -> [Task; 4] {
-    let [retaining, erasing, bounded, used] = [0; 4].map(|_| app.telemetry.clone());
+fn telemetry(app: &Arc<App>) -> [Task; 5] {
+    let [retaining, erasing, bounded, used, compressing] = [0; 5].map(|_| app.telemetry.clone());
     let forwarder = app.forwarder.clone();
     let (forwarded, readiness) = (forwarder.clone(), Arc::clone(&app.readiness));
     [
@@ -155,6 +155,11 @@ fn telemetry(app: &Arc<App>) -> [Task; 4] {
             };
             readiness.warn("telemetry", bounded.trouble(now));
             done
+        }),
+        // A bounded part at a time.
+        Task::new("telemetry-compression", SECOND, move |now| {
+            let merged = compressing.tidy_recent();
+            Ok::<_, TelemetryError>(merged + compressing.compress(now)?)
         }),
         Task::new("telemetry-usage", 30 * SECOND, move |_| used.save_usage()),
         Task::new(

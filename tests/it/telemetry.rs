@@ -1,7 +1,9 @@
 //! Telemetry: what is taken, known, refused; the export, the figures, the health of the store.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::time::{Duration, Instant};
 
+use playgate::domain::telemetry::{NewEvent, Sender};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, NOON};
@@ -197,6 +199,59 @@ fn a_partners_unit_of_durations_counts_in_reports_from_then_on() {
     assert_eq!(startup(), json!(640_000.0));
     assert_eq!(set(json!("default")), 200);
     assert_eq!(startup(), json!(640.0));
+}
+
+#[test]
+fn a_compressed_hour_is_exported_and_reported_as_before() {
+    let lab = Lab::start();
+    let user = lab.enroll();
+    for batch in 0..4 {
+        let events: Vec<Value> = (0..400).map(|at| event(batch * 400 + at)).collect();
+        let answer = post(&lab, &[], Value::from(events).to_string());
+        assert_eq!(answer.json(), taken(400, 0));
+    }
+    let to = NOON.0 + 60;
+    let readings = || {
+        let report = format!("/admin/v1/telemetry/report?to={to}");
+        (
+            exported(&lab, &format!("?to={to}")),
+            operator(&lab, "GET", &report).json(),
+        )
+    };
+    let before = readings();
+    // An event of a later hour ends this one.
+    let app = &lab.app;
+    let partner = app.partners.list()[0].id;
+    let later = NewEvent {
+        timestamp_millis: 0,
+        sequence: 0,
+        action: "later".to_owned(),
+        device: None,
+        json: b"{}".to_vec(),
+    };
+    let mut now = NOON + 3 * 3_600;
+    let sent = app
+        .telemetry
+        .accept(Sender { user, partner }, vec![later], now);
+    assert_eq!(sent.unwrap().accepted, 1);
+    let file = app
+        .config
+        .server
+        .data_dir
+        .join("telemetry/2026-01-01T12.events");
+    let plain = std::fs::read(&file).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !std::fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]) {
+        assert!(Instant::now() < deadline, "it is not compressed");
+        app.telemetry.compress(now).unwrap();
+        now = now + 60;
+    }
+    let mut unpacked = Vec::new();
+    let packed = std::fs::File::open(&file).unwrap();
+    let mut gzip = flate2::read::MultiGzDecoder::new(packed);
+    gzip.read_to_end(&mut unpacked).unwrap();
+    assert!(unpacked == plain, "zcat gives other bytes");
+    assert_eq!(readings(), before);
 }
 
 #[test]

@@ -180,7 +180,6 @@ impl Inner {
 impl State {
     /// Goes on with another segment; the sync thread closes the one before.
     fn begin(&mut self, segment: Segment) {
-        self.recent.tidy(segment.hour);
         let before = self.segment.replace(segment);
         self.done.extend(before);
     }

@@ -3,12 +3,12 @@
 //! Decision: a hole takes its place, so that a position in the segment stays true whatever a kill
 //! comes between. The space comes back with the retention of the hour.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write};
 
 use super::error::TelemetryError;
 use super::frame::{self, Frames};
 use super::length::Lengths;
+use super::packed::{Members, Packer, SegmentReader};
 use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry};
 use crate::store::{All, Durability, StoreError, Txn, sync_file};
@@ -96,26 +96,29 @@ impl Inner {
     fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
         let _rewriting = self.rewriting.lock();
         let path = self.directory.events(hour);
-        let source = match File::open(&path) {
-            Ok(source) => source,
+        let source = match SegmentReader::open(&path) {
+            Ok(SegmentReader::Plain(source)) => source,
+            Ok(SegmentReader::Packed(source)) => {
+                return Ok(self.repack_without(hour, source, user)?);
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let (mut state, mut length) = (None, 0);
         self.directory.replace(&path, |target| {
-            length = copy_without(&source, target, user, (0, 0))?;
+            let mut target = BufWriter::new(target);
+            length = copy_without(&source, &mut target, user, 0)?;
+            target.flush()?;
             if self.settings.sync {
-                sync_file(target, &path)?;
+                sync_file(target.get_ref(), &path)?;
             }
             // From here on nobody appends.
             state = Some(self.state.lock());
-            length = copy_without(&source, target, user, (length, length))?;
+            (&source).seek(SeekFrom::Start(length))?;
+            length = copy_without(&source, &mut target, user, length)?;
+            target.flush()?;
             // Before it takes the place of the longer one, which is never too long.
-            let lengths = Lengths {
-                written: length,
-                synced: length,
-            };
-            lengths.put(&self.directory.lengths(hour))
+            Lengths::of_whole(length).put(&self.directory.lengths(hour))
         })?;
         if let Some(state) = &mut state {
             let open = state.segment.as_mut().filter(|open| open.hour == hour);
@@ -126,30 +129,39 @@ impl Inner {
         }
         Ok(())
     }
+
+    /// The same for a compressed segment, which nobody appends to while `rewriting` is locked.
+    fn repack_without(&self, hour: i64, source: Members, user: &UserId) -> io::Result<()> {
+        self.directory
+            .replace(&self.directory.events(hour), |target| {
+                let mut packer = Packer::new(target);
+                let length = copy_without(source, &mut packer, user, 0)?;
+                packer.finish()?;
+                Lengths::of_whole(length).put(&self.directory.lengths(hour))
+            })
+    }
 }
 
-/// Copies the events of others from there on to the end of the file; returns where the last one ends.
+/// Copies the events of others from there on to the end of the segment; returns where the last one ends.
 fn copy_without(
-    mut source: &File,
-    target: &mut File,
+    source: impl Read,
+    target: &mut impl Write,
     user: &UserId,
-    (from, mut written): (u64, u64),
+    from: u64,
 ) -> io::Result<u64> {
-    source.seek(SeekFrom::Start(from))?;
     let mut frames = Frames::begun(source, from);
-    let mut target = BufWriter::new(target);
+    let mut written = from;
     let mut bytes = Vec::new();
     while let Some(event) = frames.next()? {
         if event.sender.user != *user {
             let begin = frames.sound_end() - frame::length(&event);
-            frame::write_holes(begin - written, &mut target)?;
+            frame::write_holes(begin - written, target)?;
             bytes.clear();
             frame::write(&event, &mut bytes);
             target.write_all(&bytes)?;
             written = frames.sound_end();
         }
     }
-    frame::write_holes(frames.sound_end() - written, &mut target)?;
-    target.flush()?;
+    frame::write_holes(frames.sound_end() - written, target)?;
     Ok(frames.sound_end())
 }

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 
 use super::super::tests::{Bench, HOUR, NOW, events, sender};
 use super::*;
-use crate::domain::telemetry::{NewEvent, request_erasure};
+use crate::domain::telemetry::packed::Form;
+use crate::domain::telemetry::{NewEvent, hour_of, request_erasure};
 use crate::ports::entropy::SeededEntropy;
 use crate::store::StoreError;
 
@@ -362,4 +363,42 @@ fn a_torn_end_and_what_is_no_json_hold_nothing_up() {
     }
     assert_eq!(sink.saw(), [(vec![0, 1], true), (vec![2], true)]);
     assert_eq!(forwarder.counts().refused, 1);
+}
+
+#[test]
+fn an_hour_that_is_compressed_halfway_is_forwarded_without_a_gap_or_a_repeat() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    for from in (0..5_000).step_by(500) {
+        accept(&telemetry, 1, events(from..from + 500), NOW);
+    }
+    let later = NOW + 2 * HOUR;
+    accept(&telemetry, 1, events([5_000]), later);
+    while !telemetry.inner.state.lock().done.is_empty() {
+        std::thread::yield_now();
+    }
+    let sink = Sink::new(|numbers| if numbers[0] < 1_000 { Ok(()) } else { away() });
+    let first = forwarder(&telemetry, &sink, 70);
+    first.run(later).unwrap();
+    let mut took = sink.took();
+    assert_eq!(took.len(), 1_050);
+    // The batch that was offered is offered again as it was, from the compressed file.
+    while telemetry.compress(later).unwrap() > 0 {}
+    let file = File::open(telemetry.inner.directory.events(hour_of(NOW))).unwrap();
+    assert_eq!(Form::of(&file).unwrap(), Form::Packed);
+    let waits = later + 3_600;
+    first.run(waits).unwrap();
+    sink.becomes(|_| Ok(()));
+    let offered = sink.with_keys().pop().unwrap();
+    drop(first);
+    let second = forwarder(&telemetry, &sink, 70);
+    second.run(waits).unwrap();
+    let again = sink.with_keys();
+    assert_eq!(
+        (&again[0].0, &again[0].1),
+        (&offered.0, &offered.1),
+        "the same batch under the same key"
+    );
+    took.extend(again.into_iter().flat_map(|(numbers, _, _)| numbers));
+    assert_eq!(took, (0..=5_000).collect::<Vec<i64>>());
 }

@@ -21,6 +21,14 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
+    /// Those of a file that is all there and synced.
+    pub(super) const fn of_whole(length: u64) -> Self {
+        Self {
+            written: length,
+            synced: length,
+        }
+    }
+
     /// What was kept of a segment; nothing where that cannot be read, which loses the comparison
     /// only.
     pub(super) fn read(path: &Path) -> Self {

@@ -7,6 +7,7 @@
 mod accept;
 mod budget;
 mod catch_up;
+mod compress;
 mod erase;
 mod error;
 mod forward;
@@ -16,6 +17,7 @@ pub mod fuzzing;
 mod gaps;
 mod length;
 mod model;
+mod packed;
 mod position;
 mod read;
 mod recent;
@@ -46,6 +48,7 @@ use crate::domain::accounts::UserExists;
 use crate::store::Store;
 use crate::types::{DurationUnit, UnixSeconds, UserId};
 use budget::Usage;
+use compress::Compression;
 use gaps::Gaps;
 use recent::{REMEMBERED_HOURS, Recent};
 use segment::{Directory, Segment};
@@ -85,6 +88,8 @@ struct Inner {
     /// Held while the file of a segment is written anew, or read before it is appended to again:
     /// both take as long as the file is large. Taken before `state`, never while that is locked.
     rewriting: Mutex<()>,
+    /// Held by the job that compresses alone.
+    compression: Mutex<Compression>,
 }
 
 /// What those who send, one after the other, change.
@@ -164,6 +169,7 @@ impl Telemetry {
             directory,
             state: Mutex::new(state),
             rewriting: Mutex::new(()),
+            compression: Mutex::default(),
         });
         let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
         let telemetry = Self {

@@ -1,15 +1,15 @@
-//! How far events have been forwarded: for each hour a place in its segment, kept in the store.
+//! How far events have been forwarded: for each hour an offset into its unpacked segment, kept in the store.
 //!
 //! By the hour, since a clock that is put back goes on in an old one. Nothing is forwarded that a power
 //! cut could take back: what came in its place would lie before the position, and never be sent.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Take};
+use std::io::{self, Read as _, Take};
 
 use super::Telemetry;
 use super::error::TelemetryError;
 use super::frame::Frames;
+use super::packed::{SegmentReader, unpacked_length};
 use super::tables::{Forwarded, ForwardedRecord};
 use crate::store::{All, Durability, Store, StoreError};
 
@@ -136,8 +136,8 @@ impl Telemetry {
         let inner = &self.inner;
         let mut extents = Vec::new();
         for hour in inner.directory.hours()? {
-            match fs::metadata(inner.directory.events(hour)) {
-                Ok(metadata) => extents.push((hour, metadata.len())),
+            match unpacked_length(&inner.directory.events(hour)) {
+                Ok(length) => extents.push((hour, length)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
             }
@@ -163,14 +163,13 @@ impl Telemetry {
         &self,
         hour: i64,
         (from, to): (u64, u64),
-    ) -> io::Result<Option<Frames<Take<File>>>> {
-        let mut file = match File::open(self.inner.directory.events(hour)) {
-            Ok(file) => file,
+    ) -> io::Result<Option<Frames<Take<SegmentReader>>>> {
+        let reader = match SegmentReader::open_at(&self.inner.directory.events(hour), from) {
+            Ok(reader) => reader,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        file.seek(SeekFrom::Start(from))?;
-        let part = file.take(to.saturating_sub(from));
+        let part = reader.take(to.saturating_sub(from));
         Ok(Some(Frames::begun(part, from)))
     }
 }

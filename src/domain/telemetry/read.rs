@@ -1,7 +1,6 @@
 //! Reading events back: for the export, for a user, for the figures.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
@@ -9,6 +8,7 @@ use super::error::TelemetryError;
 use super::frame::Frames;
 use super::length::Lengths;
 use super::model::StoredEvent;
+use super::packed::SegmentReader;
 use super::tables::HoursByUser;
 use super::{Telemetry, hour_of};
 use crate::types::{UnixSeconds, UserId};
@@ -79,7 +79,7 @@ pub struct Events {
 
 /// A file that is being read, and how long it was at least when that began.
 struct OpenFile {
-    frames: Frames<File>,
+    frames: Frames<SegmentReader>,
     path: PathBuf,
     lengths: Lengths,
 }
@@ -110,7 +110,7 @@ impl Events {
             let Some((path, lengths)) = self.files.pop_front() else {
                 return Ok(None);
             };
-            match File::open(&path) {
+            match SegmentReader::open(&path) {
                 Ok(file) => {
                     self.open = Some(OpenFile {
                         frames: Frames::new(file),

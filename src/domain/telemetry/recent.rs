@@ -1,9 +1,10 @@
 //! Which events were received in the last seven days: players send again what they got no answer to.
 //!
-//! In memory, a day at a time: the hour that is being written in a hash map, the rest as a sorted
-//! list of nine bytes an event. Files beside the segments bring it back at a start.
+//! In memory, a day at a time: the newest in a hash map, the rest as a sorted list of nine bytes an event. A
+//! job merges the former into the latter. Files beside the segments bring it back at a start.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::model::Fingerprint;
 
@@ -16,42 +17,111 @@ const MOST: usize = 32_000_000;
 
 const HOURS: i64 = 24;
 
+/// New fingerprints of a day are merged into its sorted list from this many on, or from this part of
+/// the list on, whatever is more: the map stays small, and each fingerprint is merged a few times only.
+const MERGE_FROM: usize = 65_536;
+const MERGE_PART: usize = 16;
+
+/// Fingerprints in order, and the hour of the day for each.
+#[derive(Default)]
+struct Sorted {
+    keys: Vec<u64>,
+    hours: Vec<u8>,
+}
+
+impl Sorted {
+    fn hour(&self, key: u64) -> Option<u8> {
+        let at = self.keys.binary_search(&key).ok()?;
+        self.hours.get(at).copied()
+    }
+
+    fn push(&mut self, key: u64, hour: u8) {
+        self.keys.push(key);
+        self.hours.push(hour);
+    }
+}
+
 /// The events of one UTC day, by when they were received.
 #[derive(Default)]
 struct Day {
-    sealed: Vec<u64>,
-    /// The hour of the day for each of `sealed`.
-    hours: Vec<u8>,
+    sorted: Arc<Sorted>,
+    /// What a [`Merge`] is moving into the sorted list.
+    merging: Option<Arc<HashMap<u64, u8>>>,
     fresh: HashMap<u64, u8>,
 }
 
 impl Day {
     fn len(&self) -> usize {
-        self.sealed.len() + self.fresh.len()
+        let merging = self.merging.as_ref().map_or(0, |merging| merging.len());
+        self.sorted.keys.len() + merging + self.fresh.len()
     }
 
     fn hour(&self, key: u64) -> Option<u8> {
-        let sealed = || {
-            let at = self.sealed.binary_search(&key).ok()?;
-            self.hours.get(at).copied()
-        };
-        self.fresh.get(&key).copied().or_else(sealed)
+        let merging = || self.merging.as_ref()?.get(&key).copied();
+        let fresh = self.fresh.get(&key).copied();
+        fresh.or_else(merging).or_else(|| self.sorted.hour(key))
     }
 
-    /// Moves what is fresh into the sorted list.
-    fn seal(&mut self) {
-        if self.fresh.is_empty() {
-            return;
+    fn merge(&mut self, day: i64) -> Merge {
+        let fresh = Arc::new(std::mem::take(&mut self.fresh));
+        self.merging = Some(Arc::clone(&fresh));
+        Merge {
+            day,
+            sorted: Arc::clone(&self.sorted),
+            fresh,
         }
-        let mut all: Vec<(u64, u8)> = self.fresh.drain().collect();
-        self.fresh = HashMap::new();
-        let sealed = std::mem::take(&mut self.sealed);
-        all.extend(sealed.into_iter().zip(std::mem::take(&mut self.hours)));
-        // By key, the latest hour first: it is the one that counts.
-        all.sort_unstable_by_key(|(key, hour)| (*key, std::cmp::Reverse(*hour)));
-        all.dedup_by_key(|(key, _)| *key);
-        (self.sealed, self.hours) = all.into_iter().unzip();
     }
+}
+
+/// New fingerprints of a day that are to be merged into its sorted list. That takes as long as the day has
+/// events, so it is done while nothing is locked; what is merged stays known.
+pub(super) struct Merge {
+    day: i64,
+    sorted: Arc<Sorted>,
+    fresh: Arc<HashMap<u64, u8>>,
+}
+
+impl Merge {
+    pub(super) fn run(self) -> Merged {
+        let mut fresh: Vec<(u64, u8)> =
+            self.fresh.iter().map(|(key, hour)| (*key, *hour)).collect();
+        fresh.sort_unstable();
+        let length = self.sorted.keys.len() + fresh.len();
+        let mut sorted = Sorted {
+            keys: Vec::with_capacity(length),
+            hours: Vec::with_capacity(length),
+        };
+        let known = self.sorted.keys.iter().zip(&self.sorted.hours);
+        let mut known = known.map(|(key, hour)| (*key, *hour)).peekable();
+        for (key, hour) in fresh {
+            while let Some((before, hour)) = known.next_if(|(before, _)| *before < key) {
+                sorted.push(before, hour);
+            }
+            // The latest hour is the one that counts.
+            let same = known.next_if(|(same, _)| *same == key);
+            sorted.push(key, same.map_or(hour, |(_, known)| known.max(hour)));
+        }
+        for (key, hour) in known {
+            sorted.push(key, hour);
+        }
+        Merged {
+            day: self.day,
+            sorted: Arc::new(sorted),
+        }
+    }
+}
+
+/// The list that takes the place of a day's.
+pub(super) struct Merged {
+    day: i64,
+    sorted: Arc<Sorted>,
+}
+
+/// What is not remembered any more. Giving back its memory takes a while: drop it while nothing is locked.
+pub(super) struct Forgotten {
+    _days: Vec<Day>,
+    _sorted: Option<Arc<Sorted>>,
+    _merging: Option<Arc<HashMap<u64, u8>>>,
 }
 
 /// The fingerprints of recent events.
@@ -95,13 +165,12 @@ impl Recent {
         known.fresh.insert(fingerprint.0, of_day);
     }
 
-    /// Forgets what is over seven days old, or too much, and makes the rest small.
-    pub(super) fn tidy(&mut self, hour: i64) {
+    /// Forgets what is over seven days old, or too much.
+    pub(super) fn forget(&mut self, hour: i64) -> Forgotten {
         let oldest = (hour - REMEMBERED_HOURS).div_euclid(HOURS);
-        self.days = self.days.split_off(&oldest);
-        for day in self.days.values_mut() {
-            day.seal();
-        }
+        let kept = self.days.split_off(&oldest);
+        let forgotten = std::mem::replace(&mut self.days, kept);
+        let mut days: Vec<Day> = forgotten.into_values().collect();
         while self.len() > self.most && self.days.len() > 1 {
             if let Some((day, forgotten)) = self.days.pop_first() {
                 tracing::warn!(
@@ -109,7 +178,59 @@ impl Recent {
                     events = forgotten.len(),
                     "too many events to remember; repeats of that day's are taken as new"
                 );
+                days.push(forgotten);
             }
+        }
+        Forgotten {
+            _days: days,
+            _sorted: None,
+            _merging: None,
+        }
+    }
+
+    /// Begins to merge the new fingerprints of a day that has many of them, or that is over. Nothing if
+    /// there is none. One merge is run at a time.
+    pub(super) fn next_merge(&mut self, hour: i64) -> Option<Merge> {
+        let (today, _) = split(hour);
+        self.days.iter_mut().find_map(|(day, known)| {
+            let least = match *day < today {
+                true => 1,
+                false => MERGE_FROM.max(known.sorted.keys.len() / MERGE_PART),
+            };
+            let due = known.merging.is_none() && known.fresh.len() >= least;
+            due.then(|| known.merge(*day))
+        })
+    }
+
+    /// Ends a merge.
+    pub(super) fn merged(&mut self, merged: Merged) -> Forgotten {
+        let mut forgotten = Forgotten {
+            _days: Vec::new(),
+            _sorted: None,
+            _merging: None,
+        };
+        match self.days.get_mut(&merged.day) {
+            Some(day) => {
+                forgotten._sorted = Some(std::mem::replace(&mut day.sorted, merged.sorted));
+                forgotten._merging = day.merging.take();
+            }
+            // It was forgotten meanwhile.
+            None => forgotten._sorted = Some(merged.sorted),
+        }
+        forgotten
+    }
+
+    /// Forgets what is too old and merges all there is, at a start.
+    pub(super) fn tidy(&mut self, hour: i64) {
+        self.forget(hour);
+        let with_fresh = |(day, known): (&i64, &mut Day)| {
+            let due = known.merging.is_none() && !known.fresh.is_empty();
+            due.then(|| known.merge(*day))
+        };
+        let merges: Vec<Merge> = self.days.iter_mut().filter_map(with_fresh).collect();
+        for merge in merges {
+            let merged = merge.run();
+            self.merged(merged);
         }
     }
 
@@ -154,6 +275,55 @@ mod tests {
         recent.tidy(NOW + 3);
         assert!(recent.knows(Fingerprint(1), NOW + 3 + REMEMBERED_HOURS));
         assert_eq!(recent.len(), 1);
+    }
+
+    #[test]
+    fn events_are_known_while_they_are_merged_and_after() {
+        let mut recent = Recent::default();
+        for key in 0..3 {
+            recent.remember(Fingerprint(key), NOW);
+        }
+        // Too few of today's to be merged, until the day is over.
+        assert!(recent.next_merge(NOW).is_none());
+        let merge = recent.next_merge(NOW + HOURS).unwrap();
+        assert!(recent.next_merge(NOW + HOURS).is_none(), "one at a time");
+        recent.remember(Fingerprint(2), NOW + 1);
+        recent.remember(Fingerprint(3), NOW + 1);
+        let known = |recent: &Recent| -> Vec<bool> {
+            (0..5)
+                .map(|key| recent.knows(Fingerprint(key), NOW))
+                .collect()
+        };
+        let expected: Vec<bool> = vec![true, true, true, true, false];
+        assert_eq!(known(&recent), expected);
+        let merged = merge.run();
+        drop(recent.merged(merged));
+        assert_eq!(known(&recent), expected);
+        let merge = recent.next_merge(NOW + HOURS).unwrap();
+        let merged = merge.run();
+        drop(recent.merged(merged));
+        assert_eq!(known(&recent), expected);
+        assert_eq!(recent.len(), 4);
+        // A day that is forgotten while it is merged stays forgotten.
+        recent.remember(Fingerprint(9), NOW);
+        let merged = recent.next_merge(NOW + HOURS).unwrap().run();
+        drop(recent.forget(NOW + 1_000));
+        drop(recent.merged(merged));
+        assert_eq!(recent.len(), 0);
+    }
+
+    #[test]
+    fn many_events_of_today_are_merged_in_parts() {
+        let mut recent = Recent::default();
+        let many = u64::try_from(MERGE_FROM).unwrap();
+        for key in 0..many {
+            assert!(recent.next_merge(NOW).is_none());
+            recent.remember(Fingerprint(key), NOW);
+        }
+        let merged = recent.next_merge(NOW).unwrap().run();
+        drop(recent.merged(merged));
+        let day = recent.days.values().next().unwrap();
+        assert_eq!((day.sorted.keys.len(), day.fresh.len()), (MERGE_FROM, 0));
     }
 
     #[test]

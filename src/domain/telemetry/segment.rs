@@ -14,6 +14,7 @@ use super::error::TelemetryError;
 use super::frame::Frames;
 use super::length::{Keeper, Lengths};
 use super::model::{Fingerprint, StoredEvent};
+use super::packed::SegmentReader;
 use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
 /// Seconds of a segment.
@@ -55,6 +56,11 @@ impl Directory {
 
     pub(super) fn keys(&self, hour: i64) -> PathBuf {
         self.file(hour, "keys")
+    }
+
+    /// Where the compressed form of a segment is written before it takes its place.
+    pub(super) fn packing(&self, hour: i64) -> PathBuf {
+        self.file(hour, "packed.new")
     }
 
     pub(super) fn lengths(&self, hour: i64) -> PathBuf {
@@ -186,7 +192,7 @@ fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
 
 /// Shows every sound event of a file to `each`; returns where the last one ends.
 pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Result<u64> {
-    let mut frames = Frames::new(File::open(path)?);
+    let mut frames = Frames::new(SegmentReader::open(path)?);
     while let Some(event) = frames.next()? {
         each(&event);
     }
@@ -199,6 +205,17 @@ pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Resul
 pub(super) fn tell_damage(path: &Path, bytes: u64) {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     tracing::error!(%file, bytes, "a file of events is damaged; what could be read was kept");
+}
+
+/// Makes a compressed segment plain, so that it can be appended to: a clock was put back.
+fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
+    match SegmentReader::open(path) {
+        Ok(mut packed @ SegmentReader::Packed(_)) => {
+            directory.replace(path, |plain| io::copy(&mut packed, plain).map(drop))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The segment that is appended to.
@@ -221,6 +238,7 @@ impl Segment {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        unpack(directory, &path)?;
         let file = options().truncate(false).open(&path)?;
         directory.sync()?;
         let mut keys = Vec::new();
@@ -234,10 +252,7 @@ impl Segment {
             // What a killed process wrote may be in the page cache alone, and counts as kept.
             sync_file(&file, &path)?;
         }
-        let lengths = Lengths {
-            written: length,
-            synced: length,
-        };
+        let lengths = Lengths::of_whole(length);
         let keeper = Keeper::open(&place)?;
         keeper.write(lengths)?;
         Ok(Self {
@@ -305,10 +320,7 @@ impl Segment {
             .truncate(false)
             .open(directory.events(self.hour))?;
         self.file = Arc::new(file);
-        self.lengths = Lengths {
-            written: length,
-            synced: length,
-        };
+        self.lengths = Lengths::of_whole(length);
         self.keeper.write(self.lengths)
     }
 }

@@ -1,5 +1,6 @@
 //! The promises of telemetry, on files in a temporary directory.
 
+mod compressed;
 mod limits;
 
 use std::fs::{self, File};

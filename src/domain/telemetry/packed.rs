@@ -1,0 +1,568 @@
+//! The compressed form of a finished segment: gzip members one after the other, so that `zcat` writes
+//! the original bytes.
+//!
+//! Each member's header has an extra field with the member's place in the unpacked segment and both of
+//! its lengths. A reader jumps from header to header, and every position outside of this file stays an
+//! offset into the unpacked segment. The last member is empty and gives the unpacked length.
+//!
+//! Damage costs only its member: its place reads as zeros, in which the reader of frames finds nothing.
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::bufread::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+
+/// Unpacked bytes after which a member ends. A frame is never divided.
+pub(super) const MEMBER: usize = 1024 * 1024;
+/// A member with more unpacked or packed bytes than this is damage: readers hold one in memory.
+const MEMBER_MAX: u32 = 4 * 1024 * 1024;
+/// Magic, method, flags (`FEXTRA`), time, extra flags, system; the length of the extra field; the name
+/// and the length of its one subfield. The last byte of the mark is the version.
+const PREFIX: [u8; 20] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1c\0PG\x18\0PGz\x01";
+/// The prefix, then place, unpacked length, packed length and a checksum of all that.
+const HEAD: usize = PREFIX.len() + 8 + 4 + 4 + 4;
+/// Checksum and length behind the packed bytes, as gzip has them.
+const TAIL: usize = 8;
+/// The packed form of nothing: one final block with the fixed code.
+const NOTHING: [u8; 2] = [3, 0];
+/// Zeros that are handed out at a time.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// The header of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    /// Where its bytes begin in the unpacked segment.
+    place: u64,
+    /// Its unpacked bytes.
+    unpacked: u32,
+    /// The bytes of the whole member in the file.
+    packed: u32,
+}
+
+impl Header {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = PREFIX.to_vec();
+        bytes.extend(self.place.to_le_bytes());
+        bytes.extend(self.unpacked.to_le_bytes());
+        bytes.extend(self.packed.to_le_bytes());
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEAD)?;
+        let (body, sum) = bytes.split_last_chunk::<4>()?;
+        let rest = body.strip_prefix(&PREFIX)?;
+        let (place, rest) = rest.split_first_chunk::<8>()?;
+        let (unpacked, rest) = rest.split_first_chunk::<4>()?;
+        let (packed, _) = rest.split_first_chunk::<4>()?;
+        let header = Self {
+            place: u64::from_le_bytes(*place),
+            unpacked: u32::from_le_bytes(*unpacked),
+            packed: u32::from_le_bytes(*packed),
+        };
+        let smallest = u32::try_from(HEAD + TAIL).unwrap_or(u32::MAX);
+        let fits =
+            header.unpacked <= MEMBER_MAX && (smallest..=MEMBER_MAX).contains(&header.packed);
+        (crc32fast::hash(body) == u32::from_le_bytes(*sum) && fits).then_some(header)
+    }
+
+    /// Where its bytes end in the unpacked segment.
+    const fn end(self) -> u64 {
+        self.place.saturating_add(self.unpacked as u64)
+    }
+}
+
+/// Writes the compressed form.
+pub(super) struct Packer<W: Write> {
+    to: W,
+    place: u64,
+    /// What [`Write`] has collected for the next member.
+    collected: Vec<u8>,
+}
+
+impl<W: Write> Packer<W> {
+    pub(super) const fn new(to: W) -> Self {
+        Self {
+            to,
+            place: 0,
+            collected: Vec::new(),
+        }
+    }
+
+    /// Appends a member.
+    pub(super) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let header = vec![0; HEAD];
+        let mut encoder = DeflateEncoder::new(header, Compression::default());
+        encoder.write_all(bytes)?;
+        self.put(bytes, encoder.finish()?)
+    }
+
+    /// Completes and writes a member of which `packed` has the packed bytes behind an empty header.
+    fn put(&mut self, bytes: &[u8], mut packed: Vec<u8>) -> io::Result<()> {
+        let too_long = |_| io::Error::other("a member of a compressed segment is too long");
+        let unpacked = u32::try_from(bytes.len()).map_err(too_long)?;
+        packed.extend(crc32fast::hash(bytes).to_le_bytes());
+        packed.extend(unpacked.to_le_bytes());
+        let header = Header {
+            place: self.place,
+            unpacked,
+            packed: u32::try_from(packed.len()).map_err(too_long)?,
+        };
+        if let Some(head) = packed.get_mut(..HEAD) {
+            head.copy_from_slice(&header.to_bytes());
+        }
+        self.to.write_all(&packed)?;
+        self.place = header.end();
+        Ok(())
+    }
+
+    /// Writes the last members.
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        let mut empty = vec![0; HEAD];
+        empty.extend(NOTHING);
+        self.put(&[], empty)?;
+        Ok(self.to)
+    }
+}
+
+/// Collects frames into members. Members end between two calls: each call writes whole frames.
+impl<W: Write> Write for Packer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.collected.extend_from_slice(bytes);
+        if self.collected.len() >= MEMBER {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let collected = std::mem::take(&mut self.collected);
+        match collected.is_empty() {
+            true => Ok(()),
+            false => self.member(&collected),
+        }
+    }
+}
+
+/// Reads the unpacked bytes of a segment in either form.
+pub(super) enum SegmentReader {
+    /// A plain file.
+    Plain(File),
+    /// A compressed one.
+    Packed(Members),
+}
+
+impl SegmentReader {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Self::open_at(path, 0)
+    }
+
+    /// Opens a segment at an offset into its unpacked bytes.
+    pub(super) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        match Form::of(&file)? {
+            Form::Plain => {
+                file.seek(SeekFrom::Start(from))?;
+                Ok(Self::Plain(file))
+            }
+            Form::Packed => {
+                let mut members = Members::new(file, path);
+                members.skip_to(from)?;
+                Ok(Self::Packed(members))
+            }
+        }
+    }
+}
+
+impl Read for SegmentReader {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.read(to),
+            Self::Packed(members) => members.read(to),
+        }
+    }
+}
+
+/// The form of a segment's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Plain,
+    Packed,
+}
+
+impl Form {
+    /// Tells the form by the first bytes. Where they are damaged, by whether a member follows: frames
+    /// hold JSON, in which no byte of the magic stands unescaped.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let mut head = [0; HEAD];
+        let read = read_at(file, &mut head, 0)?;
+        let head = head.get(..read).unwrap_or_default();
+        if Header::parse(head).is_some() {
+            return Ok(Self::Packed);
+        }
+        if head.is_empty() || head.starts_with(b"PGe") {
+            return Ok(Self::Plain);
+        }
+        let found = find_header(file, 0, u64::from(MEMBER_MAX) * 2)?;
+        Ok(found.map_or(Self::Plain, |_| Self::Packed))
+    }
+}
+
+/// The length of the unpacked bytes of a segment in either form.
+pub(super) fn unpacked_length(path: &Path) -> io::Result<u64> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    if Form::of(&file)? == Form::Plain {
+        return Ok(length);
+    }
+    let mut head = [0; HEAD];
+    let last = (HEAD + NOTHING.len() + TAIL) as u64;
+    read_at(&file, &mut head, length.saturating_sub(last))?;
+    match Header::parse(&head) {
+        Some(header) if header.unpacked == 0 => Ok(header.place),
+        // The end is missing or damaged.
+        _ => {
+            let mut members = Members::new(file, path);
+            members.skip_members(u64::MAX)?;
+            Ok(members.place)
+        }
+    }
+}
+
+/// Reads into a buffer as far as the file goes.
+fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while let Some(rest) = to.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+/// The first sound header from there on, within so many bytes.
+fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
+    const PIECE: usize = 256 * 1024;
+    let mut piece = vec![0; PIECE];
+    let mut at = from;
+    while at.saturating_sub(from) < within {
+        let read = read_at(file, &mut piece, at)?;
+        let bytes = piece.get(..read).unwrap_or_default();
+        let starts = bytes.windows(HEAD).enumerate();
+        let mut sound = starts.filter(|(_, bytes)| Header::parse(bytes).is_some());
+        if let Some((found, _)) = sound.next() {
+            return Ok(Some(at + found as u64));
+        }
+        if read < PIECE {
+            return Ok(None);
+        }
+        // A header may lie across the end of the piece.
+        at += (PIECE - HEAD + 1) as u64;
+    }
+    Ok(None)
+}
+
+/// Reads the members of a compressed segment.
+pub(super) struct Members {
+    file: File,
+    name: String,
+    /// Where the next member begins in the file.
+    at: u64,
+    /// Unpacked bytes before it.
+    place: u64,
+    /// Zeros that stand for damaged members, and come before `buffer`.
+    zeros: u64,
+    buffer: Vec<u8>,
+    /// How much of `buffer` has been read.
+    used: usize,
+}
+
+impl Members {
+    fn new(file: File, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Self {
+            name: name.into_owned(),
+            file,
+            at: 0,
+            place: 0,
+            zeros: 0,
+            buffer: Vec::new(),
+            used: 0,
+        }
+    }
+
+    /// The next sound header, which is searched for where damage stands. Nothing at the end.
+    fn next_header(&mut self) -> io::Result<Option<Header>> {
+        loop {
+            let mut head = [0; HEAD];
+            let read = read_at(&self.file, &mut head, self.at)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            // Members stand in order: one that goes back is no member of this file.
+            if let Some(header) = Header::parse(&head).filter(|header| header.place >= self.place) {
+                return Ok(Some(header));
+            }
+            self.report_damage();
+            match find_header(&self.file, self.at + 1, u64::MAX)? {
+                Some(found) => self.at = found,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn report_damage(&self) {
+        let (file, offset) = (&self.name, self.at);
+        tracing::error!(
+            file,
+            offset,
+            "a member of a compressed segment is damaged; its events are lost, the others are kept"
+        );
+    }
+
+    /// Passes over whole members that end at or before `to`.
+    fn skip_members(&mut self, to: u64) -> io::Result<()> {
+        while let Some(header) = self.next_header()?.filter(|header| header.end() <= to) {
+            self.at += u64::from(header.packed);
+            self.place = header.end();
+            if header.unpacked == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues at that unpacked offset.
+    fn skip_to(&mut self, to: u64) -> io::Result<()> {
+        self.skip_members(to)?;
+        let rest = to.saturating_sub(self.place);
+        io::copy(&mut self.by_ref().take(rest), &mut io::sink())?;
+        Ok(())
+    }
+
+    /// Unpacks the next member. Whether there was one.
+    fn advance(&mut self) -> io::Result<bool> {
+        let Some(header) = self.next_header()? else {
+            return Ok(false);
+        };
+        self.zeros = header.place - self.place;
+        self.place = header.end();
+        self.used = 0;
+        self.buffer = match self.unpack(header)? {
+            Some(bytes) => {
+                self.at += u64::from(header.packed);
+                bytes
+            }
+            None => {
+                self.report_damage();
+                self.zeros += u64::from(header.unpacked);
+                // Bytes may be missing or too many: the next header need not be where this one says.
+                let from = self.at + HEAD as u64;
+                let next = find_header(&self.file, from, u64::MAX)?;
+                self.at = match next {
+                    Some(next) => next,
+                    None => self.file.metadata()?.len(),
+                };
+                Vec::new()
+            }
+        };
+        Ok(header.unpacked > 0 || self.zeros > 0)
+    }
+
+    /// The bytes of a member; nothing if it is damaged.
+    fn unpack(&self, header: Header) -> io::Result<Option<Vec<u8>>> {
+        let length = usize::try_from(header.packed).unwrap_or(0);
+        let mut packed = vec![0; length];
+        let read = read_at(&self.file, &mut packed, self.at)?;
+        let body = packed.get(HEAD..length - TAIL);
+        let Some((body, tail)) = body
+            .zip(packed.last_chunk::<TAIL>())
+            .filter(|_| read == length)
+        else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        let limit = u64::from(header.unpacked) + 1;
+        let unpacked = DeflateDecoder::new(body)
+            .take(limit)
+            .read_to_end(&mut bytes);
+        let mut expected = crc32fast::hash(&bytes).to_le_bytes().to_vec();
+        expected.extend(header.unpacked.to_le_bytes());
+        let sound = unpacked.is_ok_and(|length| length as u64 + 1 == limit) && *tail == *expected;
+        Ok(sound.then_some(bytes))
+    }
+}
+
+impl Read for Members {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.zeros > 0 {
+                let most = usize::try_from(self.zeros).unwrap_or(usize::MAX);
+                let read = ZEROS
+                    .get(..most.min(ZEROS.len()))
+                    .unwrap_or_default()
+                    .read(to)?;
+                self.zeros -= read as u64;
+                return Ok(read);
+            }
+            let mut rest = self.buffer.get(self.used..).unwrap_or_default();
+            if !rest.is_empty() || to.is_empty() {
+                let read = rest.read(to)?;
+                self.used += read;
+                return Ok(read);
+            }
+            if !self.advance()? {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three members of different lengths, and the bytes that they hold.
+    fn sample() -> (Vec<u8>, Vec<u8>) {
+        let parts: Vec<Vec<u8>> = [300_u16, 40, 200]
+            .iter()
+            .zip(1_u8..)
+            .map(|(length, seed)| {
+                (0..*length)
+                    .map(|at| seed + at.to_le_bytes()[0] % 60)
+                    .collect()
+            })
+            .collect();
+        let mut packer = Packer::new(Vec::new());
+        for part in &parts {
+            packer.member(part).unwrap();
+        }
+        (packer.finish().unwrap(), parts.concat())
+    }
+
+    fn read(bytes: &[u8], from: u64) -> Vec<u8> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let mut read = Vec::new();
+        let reader = SegmentReader::open_at(file.path(), from);
+        reader.unwrap().read_to_end(&mut read).unwrap();
+        read
+    }
+
+    fn length(bytes: &[u8]) -> u64 {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        unpacked_length(file.path()).unwrap()
+    }
+
+    #[test]
+    fn the_header_is_golden() {
+        let header = Header {
+            place: 0x0102_0304,
+            unpacked: 7,
+            packed: 99,
+        };
+        let bytes = header.to_bytes();
+        assert_eq!(
+            data_encoding::HEXLOWER.encode(&bytes),
+            "1f8b08040000000000ff1c005047180050477a010403020100000000070000006300000042bbf8a5"
+        );
+        assert_eq!(Header::parse(&bytes), Some(header));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::parse(&damaged), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn other_programs_unpack_it() {
+        let (packed, plain) = sample();
+        let mut unpacked = Vec::new();
+        let mut gzip = flate2::read::MultiGzDecoder::new(&packed[..]);
+        gzip.read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, plain);
+    }
+
+    #[test]
+    fn every_offset_can_be_read_from() {
+        let (packed, plain) = sample();
+        assert_eq!(length(&packed), plain.len() as u64);
+        for from in 0..plain.len() + 2 {
+            let expected = plain.get(from..).unwrap_or_default();
+            assert_eq!(read(&packed, from as u64), expected, "{from}");
+        }
+    }
+
+    #[test]
+    fn damage_costs_one_member_and_moves_nothing() {
+        let (packed, plain) = sample();
+        for at in 0..packed.len() {
+            let mut damaged = packed.clone();
+            damaged[at] ^= 0x55;
+            let read = read(&damaged, 0);
+            let same = |range: std::ops::Range<usize>| read.get(range.clone()) == plain.get(range);
+            let sound = [same(0..300), same(300..340), same(340..540)];
+            let lost = sound.iter().filter(|sound| !**sound).count();
+            assert!(lost <= 1, "byte {at}: {sound:?}");
+            let wrong = read
+                .iter()
+                .zip(&plain)
+                .any(|(is, was)| *is != 0 && is != was);
+            assert!(!wrong && read.len() <= plain.len(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_or_shifted_gives_what_is_left() {
+        let (packed, plain) = sample();
+        for end in HEAD..packed.len() {
+            let cut = &packed[..end];
+            let read = read(cut, 0);
+            let wrong = read
+                .iter()
+                .zip(&plain)
+                .any(|(is, was)| *is != 0 && is != was);
+            assert!(!wrong && read.len() <= plain.len(), "{end}");
+            assert!(length(cut) <= plain.len() as u64, "{end}");
+        }
+        let second = find_second(&packed);
+        for at in [HEAD + 3, second - 2] {
+            let shorter = [&packed[..at], &packed[at + 1..]].concat();
+            let longer = [&packed[..at], b"x", &packed[at..]].concat();
+            for shifted in [shorter, longer] {
+                let read = read(&shifted, 0);
+                assert_eq!(read.len(), plain.len());
+                assert!(read[..300].iter().all(|byte| *byte == 0));
+                assert_eq!(read[300..], plain[300..]);
+            }
+        }
+    }
+
+    fn find_second(packed: &[u8]) -> usize {
+        let header = Header::parse(packed).unwrap();
+        usize::try_from(header.packed).unwrap()
+    }
+
+    #[test]
+    fn a_plain_file_stays_one() {
+        for plain in [
+            &b""[..],
+            b"PGe\x01abc",
+            b"damaged",
+            &[0x1f, 0x8b, 8, 4, 0, 0],
+        ] {
+            assert_eq!(read(plain, 0), plain);
+            assert_eq!(length(plain), plain.len() as u64);
+        }
+    }
+}
