@@ -38,10 +38,10 @@ function troubles(ready, figures, offset) {
   for (const { labels, value } of figures.series('playgate_job_failures_total')) {
     note(value > 0, 'warn', 'job', `${labels.task}: failures since the start: ${count(value)}`);
   }
-  for (const { labels, value } of figures.series('playgate_guide_held')) {
+  for (const { labels, value } of figures.series('playgate_epg_import_awaiting_approval')) {
     note(value > 0, 'warn', 'guide', `${labels.source}: its last guide waits to be accepted`);
   }
-  for (const { labels, value } of figures.series('playgate_guide_failures')) {
+  for (const { labels, value } of figures.series('playgate_epg_import_failures')) {
     note(value > 0, 'warn', 'guide', `${labels.source}: failures in a row: ${count(value)}`);
   }
   return found;
@@ -83,12 +83,12 @@ const tile = (name, figure, unit) => el('div.tile', el('span', name), el('strong
 
 function guides(figures) {
   const rows = figures
-    .series('playgate_guide_last_success_timestamp_seconds')
+    .series('playgate_epg_import_last_success_timestamp_seconds')
     .map(({ labels, value }) => [
       labels.source,
       value ? when(value) : quiet('never'),
-      count(figures.value('playgate_guide_failures', labels)),
-      count(figures.value('playgate_guide_unmapped', labels)),
+      count(figures.value('playgate_epg_import_failures', labels)),
+      count(figures.value('playgate_epg_unmapped_channels', labels)),
     ]);
   return rows.length > 0 && [el('h3', 'Guides'), table(['Source', 'Last taken', 'Failures', 'Unmapped'], rows)];
 }

@@ -35,15 +35,15 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
     let of = upkeep.clone();
     metrics.gauge_of(
         "playgate_store_writable",
-        "Whether the store takes changes: 0 while its disk is full or read-only.",
+        "1 if the store accepts writes; 0 if its disk is full or read-only.",
         &[],
         move || i64::from(of.is_writable()),
     );
     for need in NEEDS {
         let of = upkeep.clone();
         metrics.gauge_of(
-            "playgate_store_refused",
-            "Whether this is refused since the disk runs full.",
+            "playgate_store_writes_rejected",
+            "1 if writes of this class are rejected for lack of disk space.",
             &[("need", need.name())],
             move || i64::from(of.refuses().is_some_and(|first| first <= need)),
         );
@@ -54,20 +54,20 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
     };
     metrics.counter_of(
         "playgate_store_commits_total",
-        "Changes that were committed.",
+        "Transactions committed since the start.",
         &[],
         of(|written| written.commits),
     );
     metrics.counter_of(
         "playgate_store_syncs_total",
-        "Syncs of the commit log; those who wait for one share it.",
+        "Syncs of the write-ahead log; concurrent commits share one.",
         &[],
         of(|written| written.syncs),
     );
     let of = upkeep.clone();
     metrics.gauge_if(
         "playgate_store_free_bytes",
-        "Bytes that are free on the disk of the store.",
+        "Free bytes on the file system of the store.",
         &[],
         move || i64::try_from(of.free_bytes()?).ok(),
     );
@@ -77,25 +77,25 @@ fn of_store(metrics: &Registry, upkeep: &Upkeep, backups: &Backups, clock: &Arc<
     };
     metrics.gauge_if(
         "playgate_backup_newest_age_seconds",
-        "The age of the newest proven backup; absent if there is none.",
+        "Age in seconds of the newest verified backup; absent without one.",
         &[],
         of(|status, now| Some((now - status.newest?.created.0).max(0))),
     );
     metrics.gauge_if(
         "playgate_backup_newest_records",
-        "The records in the newest proven backup.",
+        "Records in the newest verified backup; absent without one.",
         &[],
         of(|status, _| i64::try_from(status.newest?.records).ok()),
     );
     metrics.gauge_if(
         "playgate_backups",
-        "The backups of this store that are kept.",
+        "Backups of this store in the backup directory.",
         &[],
         of(|status, _| i64::try_from(status.count).ok()),
     );
     metrics.gauge_if(
         "playgate_backup_last_failure_timestamp_seconds",
-        "When a backup could last not be made, since the start.",
+        "Unix time of the last failed backup; absent without one since the start.",
         &[],
         of(|status, _| Some(status.failed?.0)),
     );
@@ -106,7 +106,7 @@ pub(super) fn of_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
     let guard = Arc::clone(guard);
     metrics.gauge_of(
         "playgate_clock_jump_seconds",
-        "By how much the clock jumped, while deletions wait for it to be believed; 0 if it is believed.",
+        "Seconds that the clock jumped, negative if backwards; deletions by age pause until it is 0.",
         &[],
         move || guard.doubt().map_or(0, |doubt| doubt.seconds()),
     );
@@ -117,7 +117,7 @@ fn of_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Clock>) 
     let (playback, clock) = (playback.clone(), Arc::clone(clock));
     metrics.gauge_of(
         "playgate_playback_sessions",
-        "Playback sessions that run.",
+        "Active playback sessions.",
         &[],
         move || i64::try_from(playback.streams(clock.now())).unwrap_or(i64::MAX),
     );
@@ -128,7 +128,12 @@ fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     let environment = config.server.environment.as_str();
     let version = crate::types::VERSION;
     let labels = &[("environment", environment), ("version", version)];
-    metrics.gauge_of("playgate_info", "What runs here.", labels, || 1);
+    metrics.gauge_of(
+        "playgate_build_info",
+        "Version and environment as labels; the value is always 1.",
+        labels,
+        || 1,
+    );
 
     let of = |read: fn(Counts) -> u64| {
         let telemetry = telemetry.clone();
@@ -141,26 +146,26 @@ fn of_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     for (outcome, read) in outcomes {
         metrics.counter_of(
             "playgate_telemetry_events_total",
-            "Events that players reported.",
+            "Telemetry events received, by outcome.",
             &[("outcome", outcome)],
             of(read),
         );
     }
     metrics.counter_of(
         "playgate_telemetry_bytes_total",
-        "Bytes of events that were written.",
+        "Bytes of telemetry events written to disk.",
         &[],
         of(|counts| counts.bytes),
     );
     metrics.gauge_of(
-        "playgate_telemetry_lost_estimate",
-        "Events that players numbered and that did not arrive.",
+        "playgate_telemetry_missing_events_estimate",
+        "Estimated number of telemetry events that never arrived, from gaps in players' sequence numbers.",
         &[],
         of(|counts| counts.lost),
     );
     metrics.gauge_of(
-        "playgate_telemetry_remembered",
-        "Events of the last seven days that are known again.",
+        "playgate_telemetry_dedup_entries",
+        "Entries in the window that detects duplicate telemetry events.",
         &[],
         of(|counts| counts.remembered),
     );
@@ -219,21 +224,21 @@ fn of_forwarding(metrics: &Registry, forwarder: Option<&Arc<Forwarder>>, clock: 
     for (outcome, read) in outcomes {
         metrics.counter_of(
             "playgate_telemetry_forwarded_total",
-            "Events that the sink took, that it refused, and that grew too old before it took them.",
+            "Telemetry events sent to the sink, refused by it, or expired before it accepted them.",
             &[("outcome", outcome)],
             of(read),
         );
     }
     metrics.counter_of(
         "playgate_telemetry_forward_failures_total",
-        "Batches that the sink did not take when they were offered.",
+        "Failed attempts to send a batch of telemetry events to the sink.",
         &[],
         of(|counts| counts.failures),
     );
     let (forwarder, clock) = (Arc::clone(forwarder), Arc::clone(clock));
     metrics.gauge_of(
         "playgate_telemetry_forward_lag_seconds",
-        "How long the oldest event has waited that the sink has not taken; 0 where it has all.",
+        "Age in seconds of the oldest event not yet forwarded; 0 if all are.",
         &[],
         move || forwarder.lag(clock.now()),
     );
@@ -244,14 +249,14 @@ fn of_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
     let counts = mail.clone();
     metrics.gauge_of(
         "playgate_mail_queued",
-        "Mails that wait for the mail server.",
+        "Mails in the queue.",
         &[],
         move || i64::try_from(counts.counts().queued).unwrap_or(i64::MAX),
     );
     let (counts, clock) = (mail.clone(), Arc::clone(clock));
     metrics.gauge_of(
         "playgate_mail_oldest_seconds",
-        "How long the oldest of them has waited.",
+        "Age in seconds of the oldest mail in the queue; 0 if it is empty.",
         &[],
         move || {
             let oldest = counts.counts().oldest;
@@ -268,7 +273,7 @@ fn of_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
         let mail = mail.clone();
         metrics.counter_of(
             "playgate_mail_attempts_total",
-            "Mails by what came of the attempt to send them.",
+            "Attempts to send a mail, by outcome.",
             &[("outcome", outcome)],
             move || i64::try_from(read(&mail.counts())).unwrap_or(i64::MAX),
         );
@@ -276,7 +281,7 @@ fn of_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
     let mail = mail.clone();
     metrics.gauge_of(
         "playgate_mail_server_failing",
-        "Whether the mail server could not be used when it was last tried.",
+        "1 if the last attempt to use the mail server failed.",
         &[],
         move || i64::from(mail.trouble().is_some()),
     );
@@ -293,7 +298,7 @@ pub(super) fn hashes(metrics: &Registry) -> Arc<HashCounts> {
         let hashes = Arc::clone(&hashes);
         metrics.counter_of(
             "playgate_password_hashes_total",
-            "Passwords and PINs that were hashed; foreign: as another service did.",
+            "Password and PIN hashes computed; foreign: imported hashes other than Argon2.",
             &[("function", function)],
             move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
         );
@@ -306,26 +311,26 @@ pub(super) fn hashes(metrics: &Registry) -> Arc<HashCounts> {
 fn of_feeds(metrics: &Registry, feeds: &Feeds) {
     let figures: [(&str, &str, fn(&FeedState) -> i64); 4] = [
         (
-            "playgate_guide_last_success_timestamp_seconds",
-            "When the guide of a source was last taken, or known already; 0: never.",
+            "playgate_epg_import_last_success_timestamp_seconds",
+            "Unix time of the last successful import of an EPG source, unchanged guides included; 0 if never.",
             |state| state.succeeded.map_or(0, |at| at.0),
         ),
         (
-            "playgate_guide_failures",
-            "Failures of a source since it last succeeded.",
+            "playgate_epg_import_failures",
+            "Failed imports of an EPG source since its last success.",
             |state| i64::from(state.failures),
         ),
         (
-            "playgate_guide_held",
-            "1 while the last guide of a source waits for somebody to accept it.",
+            "playgate_epg_import_awaiting_approval",
+            "1 if the last import of an EPG source is held until an operator accepts it.",
             |state| {
                 let held = state.last.as_ref().map(|last| last.standstill);
                 i64::from(held == Some(Standstill::Held))
             },
         ),
         (
-            "playgate_guide_unmapped",
-            "Channels of the last guide of a source that no livestream carries.",
+            "playgate_epg_unmapped_channels",
+            "Channels in the last guide of an EPG source that no livestream maps to.",
             |state| {
                 let unmapped = state.last.as_ref().map_or(0, |last| last.unmapped);
                 i64::try_from(unmapped).unwrap_or(i64::MAX)
@@ -397,10 +402,10 @@ mod tests {
         for line in [
             "playgate_telemetry_events_total{outcome=\"accepted\"} 1",
             "playgate_telemetry_events_total{outcome=\"duplicate\"} 1",
-            "playgate_telemetry_remembered 1",
+            "playgate_telemetry_dedup_entries 1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
-        assert!(text.contains("playgate_info{environment=\"staging\""));
+        assert!(text.contains("playgate_build_info{environment=\"staging\""));
     }
 }

@@ -75,9 +75,9 @@ fn known<S: Send + 'static>(
     let lane = lane.map_err(AppError::Threads)?;
     let waiting = lane.waiting();
     metrics.gauge_of(
-        "playgate_lane_waiting",
-        "Work that waits for a thread: hashing passwords, cold reads of the store, bulk imports.",
-        &[("lane", name)],
+        "playgate_worker_pool_queue_length",
+        "Jobs that wait for a thread of a worker pool.",
+        &[("pool", name)],
         move || i64::try_from(waiting()).unwrap_or(i64::MAX),
     );
     Ok(lane)

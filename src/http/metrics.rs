@@ -83,13 +83,13 @@ impl RouteMetrics {
             requests: CLASSES.map(|class| {
                 registry.counter(
                     "playgate_http_requests_total",
-                    "Requests by route and class of status.",
+                    "HTTP requests by route and status class.",
                     &[("route", label), ("status", class)],
                 )
             }),
             duration: registry.histogram(
                 "playgate_http_request_duration_seconds",
-                "Time from the head of a request to its answer.",
+                "Seconds from a complete request head to the response head.",
                 &[("route", label)],
             ),
         }
@@ -116,7 +116,7 @@ fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
         LicenseResult::ALL.map(|(result, name)| {
             let counter = registry.counter(
                 "playgate_licenses_total",
-                "Requests for licenses by what came of them.",
+                "License requests by DRM system and result.",
                 &[("system", drm.as_str()), ("result", name)],
             );
             (drm, result, counter)
@@ -141,10 +141,10 @@ impl HttpMetrics {
             ops: of(Table::Ops),
             unmatched: RouteMetrics::new(registry, "none"),
             licenses: licenses(registry),
-            connections: registry.gauge("playgate_http_connections", "Open connections.", &[]),
+            connections: registry.gauge("playgate_http_connections", "Open HTTP connections.", &[]),
             refused: registry.counter(
                 "playgate_http_connections_refused_total",
-                "Connections closed at once because a limit was reached.",
+                "Connections closed on arrival because a connection limit was reached.",
                 &[],
             ),
             panics: registry.counter(

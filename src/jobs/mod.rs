@@ -179,23 +179,31 @@ impl Observed {
     fn new(name: &str, metrics: &Registry) -> Self {
         let labels = &[("task", name)];
         Self {
-            runs: metrics.counter("playgate_job_runs_total", "Runs of a task.", labels),
+            runs: metrics.counter(
+                "playgate_job_runs_total",
+                "Runs of a background task.",
+                labels,
+            ),
             failures: metrics.counter(
                 "playgate_job_failures_total",
-                "Runs that failed, and are tried again.",
+                "Failed runs of a background task.",
                 labels,
             ),
             done: metrics.counter(
-                "playgate_job_done_total",
-                "Things that a task did: records swept, files dropped.",
+                "playgate_job_items_total",
+                "Items that a background task processed, such as records or files deleted.",
                 labels,
             ),
             last: metrics.gauge(
                 "playgate_job_last_success_timestamp_seconds",
-                "When a task last ran without failing.",
+                "Unix time of the last successful run of a background task.",
                 labels,
             ),
-            took: metrics.histogram("playgate_job_seconds", "How long a task runs.", labels),
+            took: metrics.histogram(
+                "playgate_job_duration_seconds",
+                "Duration of a run of a background task in seconds.",
+                labels,
+            ),
         }
     }
 }

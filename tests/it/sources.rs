@@ -351,9 +351,9 @@ fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
     assert_eq!(one["lastImport"]["added"], ROWS);
     let metrics = told(&place, "GET /metrics");
     for line in [
-        "playgate_guide_failures{source=\"main\"} 0",
-        "playgate_guide_held{source=\"main\"} 0",
-        "playgate_job_done_total{task=\"guides\"} 1",
+        "playgate_epg_import_failures{source=\"main\"} 0",
+        "playgate_epg_import_awaiting_approval{source=\"main\"} 0",
+        "playgate_job_items_total{task=\"guides\"} 1",
     ] {
         assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
     }
