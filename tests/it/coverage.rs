@@ -331,7 +331,13 @@ const SECRET: [&str; 0] = [];
 fn a_role_reaches_as_far_as_the_table_says() {
     let house = House::start();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
-        let (_, token) = house.app.operators.add(role.as_str(), role, NOON).unwrap();
+        let (_, token) = house
+            .app
+            .operators
+            .add(role.as_str(), role, NOON)
+            .unwrap()
+            .wait()
+            .unwrap();
         let bearer = format!("Bearer {}", token.reveal());
         for route in Table::Ops.routes() {
             let Some(roles) = route.roles() else {

@@ -113,8 +113,13 @@ impl House {
             restart: None,
         };
         let app = App::open(parts).unwrap_or_else(|error| panic!("{error}"));
-        let (_, partner) = app.partners.add("Acme", NOON).unwrap();
-        let (_, admin) = app.operators.add("Eva", Role::Admin, NOON).unwrap();
+        let (_, partner) = app.partners.add("Acme", NOON).unwrap().wait().unwrap();
+        let (_, admin) = app
+            .operators
+            .add("Eva", Role::Admin, NOON)
+            .unwrap()
+            .wait()
+            .unwrap();
         let app = Arc::new(app);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

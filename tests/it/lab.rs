@@ -229,7 +229,7 @@ impl Lab {
 
     /// Stores the partner and the user of the gate: what is made for a user needs one.
     pub fn enroll(&self) -> UserId {
-        let (partner, _) = self.app.partners.add("Lab", NOON).unwrap();
+        let (partner, _) = self.app.partners.add("Lab", NOON).unwrap().wait().unwrap();
         let new = NewUser {
             email: Email::parse("lab@example.com").unwrap(),
             name: None,

@@ -10,7 +10,13 @@ use super::lab::NOON;
 use super::wire::{Answer, ask, request};
 
 fn operator(house: &House, role: Role) -> String {
-    let (_, token) = house.app.operators.add(role.as_str(), role, NOON).unwrap();
+    let (_, token) = house
+        .app
+        .operators
+        .add(role.as_str(), role, NOON)
+        .unwrap()
+        .wait()
+        .unwrap();
     token.reveal().to_owned()
 }
 

@@ -1,5 +1,7 @@
 //! The user's own record, password, PIN and sessions; operators' work on users.
 
+use std::sync::{Arc, RwLock};
+
 use serde_json::{Value, json};
 
 use super::house::{House, PASSWORD, Viewer};
@@ -550,4 +552,75 @@ fn mails_can_be_looked_at_without_being_sent() {
     assert_eq!((odd.status, odd.field().as_str()), (400, "locale"));
     let queue = house.operator("GET", "mail", &Value::Null).json();
     assert_eq!(queue, json!([]));
+}
+
+/// Whoever waits for a disk that is slow must not hold a thread that others read with.
+#[test]
+fn what_only_waits_for_a_commit_needs_no_thread_of_the_cold_lane() {
+    let house = House::start();
+    let [ann, ben, cy] =
+        ["ann", "ben", "cy"].map(|name| house.sign_up(&format!("{name}@example.com")));
+    let gate = Arc::new(RwLock::new(()));
+    let shut = gate.write().unwrap();
+    let held = std::iter::from_fn(|| {
+        let gate = Arc::clone(&gate);
+        let job = house.app.cold.run(move |()| drop(gate.read()));
+        job.ok()
+    });
+    let held: Vec<_> = held.collect();
+    assert!(held.len() > 1_000);
+
+    let logout = house.user(
+        &ann.token,
+        "POST",
+        "/api/login/v2/auth/logout",
+        &Value::Null,
+    );
+    assert_eq!(logout.status, 200);
+    let target = format!("/api/user/v1/users/{}/sessions", ben.id);
+    assert_eq!(
+        house
+            .user(&ben.token, "DELETE", &target, &Value::Null)
+            .status,
+        204
+    );
+    let target = format!("/api/user/v1/users/{}/sessions/{}", cy.id, cy.session);
+    assert_eq!(
+        house
+            .user(&cy.token, "DELETE", &target, &Value::Null)
+            .status,
+        204
+    );
+    let body = json!({"email": "ann@example.com"});
+    let target = "/api/login/v2/password/send-reset-password";
+    assert_eq!(house.partner("POST", target, &body).status, 200);
+
+    let does = |method: &str, target: &str, body: Value, status: u16| {
+        let answer = house.operator(method, target, &body);
+        assert_eq!(
+            answer.status,
+            status,
+            "{method} {target}: {}",
+            String::from_utf8_lossy(&answer.body)
+        );
+        answer
+    };
+    let user = |id: &str, rest: &str| format!("users/{id}{rest}");
+    does("POST", &user(&ann.id, "/reset-mail"), Value::Null, 200);
+    does("POST", &user(&ann.id, "/logout"), Value::Null, 200);
+    does("DELETE", &user(&cy.id, ""), Value::Null, 204);
+    for (kind, body) in [
+        ("partners", json!({"name": "Other"})),
+        ("operators", json!({"name": "Other", "role": "agent"})),
+    ] {
+        does("POST", kind, body, 200);
+        let tokens = format!("{kind}/Other/tokens");
+        let made = does("POST", &tokens, Value::Null, 200).json();
+        let token = made["tokenId"].as_str().unwrap();
+        does("DELETE", &format!("{tokens}/{token}"), Value::Null, 204);
+    }
+    does("PUT", "partners/Other", json!({"disabled": true}), 200);
+    does("DELETE", "operators/Other", Value::Null, 204);
+    drop(shut);
+    drop(held);
 }

@@ -8,7 +8,7 @@ use super::throttle::{Kind, Subject};
 use super::{Accounts, AccountsError, Export, HashPool, Inner, reset, user_record};
 use crate::domain::mail;
 use crate::domain::partners::{self, Standing};
-use crate::store::{StoreError, Txn};
+use crate::store::{Commit, StoreError, Txn};
 use crate::types::{PartnerId, Password, UnixSeconds, UserId};
 
 /// How many users one plan erases.
@@ -60,10 +60,9 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
-    pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Result<(), AccountsError> {
+    pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Commit<(), AccountsError> {
         let user = *user;
         self.change(move |inner, txn| inner.erase(txn, &user, now))
-            .wait()
     }
 
     /// Removes a partner with all its users; blocking. The partner is disabled first, so that no user
@@ -74,7 +73,7 @@ impl Accounts {
     /// [`AccountsError::PartnerNotFound`]; what was erased before the store failed stays so, and the
     /// removal can be asked for again.
     pub fn remove_partner(&self, id: PartnerId, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.0.partners.set_disabled(id, true)?;
+        self.0.partners.set_disabled(id, true).wait()?;
         loop {
             self.remove_all(id, now)?;
             let removed = self.change(move |_, txn| {

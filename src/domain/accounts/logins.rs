@@ -2,7 +2,7 @@
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
 use super::{Accounts, AccountsError, Inner, Login, LoginInfo, Settings, User};
-use crate::store::{Need, StoreError, Txn};
+use crate::store::{Commit, Need, StoreError, Txn};
 use crate::types::time::DAY;
 use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 
@@ -76,27 +76,25 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::LoginNotFound`].
-    pub fn end_login(&self, user: UserId, login: LoginId) -> Result<(), AccountsError> {
-        let ended = self.change_for(Need::Login, move |_, txn| {
+    pub fn end_login(&self, user: UserId, login: LoginId) -> Commit<(), AccountsError> {
+        self.change_for(Need::Login, move |_, txn| {
             let (token, _) = of_user(txn, &user)?
                 .into_iter()
                 .find(|(_, found)| found.login == login)
                 .ok_or(AccountsError::LoginNotFound)?;
             Ok(txn.delete::<Logins>(&token)?)
-        });
-        ended.wait()
+        })
     }
 
     /// Ends all login sessions of a user; returns how many there were.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
-    pub fn end_logins(&self, user: UserId) -> Result<usize, AccountsError> {
-        let ended = self.change_for(Need::Login, move |_, txn| {
+    pub fn end_logins(&self, user: UserId) -> Commit<usize, AccountsError> {
+        self.change_for(Need::Login, move |_, txn| {
             super::user_record(txn, &user)?;
             Ok(end_all(txn, &user, None)?)
-        });
-        ended.wait()
+        })
     }
 }
 

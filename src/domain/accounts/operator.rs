@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::pin::FreshPin;
 use super::tables::{UserRecord, Users};
 use super::{Accounts, AccountsError, HashPool, OperatorChange, User, reset, user_record};
+use crate::store::Commit;
 use crate::types::text::check_visible;
 use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
@@ -99,7 +100,7 @@ impl Accounts {
         self.user(&id).ok_or(AccountsError::UserNotFound)
     }
 
-    /// Mails a user a reset token, as if they had asked for it; blocking. The limit on such mails is for
+    /// Mails a user a reset token, as if they had asked for it. The limit on such mails is for
     /// strangers and does not hold here.
     ///
     /// # Errors
@@ -108,10 +109,10 @@ impl Accounts {
         &self,
         id: &UserId,
         now: UnixSeconds,
-    ) -> Result<(), AccountsError> {
+    ) -> Commit<(), AccountsError> {
         let token = Token::new(TokenKind::Reset, self.0.entropy.array());
         let id = *id;
-        let queued = self.change(move |inner, txn| {
+        self.change(move |inner, txn| {
             if user_record(txn, &id)?.disabled {
                 return Err(AccountsError::FieldMalformed {
                     field: "user",
@@ -119,8 +120,7 @@ impl Accounts {
                 });
             }
             inner.put_reset(txn, id, &token, None, now)
-        });
-        queued.wait()
+        })
     }
 }
 

@@ -9,13 +9,13 @@ use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, throttle, user_record,
 };
 use crate::domain::mail;
-use crate::store::{Durability, StoreError, Txn};
+use crate::store::{Commit, Durability, StoreError, Txn};
 use crate::types::{
     Email, Locale, PartnerId, Password, Token, TokenHash, TokenKind, UnixSeconds, UserId,
 };
 
 impl Accounts {
-    /// Mails a reset token if the user exists; blocking. Whether one does shows neither in the
+    /// Mails a reset token if the user exists. Whether one does shows neither in the
     /// result nor in what is counted; how long the answer takes is for the caller to even out.
     ///
     /// # Errors
@@ -28,10 +28,10 @@ impl Accounts {
         locale: Option<Locale>,
         from: IpAddr,
         now: UnixSeconds,
-    ) -> Result<(), AccountsError> {
+    ) -> Commit<(), AccountsError> {
         let token = Token::new(TokenKind::Reset, self.0.entropy.array());
         let email = email.clone();
-        let queued = self.change(move |inner, txn| {
+        self.change(move |inner, txn| {
             let limits = &inner.settings.limits;
             let address = Subject::address(Kind::ResetMailAddress, from);
             throttle::reserve(txn, limits, &[address], now)?;
@@ -43,8 +43,7 @@ impl Accounts {
                 Some(user) => inner.put_reset(txn, user, &token, locale, now),
                 None => Ok(()),
             }
-        });
-        queued.wait()
+        })
     }
 
     /// Whether a reset token, of whichever partner, can still be used; blocking.

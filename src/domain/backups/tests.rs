@@ -100,7 +100,7 @@ impl Place {
 
 impl Machine {
     fn add(&self, name: &str) {
-        self.partners.add(name, NOON).unwrap();
+        self.partners.add(name, NOON).unwrap().wait().unwrap();
     }
 
     fn names(&self) -> Vec<String> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub use error::OperatorsError;
 
 use crate::ports::Entropy;
-use crate::store::{All, Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::store::{All, Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn};
 use crate::types::text::check_visible;
 use crate::types::{OperatorId, Role, Token, TokenHash, TokenInfo, TokenKind, UnixSeconds};
 use tables::{OperatorRecord, OperatorTokenRecord, OperatorsByName};
@@ -95,7 +95,7 @@ impl Operators {
         name: &str,
         role: Role,
         now: UnixSeconds,
-    ) -> Result<(OperatorId, Token), OperatorsError> {
+    ) -> Result<Commit<(OperatorId, Token), OperatorsError>, OperatorsError> {
         let name = name.trim();
         let length = name.chars().take(NAME_MAX + 1).count();
         if length == 0 || length > NAME_MAX || check_visible(name).is_err() {
@@ -109,14 +109,15 @@ impl Operators {
             created: now,
         };
         let hash = token.hash();
-        self.change(move |txn| {
+        let added = self.change(move |txn| {
             if txn.find::<OperatorsByName>(&record.name)?.is_some() {
                 return Err(OperatorsError::NameInUse);
             }
             txn.put::<tables::Operators>(&id, &record)?;
-            put_token(txn, &hash, id, now)
-        })?;
-        Ok((id, token))
+            put_token(txn, &hash, id, now)?;
+            Ok((id, token))
+        });
+        Ok(added)
     }
 
     /// The operator that a person names by id or by name.
@@ -169,7 +170,7 @@ impl Operators {
         &self,
         id: OperatorId,
         now: UnixSeconds,
-    ) -> Result<(TokenInfo, Token), OperatorsError> {
+    ) -> Commit<(TokenInfo, Token), OperatorsError> {
         let token = Token::new(TokenKind::Operator, self.entropy.array());
         let hash = token.hash();
         self.change(move |txn| {
@@ -179,20 +180,20 @@ impl Operators {
             if tokens_of(txn, id)?.len() >= TOKENS_MAX {
                 return Err(OperatorsError::TooManyTokens);
             }
-            put_token(txn, &hash, id, now)
-        })?;
-        let info = TokenInfo {
-            handle: hash.handle(),
-            created: now,
-        };
-        Ok((info, token))
+            put_token(txn, &hash, id, now)?;
+            let info = TokenInfo {
+                handle: hash.handle(),
+                created: now,
+            };
+            Ok((info, token))
+        })
     }
 
     /// Revokes the token of a handle; it is refused on the very next request.
     ///
     /// # Errors
     /// [`OperatorsError::TokenNotFound`].
-    pub fn revoke_token(&self, id: OperatorId, handle: &str) -> Result<(), OperatorsError> {
+    pub fn revoke_token(&self, id: OperatorId, handle: &str) -> Commit<(), OperatorsError> {
         let handle = handle.to_ascii_lowercase();
         self.change(move |txn| {
             let hash = tokens_of(txn, id)?
@@ -207,7 +208,7 @@ impl Operators {
     ///
     /// # Errors
     /// [`OperatorsError::NotFound`].
-    pub fn revoke(&self, id: OperatorId) -> Result<(), OperatorsError> {
+    pub fn revoke(&self, id: OperatorId) -> Commit<(), OperatorsError> {
         self.change(move |txn| {
             if txn.get::<tables::Operators>(&id)?.is_none() {
                 return Err(OperatorsError::NotFound);
@@ -219,11 +220,11 @@ impl Operators {
         })
     }
 
-    fn change(
+    fn change<T: Send + 'static>(
         &self,
-        plan: impl FnOnce(&mut Txn<'_>) -> Result<(), OperatorsError> + Send + 'static,
-    ) -> Result<(), OperatorsError> {
-        self.store.write(Durability::Durable, plan).wait()
+        plan: impl FnOnce(&mut Txn<'_>) -> Result<T, OperatorsError> + Send + 'static,
+    ) -> Commit<T, OperatorsError> {
+        self.store.write(Durability::Durable, plan)
     }
 }
 

@@ -10,26 +10,36 @@ const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 fn a_token_is_good_until_its_operator_is_revoked() {
     let store = Store::in_memory(schema(Schema::default()));
     let operators = Operators::open(store.clone(), Arc::new(SeededEntropy::new(1))).unwrap();
-    let (id, token) = operators.add("Eva", Role::Agent, NOW).unwrap();
+    let (id, token) = operators
+        .add("Eva", Role::Agent, NOW)
+        .unwrap()
+        .wait()
+        .unwrap();
     let presented = TokenHash::of_presented(TokenKind::Operator, token.reveal()).unwrap();
     let found = operators.authenticate(&presented).unwrap();
     assert_eq!((found.id, found.role), (id, Role::Agent));
     assert_eq!(
-        operators.add("Eva", Role::Admin, NOW).map(|_| ()),
+        operators
+            .add("Eva", Role::Admin, NOW)
+            .and_then(Commit::wait)
+            .map(|_| ()),
         Err(OperatorsError::NameInUse)
     );
     assert_eq!(
-        operators.add("", Role::Admin, NOW).map(|_| ()),
+        operators
+            .add("", Role::Admin, NOW)
+            .and_then(Commit::wait)
+            .map(|_| ()),
         Err(OperatorsError::NameMalformed)
     );
     assert_eq!(operators.resolve("Eva"), Some(id));
     assert_eq!(operators.resolve(&id.to_string()), Some(id));
     let again = Operators::open(store.clone(), Arc::new(SeededEntropy::new(2))).unwrap();
     assert!(again.authenticate(&presented).is_some());
-    operators.revoke(id).unwrap();
+    operators.revoke(id).wait().unwrap();
     assert_eq!(operators.authenticate(&presented), None);
     assert_eq!(again.authenticate(&presented), None);
-    assert_eq!(operators.revoke(id), Err(OperatorsError::NotFound));
+    assert_eq!(operators.revoke(id).wait(), Err(OperatorsError::NotFound));
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }
 
@@ -37,9 +47,17 @@ fn a_token_is_good_until_its_operator_is_revoked() {
 fn tokens_are_rotated_one_by_one() {
     let store = Store::in_memory(schema(Schema::default()));
     let operators = Operators::open(store.clone(), Arc::new(SeededEntropy::new(1))).unwrap();
-    let (eva, first) = operators.add("Eva", Role::Admin, NOW).unwrap();
-    let (al, als) = operators.add("Al", Role::Agent, NOW).unwrap();
-    let (info, second) = operators.add_token(eva, NOW + 1).unwrap();
+    let (eva, first) = operators
+        .add("Eva", Role::Admin, NOW)
+        .unwrap()
+        .wait()
+        .unwrap();
+    let (al, als) = operators
+        .add("Al", Role::Agent, NOW)
+        .unwrap()
+        .wait()
+        .unwrap();
+    let (info, second) = operators.add_token(eva, NOW + 1).wait().unwrap();
     let known = |token: &Token| {
         let hash = TokenHash::of_presented(TokenKind::Operator, token.reveal()).unwrap();
         operators.authenticate(&hash).map(|operator| operator.id)
@@ -53,18 +71,18 @@ fn tokens_are_rotated_one_by_one() {
     let old = listed[0].handle.to_uppercase();
     // A handle of another operator's token is no handle here.
     let missing = Err(OperatorsError::TokenNotFound);
-    assert_eq!(operators.revoke_token(al, &old), missing);
-    operators.revoke_token(eva, &old).unwrap();
+    assert_eq!(operators.revoke_token(al, &old).wait(), missing);
+    operators.revoke_token(eva, &old).wait().unwrap();
     assert_eq!((known(&first), known(&second)), (None, Some(eva)));
-    assert_eq!(operators.revoke_token(eva, &old), missing);
+    assert_eq!(operators.revoke_token(eva, &old).wait(), missing);
     for _ in 1..TOKENS_MAX {
-        operators.add_token(eva, NOW).unwrap();
+        operators.add_token(eva, NOW).wait().unwrap();
     }
-    let refused = operators.add_token(eva, NOW).map(|_| ());
+    let refused = operators.add_token(eva, NOW).wait().map(|_| ());
     assert_eq!(refused, Err(OperatorsError::TooManyTokens));
-    operators.revoke(eva).unwrap();
+    operators.revoke(eva).wait().unwrap();
     assert_eq!((known(&second), known(&als)), (None, Some(al)));
-    let refused = operators.add_token(eva, NOW).map(|_| ());
+    let refused = operators.add_token(eva, NOW).wait().map(|_| ());
     assert_eq!(refused, Err(OperatorsError::NotFound));
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }

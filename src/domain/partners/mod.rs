@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub use error::PartnersError;
 
 use crate::ports::Entropy;
-use crate::store::{Durability, MemoryTable, Schema, Store, StoreError, Txn};
+use crate::store::{Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn};
 use crate::types::text::check_visible;
 use crate::types::{DurationUnit, PartnerId, Token, TokenHash, TokenInfo, UnixSeconds};
 use tables::{PartnerRecord, PartnerTokenRecord, PartnersByName, TokensByPartner};
@@ -96,7 +96,11 @@ impl Partners {
     ///
     /// # Errors
     /// [`PartnersError::NameMalformed`], [`PartnersError::NameInUse`].
-    pub fn add(&self, name: &str, now: UnixSeconds) -> Result<(PartnerId, Token), PartnersError> {
+    pub fn add(
+        &self,
+        name: &str,
+        now: UnixSeconds,
+    ) -> Result<Commit<(PartnerId, Token), PartnersError>, PartnersError> {
         let name = name.trim();
         let length = name.chars().take(NAME_MAX + 1).count();
         if length == 0 || length > NAME_MAX || check_visible(name).is_err() {
@@ -111,14 +115,15 @@ impl Partners {
         let id = PartnerId::from_bytes(self.entropy.array());
         let token = Token::new_partner(self.entropy.array());
         let hash = token.hash();
-        self.change(move |txn| {
+        let added = self.change(move |txn| {
             if txn.find::<PartnersByName>(&record.name)?.is_some() {
                 return Err(PartnersError::NameInUse);
             }
             txn.put::<tables::Partners>(&id, &record)?;
-            put_token(txn, &hash, id, now)
-        })?;
-        Ok((id, token))
+            put_token(txn, &hash, id, now)?;
+            Ok((id, token))
+        });
+        Ok(added)
     }
 
     /// The name of a partner, from memory.
@@ -183,7 +188,7 @@ impl Partners {
         &self,
         id: PartnerId,
         now: UnixSeconds,
-    ) -> Result<(TokenInfo, Token), PartnersError> {
+    ) -> Commit<(TokenInfo, Token), PartnersError> {
         let token = Token::new_partner(self.entropy.array());
         let hash = token.hash();
         self.change(move |txn| {
@@ -193,20 +198,20 @@ impl Partners {
             if tokens_of(txn, &id)?.len() >= TOKENS_MAX {
                 return Err(PartnersError::TooManyTokens);
             }
-            put_token(txn, &hash, id, now)
-        })?;
-        let info = TokenInfo {
-            handle: hash.handle(),
-            created: now,
-        };
-        Ok((info, token))
+            put_token(txn, &hash, id, now)?;
+            let info = TokenInfo {
+                handle: hash.handle(),
+                created: now,
+            };
+            Ok((info, token))
+        })
     }
 
     /// Revokes the token of a handle; it is refused on the very next request.
     ///
     /// # Errors
     /// [`PartnersError::TokenNotFound`].
-    pub fn revoke_token(&self, id: PartnerId, token: &str) -> Result<(), PartnersError> {
+    pub fn revoke_token(&self, id: PartnerId, token: &str) -> Commit<(), PartnersError> {
         let token = token.to_ascii_lowercase();
         self.change(move |txn| {
             let hash = tokens_of(txn, &id)?
@@ -227,7 +232,7 @@ impl Partners {
     ///
     /// # Errors
     /// [`PartnersError::NotFound`].
-    pub fn update(&self, id: PartnerId, update: PartnerUpdate) -> Result<(), PartnersError> {
+    pub fn update(&self, id: PartnerId, update: PartnerUpdate) -> Commit<(), PartnersError> {
         self.change(move |txn| {
             let record = txn
                 .get::<tables::Partners>(&id)?
@@ -245,7 +250,7 @@ impl Partners {
     ///
     /// # Errors
     /// [`PartnersError::NotFound`].
-    pub fn set_disabled(&self, id: PartnerId, disabled: bool) -> Result<(), PartnersError> {
+    pub fn set_disabled(&self, id: PartnerId, disabled: bool) -> Commit<(), PartnersError> {
         let update = PartnerUpdate {
             disabled: Some(disabled),
             ..PartnerUpdate::default()
@@ -253,11 +258,11 @@ impl Partners {
         self.update(id, update)
     }
 
-    fn change(
+    fn change<T: Send + 'static>(
         &self,
-        plan: impl FnOnce(&mut Txn<'_>) -> Result<(), PartnersError> + Send + 'static,
-    ) -> Result<(), PartnersError> {
-        self.store.write(Durability::Durable, plan).wait()
+        plan: impl FnOnce(&mut Txn<'_>) -> Result<T, PartnersError> + Send + 'static,
+    ) -> Commit<T, PartnersError> {
+        self.store.write(Durability::Durable, plan)
     }
 }
 

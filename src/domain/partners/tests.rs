@@ -19,9 +19,9 @@ fn presented(token: &Token) -> TokenHash {
 #[test]
 fn a_token_leads_to_its_partner_until_it_is_revoked() {
     let (store, partners) = partners();
-    let (acme, first) = partners.add("Acme", NOW).unwrap();
-    let (other, others) = partners.add("Other", NOW).unwrap();
-    let (_, second) = partners.add_token(acme, NOW + 1).unwrap();
+    let (acme, first) = partners.add("Acme", NOW).unwrap().wait().unwrap();
+    let (other, others) = partners.add("Other", NOW).unwrap().wait().unwrap();
+    let (_, second) = partners.add_token(acme, NOW + 1).wait().unwrap();
     for (token, partner) in [(&first, acme), (&second, acme), (&others, other)] {
         assert_eq!(partners.authenticate(&presented(token)), Some(partner));
     }
@@ -29,12 +29,15 @@ fn a_token_leads_to_its_partner_until_it_is_revoked() {
     assert_eq!(listed[0].tokens.len(), 2);
     partners
         .revoke_token(acme, &listed[0].tokens[0].handle.to_uppercase())
+        .wait()
         .unwrap();
     assert_eq!(partners.authenticate(&presented(&first)), None);
     assert_eq!(partners.authenticate(&presented(&second)), Some(acme));
     // A handle of another partner's token is no handle here.
     assert_eq!(
-        partners.revoke_token(acme, &listed[1].tokens[0].handle),
+        partners
+            .revoke_token(acme, &listed[1].tokens[0].handle)
+            .wait(),
         Err(PartnersError::TokenNotFound)
     );
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
@@ -43,10 +46,10 @@ fn a_token_leads_to_its_partner_until_it_is_revoked() {
 #[test]
 fn a_disabled_or_removed_partner_is_unknown_at_once() {
     let (store, partners) = partners();
-    let (id, token) = partners.add("Acme", NOW).unwrap();
-    partners.set_disabled(id, true).unwrap();
+    let (id, token) = partners.add("Acme", NOW).unwrap().wait().unwrap();
+    partners.set_disabled(id, true).wait().unwrap();
     assert_eq!(partners.authenticate(&presented(&token)), None);
-    partners.set_disabled(id, false).unwrap();
+    partners.set_disabled(id, false).wait().unwrap();
     assert_eq!(partners.authenticate(&presented(&token)), Some(id));
     let removed = || {
         store
@@ -63,14 +66,14 @@ fn a_disabled_or_removed_partner_is_unknown_at_once() {
 #[test]
 fn names_are_unique_and_lead_to_partners() {
     let (_, partners) = partners();
-    let (id, _) = partners.add(" Acme ", NOW).unwrap();
+    let (id, _) = partners.add(" Acme ", NOW).unwrap().wait().unwrap();
     assert_eq!(
-        partners.add("Acme", NOW).map(|_| ()),
+        partners.add("Acme", NOW).and_then(Commit::wait).map(|_| ()),
         Err(PartnersError::NameInUse)
     );
     for bad in ["", "  ", "a\nb", &"x".repeat(129)] {
         assert_eq!(
-            partners.add(bad, NOW).map(|_| ()),
+            partners.add(bad, NOW).and_then(Commit::wait).map(|_| ()),
             Err(PartnersError::NameMalformed)
         );
     }
@@ -82,12 +85,12 @@ fn names_are_unique_and_lead_to_partners() {
 #[test]
 fn tokens_are_bounded() {
     let (_, partners) = partners();
-    let (id, _) = partners.add("Acme", NOW).unwrap();
+    let (id, _) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     for _ in 1..TOKENS_MAX {
-        partners.add_token(id, NOW).unwrap();
+        partners.add_token(id, NOW).wait().unwrap();
     }
     assert_eq!(
-        partners.add_token(id, NOW).map(|_| ()),
+        partners.add_token(id, NOW).wait().map(|_| ()),
         Err(PartnersError::TooManyTokens)
     );
 }
@@ -95,7 +98,7 @@ fn tokens_are_bounded() {
 #[test]
 fn what_is_stored_is_there_for_the_next_start() {
     let (store, partners) = partners();
-    let (id, token) = partners.add("Acme", NOW).unwrap();
+    let (id, token) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     let again = Partners::open(store, Arc::new(SeededEntropy::new(2))).unwrap();
     assert_eq!(again.authenticate(&presented(&token)), Some(id));
 }
@@ -103,7 +106,7 @@ fn what_is_stored_is_there_for_the_next_start() {
 #[test]
 fn an_update_changes_what_it_names_and_keeps_the_rest() {
     let (_, partners) = partners();
-    let (id, _) = partners.add("Acme", NOW).unwrap();
+    let (id, _) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     assert_eq!(partners.duration_unit(&id), None);
     let unit = |duration_unit| PartnerUpdate {
         duration_unit: Some(duration_unit),
@@ -111,15 +114,16 @@ fn an_update_changes_what_it_names_and_keeps_the_rest() {
     };
     partners
         .update(id, unit(Some(DurationUnit::Seconds)))
+        .wait()
         .unwrap();
-    partners.set_disabled(id, true).unwrap();
+    partners.set_disabled(id, true).wait().unwrap();
     assert_eq!(partners.duration_unit(&id), Some(DurationUnit::Seconds));
-    partners.update(id, unit(None)).unwrap();
+    partners.update(id, unit(None)).wait().unwrap();
     let listed = partners.list();
     assert_eq!((listed[0].disabled, listed[0].duration_unit), (true, None));
     let unknown = PartnerId::from_bytes([1; 16]);
     assert_eq!(
-        partners.update(unknown, unit(None)),
+        partners.update(unknown, unit(None)).wait(),
         Err(PartnersError::NotFound)
     );
 }

@@ -9,7 +9,6 @@ use crate::http::endpoint::admin::system::{
 };
 use crate::http::error::ApiError;
 use crate::http::reply::Reply;
-use crate::http::run::cold;
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
 
 /// GET operators.
@@ -32,9 +31,8 @@ pub async fn add_operator(
     _auth: OperatorAuth,
     request: AddOperatorRequest,
 ) -> Result<Reply, ApiError> {
-    let (operators, now) = (app.operators.clone(), cx.now);
     let AddOperatorRequest { name, role } = request;
-    let (id, token) = cold(app, move || operators.add(&name, role, now)).await?;
+    let (id, token) = app.operators.add(&name, role, cx.now)?.await?;
     let id = id.to_string();
     let token = token.reveal();
     Reply::made(
@@ -57,8 +55,7 @@ pub async fn revoke_operator(
     request: OperatorRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::operator(app, &request.operator)?;
-    let operators = app.operators.clone();
-    cold(app, move || operators.revoke(id)).await?;
+    app.operators.revoke(id).await?;
     Ok(Reply::no_content())
 }
 
@@ -88,8 +85,7 @@ pub async fn add_token(
     request: OperatorRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::operator(app, &request.operator)?;
-    let (operators, now) = (app.operators.clone(), cx.now);
-    let (info, token) = cold(app, move || operators.add_token(id, now)).await?;
+    let (info, token) = app.operators.add_token(id, cx.now).await?;
     let token_id = info.handle;
     let token = token.reveal();
     Reply::made(
@@ -112,7 +108,6 @@ pub async fn revoke_token(
     request: OperatorTokenRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::operator(app, &request.operator)?;
-    let operators = app.operators.clone();
-    cold(app, move || operators.revoke_token(id, &request.token)).await?;
+    app.operators.revoke_token(id, &request.token).await?;
     Ok(Reply::no_content())
 }

@@ -9,7 +9,7 @@ use crate::http::endpoint::admin::system::{
 };
 use crate::http::error::ApiError;
 use crate::http::reply::Reply;
-use crate::http::run::{bulk, cold};
+use crate::http::run::bulk;
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 
 /// GET partners.
@@ -37,8 +37,7 @@ pub async fn add_partner(
     _auth: OperatorAuth,
     request: AddPartnerRequest,
 ) -> Result<Reply, ApiError> {
-    let (partners, now) = (app.partners.clone(), cx.now);
-    let (id, token) = cold(app, move || partners.add(&request.name, now)).await?;
+    let (id, token) = app.partners.add(&request.name, cx.now)?.await?;
     let id = id.to_string();
     let access_token = token.reveal();
     Reply::made(
@@ -62,8 +61,7 @@ pub async fn change_partner(
     request: ChangePartnerRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::partner(app, &request.partner)?;
-    let partners = app.partners.clone();
-    cold(app, move || partners.update(id, request.update)).await?;
+    app.partners.update(id, request.update).await?;
     Ok(Reply::empty_object())
 }
 
@@ -117,8 +115,7 @@ pub async fn add_token(
     request: PartnerRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::partner(app, &request.partner)?;
-    let (partners, now) = (app.partners.clone(), cx.now);
-    let (info, token) = cold(app, move || partners.add_token(id, now)).await?;
+    let (info, token) = app.partners.add_token(id, cx.now).await?;
     let token_id = info.handle;
     let access_token = token.reveal();
     Reply::made(
@@ -141,7 +138,6 @@ pub async fn revoke_token(
     request: PartnerTokenRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::partner(app, &request.partner)?;
-    let partners = app.partners.clone();
-    cold(app, move || partners.revoke_token(id, &request.token)).await?;
+    app.partners.revoke_token(id, &request.token).await?;
     Ok(Reply::no_content())
 }

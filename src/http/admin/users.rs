@@ -127,10 +127,8 @@ pub async fn remove_user(
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let now = cx.now;
     let id = resolve::user(app, &request.user).await?.id;
-    let accounts = app.accounts.clone();
-    cold(app, move || accounts.remove(&id, now)).await?;
+    app.accounts.remove(&id, cx.now).await?;
     Ok(Reply::no_content())
 }
 
@@ -165,8 +163,7 @@ pub async fn mail_reset(
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(app, &request.user).await?.id;
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    cold(app, move || accounts.send_reset_by_operator(&id, now)).await?;
+    app.accounts.send_reset_by_operator(&id, cx.now).await?;
     Ok(Reply::empty_object())
 }
 
@@ -201,11 +198,10 @@ pub async fn logout(
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(app, &request.user).await?.id;
-    let accounts = app.accounts.clone();
     app.playback
         .end_all(&id, EndReason::Revoked, cx.now)
         .await?;
-    cold(app, move || accounts.end_logins(id)).await?;
+    app.accounts.end_logins(id).await?;
     Ok(Reply::empty_object())
 }
 

@@ -13,7 +13,7 @@ use crate::http::context::Context;
 use crate::http::endpoint::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
-use crate::http::run::{cold, pool};
+use crate::http::run::pool;
 use crate::http::wire::login::LoginReply;
 
 /// How long the answer to a request for a reset mail takes at the least. A user who exists costs a
@@ -93,8 +93,7 @@ pub async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, Ap
     app.playback
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
         .await?;
-    let accounts = app.accounts.clone();
-    cold(app, move || accounts.end_login(auth.user(), auth.login())).await?;
+    app.accounts.end_login(auth.user(), auth.login()).await?;
     Ok(Reply::empty_object())
 }
 
@@ -113,11 +112,9 @@ pub async fn send_reset(
     let answered = Instant::now() + RESET_FLOOR + Duration::from_micros(chance);
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let SendResetRequest { email, locale } = request;
-    let accounts = app.accounts.clone();
-    cold(app, move || {
-        accounts.send_reset(partner, &email, locale, from, now)
-    })
-    .await?;
+    app.accounts
+        .send_reset(partner, &email, locale, from, now)
+        .await?;
     sleep_until(answered).await;
     Ok(Reply::empty_object())
 }

@@ -65,8 +65,7 @@ pub async fn end_sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Rep
     app.playback
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
         .await?;
-    let accounts = app.accounts.clone();
-    cold(app, move || accounts.end_logins(auth.user())).await?;
+    app.accounts.end_logins(auth.user()).await?;
     Ok(Reply::no_content())
 }
 
@@ -88,7 +87,6 @@ pub async fn end_session(
             .await?;
         return Ok(Reply::no_content());
     }
-    let accounts = app.accounts.clone();
-    cold(app, move || accounts.end_login(auth.user(), request.login)).await?;
+    app.accounts.end_login(auth.user(), request.login).await?;
     Ok(Reply::no_content())
 }

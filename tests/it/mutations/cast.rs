@@ -230,8 +230,15 @@ impl Cast {
         let operator = house
             .app
             .operators
-            .add(&format!("Eva{act}"), Role::Admin, NOON);
-        let partner = house.app.partners.add(&format!("Acme{act}"), NOON);
+            .add(&format!("Eva{act}"), Role::Admin, NOON)
+            .unwrap()
+            .wait();
+        let partner = house
+            .app
+            .partners
+            .add(&format!("Acme{act}"), NOON)
+            .unwrap()
+            .wait();
         let (admin, partner) = (operator.unwrap().1, partner.unwrap().1);
         let call = Call {
             house,

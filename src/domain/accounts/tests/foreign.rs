@@ -186,7 +186,12 @@ fn the_names_of_the_partner_and_the_service_are_no_passwords() {
         password_words: vec!["Springfield".to_owned()],
         ..settings()
     });
-    let (acme, _) = f.partners.add("Acme Television", NOW).unwrap();
+    let (acme, _) = f
+        .partners
+        .add("Acme Television", NOW)
+        .unwrap()
+        .wait()
+        .unwrap();
     let sign_up = |text: &str| {
         let new = new_user("ann@example.com");
         f.accounts

@@ -103,19 +103,19 @@ fn a_login_session_ends_alone_or_with_all() {
         logins.into_iter().map(|login| login.id).collect()
     };
     assert_eq!(ids(NOW + 2), [first.login, second.login, third.login]);
-    f.accounts.end_login(user, second.login).unwrap();
+    f.accounts.end_login(user, second.login).wait().unwrap();
     assert!(!f.is_known(&second, NOW + 2) && f.is_known(&third, NOW + 2));
     assert_eq!(
-        f.accounts.end_login(user, second.login),
+        f.accounts.end_login(user, second.login).wait(),
         Err(AccountsError::LoginNotFound)
     );
     // Nobody ends another's session.
     let other = f.sign_up("bob@example.com");
     assert_eq!(
-        f.accounts.end_login(other.user.id, third.login),
+        f.accounts.end_login(other.user.id, third.login).wait(),
         Err(AccountsError::LoginNotFound)
     );
-    assert_eq!(f.accounts.end_logins(user), Ok(2));
+    assert_eq!(f.accounts.end_logins(user).wait(), Ok(2));
     assert!(ids(NOW + 2).is_empty() && f.is_known(&other, NOW + 2));
     f.assert_sound();
 }

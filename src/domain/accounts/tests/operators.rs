@@ -45,6 +45,7 @@ fn a_user_without_a_password_gets_in_by_a_reset() {
     let address = email("ann@example.com");
     f.accounts
         .send_reset(partner(1), &address, None, HERE, NOW)
+        .wait()
         .unwrap();
     assert_eq!(f.mails(Kind::Reset), 1);
 }
@@ -106,6 +107,7 @@ fn operators_set_what_users_may_not() {
     );
     f.accounts
         .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
+        .wait()
         .unwrap();
     assert_eq!(f.mails(Kind::Reset), 0);
     shut(false);
@@ -140,6 +142,7 @@ fn an_erased_account_leaves_nothing() {
         .unwrap();
     f.accounts
         .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
+        .wait()
         .unwrap();
     f.accounts.reset_pin(&user, NOW, &InPlace).wait().unwrap();
     f.accounts
@@ -176,7 +179,7 @@ fn an_erased_account_leaves_nothing() {
         assert!(kinds.is_empty());
     });
     assert_eq!(
-        accounts.remove(&user, NOW),
+        accounts.remove(&user, NOW).wait(),
         Err(AccountsError::UserNotFound)
     );
     f.sign_up("ann@example.com");
@@ -196,6 +199,7 @@ fn who_signs_up_again_under_an_address_has_no_more_mails_sent_there() {
         };
         f.accounts
             .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
+            .wait()
             .unwrap();
         let on = UserChange {
             parental_enabled: Some(true),

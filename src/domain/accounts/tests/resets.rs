@@ -10,6 +10,7 @@ impl Fixture {
     fn send_reset(&self, address: &str, now: UnixSeconds) -> Result<(), AccountsError> {
         self.accounts
             .send_reset(partner(1), &email(address), None, HERE, now)
+            .wait()
     }
 
     fn token(&self) -> String {
@@ -67,6 +68,7 @@ fn an_unknown_address_gets_no_mail_and_the_same_answer() {
     let address = email("ann@example.com");
     f.accounts
         .send_reset(partner(2), &address, None, HERE, NOW)
+        .wait()
         .unwrap();
     assert_eq!(f.mails(Kind::Reset), 0);
 }
@@ -221,6 +223,7 @@ fn the_mail_speaks_the_language_that_was_asked_for_or_the_users() {
     let address = email("ann@example.com");
     f.accounts
         .send_reset(partner(1), &address, Locale::parse("de").ok(), HERE, NOW)
+        .wait()
         .unwrap();
     let subjects: Vec<_> = f
         .mail
