@@ -229,6 +229,40 @@ fn all_problems_of_a_request_are_reported_together() {
     assert_eq!(fields(&live), ["livestreams", "offset"]);
     let audit = house.operator("GET", "audit?before=x&limit=0", &Value::Null);
     assert_eq!(fields(&audit), ["before", "limit"]);
+    let flags = ["merge", "dryRun", "accept", "createLivestreams"];
+    for (target, wrong) in [
+        ("catalog/import", &flags[..3]),
+        ("catalog/undo", &["version", "dryRun"]),
+        (
+            "epg/import",
+            &["source", "dryRun", "accept", "createLivestreams"],
+        ),
+        ("epg/sources/a/refresh", &flags[1..]),
+        ("users/import", &["partner", "dryRun"]),
+    ] {
+        let query = wrong
+            .iter()
+            .map(|name| format!("{name}=%ff"))
+            .collect::<Vec<_>>();
+        let target = format!("{target}?{}", query.join("&"));
+        let refused = house.operator("POST", &target, &Value::Null);
+        assert_eq!(fields(&refused), wrong, "{target}");
+    }
+    // A problem comes before what cannot be found.
+    let preview = house.operator("GET", "mail/preview/none?locale=%ff", &Value::Null);
+    assert_eq!(fields(&preview), ["locale"]);
+    let kids = json!({"kids": ["A", "EREiIjMzRERVVWZmd3eIiA", "EREiIjMzRERVVWZmd3eIiA=="]});
+    let license = "/api/playback/v1/clearkey/license";
+    let license = user("POST", license, &[], &kids.to_string());
+    assert_eq!(
+        fields(&license),
+        [
+            "Service-Play-EntitlementId",
+            "Service-Play-Session",
+            "kids[0]",
+            "kids[2]"
+        ]
+    );
     let events = user(
         "POST",
         "/api/tracker/v1/telemetry-events",

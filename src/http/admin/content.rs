@@ -27,11 +27,7 @@ pub async fn import_guide(
 ) -> Result<Reply, ApiError> {
     let (feed, body) = pipe();
     let source = request.source.unwrap_or_default();
-    let how = Refresh {
-        dry_run: request.dry_run,
-        accept: request.accept,
-        create_livestreams: request.create_livestreams,
-    };
+    let how = request.how;
     let import = Import {
         feeds: app.feeds.clone(),
         options: app.feeds.options(&source, how, cx.now),

@@ -12,7 +12,7 @@ use crate::http::endpoint::playback::LicenseRequest;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::metrics::LicenseResult;
 use crate::http::reply::{Reply, media};
-use crate::http::wire::playback::{ClearKeyBody, clear_key_ids};
+use crate::http::wire::playback::ClearKeyBody;
 use crate::ports::upstream::{About, License, UpstreamError};
 use crate::types::Drm;
 
@@ -35,10 +35,10 @@ pub async fn license(
         drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&request.challenge.len());
     let count = |result| app.front.metrics.license(drm, result);
     let asked = judge(app, cx, &auth, &request);
-    let (session, kids) = asked.inspect_err(|_| count(LicenseResult::Denied))?;
+    let session = asked.inspect_err(|_| count(LicenseResult::Denied))?;
     let asset = &session.start.asset;
     if drm == Drm::Clearkey {
-        let keys = app.playback.clear_keys(asset, &kids);
+        let keys = app.playback.clear_keys(asset, &request.kids);
         let keys = keys.inspect_err(|_| count(LicenseResult::Denied))?;
         count(LicenseResult::Issued);
         return Reply::json(&ClearKeyBody::of(&keys));
@@ -69,27 +69,22 @@ pub async fn license(
     }
 }
 
-/// The session, and the key ids that are asked for, once nothing is in the license's way.
+/// The session, once nothing is in the license's way.
 fn judge(
     app: &App,
     cx: &Context,
     auth: &UserAuth,
     request: &LicenseRequest,
-) -> Result<(Arc<Session>, Vec<[u8; 16]>), ApiError> {
-    let drm = request.system;
-    let kids = match drm {
-        Drm::Clearkey => clear_key_ids(&request.challenge)?,
-        _ => playback::challenge::key_ids(drm, &request.challenge),
-    };
+) -> Result<Arc<Session>, ApiError> {
     let asked = playback::LicenseRequest {
         user: &auth.user(),
         session: Some(request.session),
         token: request.entitlement,
         device: None,
-        drm,
-        kids: &kids,
+        drm: request.system,
+        kids: &request.kids,
     };
-    Ok((app.playback.license(&asked, cx.now)?, kids))
+    Ok(app.playback.license(&asked, cx.now)?)
 }
 
 fn passed_on(License { media, body }: License) -> Reply {

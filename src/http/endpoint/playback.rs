@@ -1,11 +1,17 @@
 //! Requests of entitlement, preflight, license and heartbeat (interface, parts 4.4 to 4.7).
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
+use data_encoding::BASE64URL_NOPAD;
+use serde::Deserialize;
 
 use super::play::{self, DeviceHeaders};
 use super::{Input, Payload};
+use crate::domain::playback::challenge;
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::json::Object;
 use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId, TokenHash};
 
 /// The PIN that the viewer entered.
@@ -108,6 +114,8 @@ pub struct LicenseRequest {
     pub entitlement: Option<TokenHash>,
     /// The challenge, unchanged.
     pub challenge: Bytes,
+    /// The key ids that the challenge asks for, where they can be read.
+    pub kids: Vec<[u8; 16]>,
 }
 
 impl LicenseRequest {
@@ -116,14 +124,61 @@ impl LicenseRequest {
         input: &Input<'_>,
         payload: Payload,
     ) -> Result<Self, ApiError> {
-        let (entitlement, session) = (play::entitlement(input), play::session(input)).combine()?;
+        let challenge = payload.whole()?;
+        let kids = match system {
+            Drm::Clearkey => clear_key_ids(&challenge),
+            Drm::Widevine | Drm::Playready | Drm::Fairplay | Drm::None => {
+                Ok(challenge::key_ids(system, &challenge))
+            }
+        };
+        let (entitlement, session, kids) =
+            (play::entitlement(input), play::session(input), kids).combine()?;
         Ok(Self {
             system,
             session,
             entitlement,
-            challenge: payload.whole()?,
+            challenge,
+            kids,
         })
     }
+}
+
+/// Key ids that one Clear Key request may ask for: more than any asset has.
+const KIDS_MAX: usize = 64;
+
+/// A license request of Clear Key, as the EME specification writes it.
+#[derive(Debug, Deserialize)]
+struct ClearKeyRequest<'a> {
+    #[serde(borrow)]
+    kids: Vec<Cow<'a, str>>,
+}
+
+/// The key ids of a Clear Key request.
+fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
+    // The same rules as for every other body: one object, no member twice, bounded depth.
+    Object::read(challenge).check()?;
+    let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
+        .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
+    if request.kids.is_empty() || request.kids.len() > KIDS_MAX {
+        return Err(ApiError::field("kids", "must have 1 to 64 key ids"));
+    }
+    let mut kids = Vec::with_capacity(request.kids.len());
+    let mut wrong: Option<ApiError> = None;
+    for (at, text) in request.kids.iter().enumerate() {
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok();
+        match bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()) {
+            Some(kid) => kids.push(kid),
+            None => {
+                let why = "must be a key id: 16 bytes in base64url";
+                let error = ApiError::field(format!("kids[{at}]"), why);
+                wrong = Some(match wrong {
+                    Some(first) => first.and(error),
+                    None => error,
+                });
+            }
+        }
+    }
+    wrong.map_or(Ok(kids), Err)
 }
 
 /// POST heartbeat.
@@ -188,5 +243,40 @@ impl EndPlaybackRequest {
         Ok(Self {
             session: play::session(input)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_ids_of_a_clear_key_request_are_read() {
+        let ids = clear_key_ids(br#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"type":"temporary"}"#);
+        let mut kid = [0; 16];
+        kid[15] = 1;
+        assert_eq!(ids.unwrap(), [kid]);
+    }
+
+    #[test]
+    fn what_is_no_clear_key_request_is_refused() {
+        let many = format!(
+            r#"{{"kids":[{}]}}"#,
+            vec![r#""AAAAAAAAAAAAAAAAAAAAAQ""#; 65].join(",")
+        );
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            r#"{"kids":[]}"#,
+            r#"{"kids":"AAAAAAAAAAAAAAAAAAAAAQ"}"#,
+            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ=="]}"#,
+            r#"{"kids":["AAAA"]}"#,
+            r#"{"kids":[1]}"#,
+            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"kids":[]}"#,
+            &many,
+        ] {
+            assert!(clear_key_ids(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 }

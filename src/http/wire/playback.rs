@@ -1,15 +1,12 @@
 //! Bodies of entitlement, preflight, license, devices and sessions.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use data_encoding::BASE64URL_NOPAD;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::domain::playback::model::Entitlement;
 use crate::domain::playback::{self, Issued, Registered, SessionView};
-use crate::http::error::ApiError;
-use crate::http::json::Object;
 use crate::http::wire::users::LoginLine;
 
 /// The program of a livestream that an entitlement was asked at.
@@ -63,39 +60,6 @@ pub struct PreflightBody {
     /// Where FairPlay's certificate is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
-}
-
-/// Key ids that one Clear Key request may ask for: more than any asset has.
-const KIDS_MAX: usize = 64;
-
-/// A license request of Clear Key, as the EME specification writes it.
-#[derive(Debug, Deserialize)]
-struct ClearKeyRequest<'a> {
-    #[serde(borrow)]
-    kids: Vec<Cow<'a, str>>,
-}
-
-/// The key ids of a Clear Key request.
-///
-/// # Errors
-/// `INVALID_REQUEST` for what is no such request.
-pub fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
-    // The same rules as for every other body: one object, no member twice, bounded depth.
-    Object::read(challenge).check()?;
-    let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
-        .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
-    if request.kids.is_empty() || request.kids.len() > KIDS_MAX {
-        return Err(ApiError::field("kids", "must have 1 to 64 key ids"));
-    }
-    request
-        .kids
-        .iter()
-        .map(|kid| {
-            let bytes = BASE64URL_NOPAD.decode(kid.as_bytes()).ok()?;
-            bytes.try_into().ok()
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(|| ApiError::field("kids", "a key id is 16 bytes in base64url"))
 }
 
 /// A key in a Clear Key license.
@@ -274,10 +238,8 @@ mod tests {
 
     #[test]
     fn clear_key_speaks_as_the_specification() {
-        let ids = clear_key_ids(br#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"type":"temporary"}"#);
         let mut kid = [0; 16];
         kid[15] = 1;
-        assert_eq!(ids.unwrap(), [kid]);
         let license = serde_json::to_value(ClearKeyBody::of(&[(kid, [0xff; 16])])).unwrap();
         assert_eq!(
             license,
@@ -290,27 +252,5 @@ mod tests {
                 "type": "temporary",
             })
         );
-    }
-
-    #[test]
-    fn what_is_no_clear_key_request_is_refused() {
-        let many = format!(
-            r#"{{"kids":[{}]}}"#,
-            vec![r#""AAAAAAAAAAAAAAAAAAAAAQ""#; 65].join(",")
-        );
-        for bad in [
-            "",
-            "{}",
-            "[]",
-            r#"{"kids":[]}"#,
-            r#"{"kids":"AAAAAAAAAAAAAAAAAAAAAQ"}"#,
-            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ=="]}"#,
-            r#"{"kids":["AAAA"]}"#,
-            r#"{"kids":[1]}"#,
-            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"kids":[]}"#,
-            &many,
-        ] {
-            assert!(clear_key_ids(bad.as_bytes()).is_err(), "{bad}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{Input, Payload};
 use crate::http::body::BodyStream;
+use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;
 
 /// One backup.
@@ -30,9 +31,10 @@ pub struct RestoreBackupRequest {
 
 impl RestoreBackupRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (name, adopt) = (input.text("backup"), input.query.flag("adopt")).combine()?;
         Ok(Self {
-            name: input.text("backup")?.into_owned(),
-            adopt: input.query.flag("adopt")?,
+            name: name.into_owned(),
+            adopt,
         })
     }
 }

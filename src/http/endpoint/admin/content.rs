@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::super::{Input, Payload};
 use crate::domain::feeds::Refresh;
 use crate::http::body::BodyStream;
+use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;
 use crate::types::Malformed;
 
@@ -52,11 +53,17 @@ pub struct ImportCatalogRequest {
 
 impl ImportCatalogRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let (merge, dry_run, accept) = (
+            input.query.flag("merge"),
+            input.query.flag("dryRun"),
+            input.query.flag("accept"),
+        )
+            .combine()?;
         Ok(Self {
             file: payload.whole()?,
-            merge: input.query.flag("merge")?,
-            dry_run: input.query.flag("dryRun")?,
-            accept: input.query.flag("accept")?,
+            merge,
+            dry_run,
+            accept,
         })
     }
 }
@@ -72,10 +79,12 @@ pub struct UndoCatalogRequest {
 
 impl UndoCatalogRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        Ok(Self {
-            version: input.number("version", 18, "must be the number of a version")?,
-            dry_run: input.query.flag("dryRun")?,
-        })
+        let (version, dry_run) = (
+            input.number("version", 18, "must be the number of a version"),
+            input.query.flag("dryRun"),
+        )
+            .combine()?;
+        Ok(Self { version, dry_run })
     }
 }
 
@@ -83,30 +92,22 @@ impl UndoCatalogRequest {
 pub struct ImportGuideRequest {
     /// The name of the source, for its settings and its report.
     pub source: Option<String>,
-    /// Says what would change and changes nothing.
-    pub dry_run: bool,
-    /// Goes over the plausibility brake.
-    pub accept: bool,
-    /// Makes livestreams that the catalogue does not know.
-    pub create_livestreams: bool,
+    /// What is to be done with it.
+    pub how: Refresh,
     /// The file as it arrives: XMLTV or JSON, plain, gzip or xz.
     pub file: BodyStream,
 }
 
 impl ImportGuideRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        let source = input.query.one("source")?.map(std::borrow::Cow::into_owned);
-        if source
-            .as_ref()
-            .is_some_and(|name| name.is_empty() || name.len() > 128)
-        {
-            return Err(ApiError::field("source", "has 1 to 128 characters"));
-        }
+        let source = input.query.parsed("source", |name| match name.len() {
+            1..=128 => Ok(name.to_owned()),
+            _ => Err(Malformed("has 1 to 128 characters")),
+        });
+        let (source, how) = (source, refresh(input)).combine()?;
         Ok(Self {
             source,
-            dry_run: input.query.flag("dryRun")?,
-            accept: input.query.flag("accept")?,
-            create_livestreams: input.query.flag("createLivestreams")?,
+            how,
             file: payload.streamed()?,
         })
     }
@@ -138,13 +139,24 @@ pub struct RefreshSourceRequest {
 
 impl RefreshSourceRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (source, how) = (input.text("source"), refresh(input)).combine()?;
         Ok(Self {
-            source: input.text("source")?.into_owned(),
-            how: Refresh {
-                dry_run: input.query.flag("dryRun")?,
-                accept: input.query.flag("accept")?,
-                create_livestreams: input.query.flag("createLivestreams")?,
-            },
+            source: source.into_owned(),
+            how,
         })
     }
+}
+
+fn refresh(input: &Input<'_>) -> Result<Refresh, ApiError> {
+    let (dry_run, accept, create_livestreams) = (
+        input.query.flag("dryRun"),
+        input.query.flag("accept"),
+        input.query.flag("createLivestreams"),
+    )
+        .combine()?;
+    Ok(Refresh {
+        dry_run,
+        accept,
+        create_livestreams,
+    })
 }

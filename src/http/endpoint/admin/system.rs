@@ -244,13 +244,13 @@ pub struct PreviewMailRequest {
 
 impl PreviewMailRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let kind = Kind::parse(&input.text("kind")?);
-        Ok(Self {
-            kind: kind.ok_or_else(|| {
-                ApiError::new(ErrorCode::MailNotFound, "there is no such kind of mail")
-            })?,
-            locale: input.query.parsed("locale", Locale::parse)?,
-        })
+        let kind = input.text("kind").and_then(|text| {
+            let unknown =
+                || ApiError::new(ErrorCode::MailNotFound, "there is no such kind of mail");
+            Kind::parse(&text).ok_or_else(unknown)
+        });
+        let (kind, locale) = (kind, input.query.parsed("locale", Locale::parse)).combine()?;
+        Ok(Self { kind, locale })
     }
 }
 

@@ -153,9 +153,10 @@ pub struct ImportUsersRequest {
 
 impl ImportUsersRequest {
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let (partner, dry_run) = (partner(input), input.query.flag("dryRun")).combine()?;
         Ok(Self {
-            partner: partner(input)?,
-            dry_run: input.query.flag("dryRun")?,
+            partner,
+            dry_run,
             file: payload.streamed()?,
         })
     }
