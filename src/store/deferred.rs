@@ -19,7 +19,7 @@ use rustix::thread::gettid;
 use super::StoreError;
 use super::core::OnFailure;
 use super::durable_reader::DurableReader;
-use super::engine::{Engine, Guarded, Scan, SledEngine, leftovers};
+use super::engine::{Engine, Guarded, Scan, SledEngine, leftovers, words_of};
 use super::log::Segment;
 use super::place::{EngineDir, Place};
 use super::plan::Plan;
@@ -78,10 +78,11 @@ pub(super) struct Preparation {
 }
 
 impl DeferredEngine {
-    /// Begins to make an engine ready, and waits for that up to `patience`.
+    /// Begins to make an engine ready, and waits for that up to `patience`. `make` ends soon after the
+    /// flag that it is given is set.
     pub(super) fn start(
-        preparation: Preparation,
-        found: Found,
+        make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError> + Send + 'static,
+        on_failure: OnFailure,
         stand_in: DurableReader,
         patience: Duration,
     ) -> Result<Self, StoreError> {
@@ -96,7 +97,7 @@ impl DeferredEngine {
         let working = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("store-engine".to_owned())
-            .spawn(move || working.prepare(preparation, found))?;
+            .spawn(move || working.prepare(make, &on_failure))?;
         let mut outcome = shared.outcome.lock();
         let goes_on = |outcome: &mut Option<_>| outcome.is_none();
         shared.ended.wait_while_for(&mut outcome, goes_on, patience);
@@ -121,14 +122,26 @@ impl Drop for DeferredEngine {
 }
 
 impl Shared {
-    fn prepare(&self, preparation: Preparation, found: Found) {
+    fn prepare(
+        &self,
+        make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError>,
+        on_failure: &OnFailure,
+    ) {
         let began = Instant::now();
         // A sandbox that forbids it costs others some speed.
         if let Err(error) = setpriority_process(Some(gettid()), NICE) {
             tracing::debug!(%error, "the thread that proves the engine keeps its priority");
         }
-        let on_failure = Arc::clone(&preparation.on_failure);
-        let outcome = match preparation.run(found, &self.abandoned) {
+        // After a panic here nobody would make the engine ready: commits would pile up in the tail, and
+        // the writer would wait for ever.
+        let made =
+            catch_unwind(AssertUnwindSafe(|| make(&self.abandoned))).unwrap_or_else(|panic| {
+                let words = words_of(&*panic);
+                Err(StoreError::Failed(format!(
+                    "the thread store-engine panicked: {words}"
+                )))
+            });
+        let outcome = match made {
             Ok(engine) => {
                 let _ = self.ready.set(engine);
                 *self.stand_in.write() = None;
@@ -226,7 +239,8 @@ impl Engine for DeferredEngine {
 }
 
 impl Preparation {
-    fn run(
+    /// Proves the engine as it was found, or rebuilds it.
+    pub(super) fn run(
         mut self,
         found: Found,
         abandoned: &Arc<AtomicBool>,

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::deferred::DeferredEngine;
 use super::durable_reader::DurableReader;
-use super::engine::tamper;
+use super::engine::{Engine as _, tamper};
 use super::place::Place;
 use super::tests::{ByTown, People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
@@ -52,6 +53,23 @@ fn filled(directory: &Path, count: u32) -> BTreeMap<u32, Person> {
     }
     put(&store, count, person("Lund", 1)).unwrap();
     all(&store)
+}
+
+/// Nobody else would make the engine ready, and commits would pile up until the writer waits for ever.
+#[test]
+fn a_panic_of_the_thread_that_proves_the_engine_is_told_and_ends_the_wait_for_it() {
+    let stand_in = DurableReader::open(None, &[], 0, &schema()).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let on_failure: OnFailure = Arc::new(move |error| heard.lock().push(error.clone()));
+    let make = |_: &_| panic!("a defect");
+    let patience = std::time::Duration::from_secs(30);
+    let engine = DeferredEngine::start(make, on_failure, stand_in, patience).unwrap();
+    let why = "the thread store-engine panicked: a defect";
+    let failed = StoreError::Failed(why.to_owned());
+    assert_eq!(engine.wait_until_ready(), Err(failed.clone()));
+    assert_eq!(engine.apply(1, &plan::Plan::default()), Err(failed.clone()));
+    assert_eq!(*told.lock(), [failed]);
 }
 
 fn indexed(store: &Store) -> usize {

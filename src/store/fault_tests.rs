@@ -277,6 +277,80 @@ fn a_panic_in_a_mirror_is_a_failure_of_the_store() {
     assert_sound(&store);
 }
 
+/// An engine with a defect.
+struct PanickingEngine(engine::MemoryEngine);
+
+impl Engine for PanickingEngine {
+    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.get(tree, key)
+    }
+
+    fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
+        self.0.scan(tree, from, to)
+    }
+
+    fn apply(&self, _: u64, _: &Plan) -> Result<(), StoreError> {
+        panic!("a defect");
+    }
+
+    fn applied(&self) -> Result<u64, StoreError> {
+        self.0.applied()
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.0.sync()
+    }
+}
+
+/// What is told of failures.
+fn listening() -> (OnFailure, Receiver<String>) {
+    let (tell, told) = channel();
+    let tell = Mutex::new(tell);
+    let on_failure = move |error: &StoreError| tell.lock().send(error.to_string()).unwrap();
+    (Arc::new(on_failure), told)
+}
+
+/// A store that has failed takes nothing more, and a process whose watchdog it feeds is ended.
+fn assert_has_failed(store: &Store, told: &Receiver<String>, thread: &str) {
+    let said = told.recv_timeout(PATIENCE).unwrap();
+    let expected = format!("the thread {thread} panicked: a defect");
+    assert!(said.contains(&expected), "{said}");
+    // More than the tail holds: a writer that waited for the thread would hang here.
+    for key in 0..8 {
+        let large = person(&"x".repeat(1_000_000), 1);
+        let refused = put(store, 100 + key, large);
+        assert!(matches!(refused, Err(StoreError::Failed(_))), "{refused:?}");
+    }
+    let probed = store.probe().wait();
+    assert!(matches!(probed, Err(StoreError::Failed(_))), "{probed:?}");
+    assert_eq!(told.try_recv().ok(), None, "told once");
+}
+
+#[test]
+fn a_panic_while_commits_are_applied_is_a_failure_of_the_store() {
+    let (on_failure, told) = listening();
+    let engine = Arc::new(PanickingEngine(engine::MemoryEngine::default()));
+    let core = Core::new(schema(), engine, on_failure, true, None);
+    let store = Store::start(core, Box::new(log::NoLog), 0, Arc::new(|| 0), None);
+    put(&store, 1, person("Lund", 30)).unwrap();
+    assert_has_failed(&store, &told, "store-apply");
+}
+
+#[test]
+fn a_panic_of_the_thread_that_makes_bases_is_a_failure_of_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let (on_failure, told) = listening();
+    let keeps = || thread::current().name() == Some("store-keeper");
+    let options = Options {
+        on_failure,
+        // Of all threads the keeper alone meets it, at its first look.
+        clock: Arc::new(move || if keeps() { panic!("a defect") } else { 0 }),
+        ..Options::default()
+    };
+    let store = Store::open(directory.path(), schema(), options).unwrap();
+    assert_has_failed(&store, &told, "store-keeper");
+}
+
 /// A log whose next call fails so.
 struct Failing {
     error: Option<StoreError>,

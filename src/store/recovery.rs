@@ -307,7 +307,9 @@ impl Recovery<'_> {
             ),
             rebuilt_from: Arc::clone(&self.rebuilt_from),
         };
-        DeferredEngine::start(preparation, found, stand_in, self.patience).map(Some)
+        let on_failure = Arc::clone(&preparation.on_failure);
+        let make = move |abandoned: &_| preparation.run(found, abandoned);
+        DeferredEngine::start(make, on_failure, stand_in, self.patience).map(Some)
     }
 
     /// Opens sled without reading it, on a thread that may panic or never come back.

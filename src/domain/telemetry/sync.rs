@@ -25,6 +25,16 @@ impl SyncThread {
         inner: Arc<Inner>,
         on_failure: impl Fn(&TelemetryError) + Send + 'static,
     ) -> io::Result<Self> {
+        let sync = |inner: &Inner| inner.sync().and_then(|()| inner.close_done());
+        Self::start_with(inner, sync, on_failure)
+    }
+
+    /// The same with what is done at each look.
+    pub(super) fn start_with(
+        inner: Arc<Inner>,
+        sync: impl Fn(&Inner) -> Result<(), TelemetryError> + Send + 'static,
+        on_failure: impl Fn(&TelemetryError) + Send + 'static,
+    ) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new()
             .name("telemetry-sync".to_owned())
@@ -32,8 +42,7 @@ impl SyncThread {
                 loop {
                     let stop = stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
                     // Without this thread nothing that is taken would ever be synced.
-                    let both = || inner.sync().and_then(|()| inner.close_done());
-                    let synced = catch_unwind(AssertUnwindSafe(both))
+                    let synced = catch_unwind(AssertUnwindSafe(|| sync(&inner)))
                         .unwrap_or_else(|_| Err(inner.fail("its sync panicked")));
                     if let Err(error) = synced {
                         on_failure(&error);

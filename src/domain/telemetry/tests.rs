@@ -133,6 +133,37 @@ fn events_are_kept_as_sent() {
     assert_eq!(telemetry.counts().accepted, 2);
 }
 
+/// Without its thread nothing that is taken would ever be synced.
+#[test]
+fn a_panic_of_the_thread_that_syncs_is_told_and_nothing_more_is_taken() {
+    let bench = Bench::new();
+    let (tell, told) = std::sync::mpsc::channel();
+    let settings = Settings {
+        directory: bench.files(),
+        retention_days: 30,
+        budgets: Budgets {
+            user_per_day: u64::MAX,
+            partner_per_day: None,
+            total: u64::MAX,
+        },
+        duration_unit: DurationUnit::Millis,
+        sync: true,
+        exists: |_, _| Ok(true),
+    };
+    let telemetry = Telemetry::open(bench.store.clone(), settings, NOW, |_| {}).unwrap();
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    let defect = |_: &Inner| panic!("a defect");
+    let inner = Arc::clone(&telemetry.inner);
+    let on_failure = move |error: &TelemetryError| tell.send(error.clone()).unwrap();
+    let thread = SyncThread::start_with(inner, defect, on_failure).unwrap();
+    let failed = TelemetryError::Failed("its sync panicked".to_owned());
+    assert_eq!(told.recv().unwrap(), failed);
+    // It is told once: the thread has ended, and what it told ends the process.
+    assert!(told.recv().is_err());
+    drop(thread);
+    assert_eq!(telemetry.accept(sender(1), events([2]), NOW), Err(failed));
+}
+
 #[test]
 fn events_of_a_user_who_has_been_erased_are_refused_and_leave_nothing() {
     let bench = Bench::new();
