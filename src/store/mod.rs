@@ -198,6 +198,7 @@ impl Store {
         let place = Place::of(directory, options.sync);
         let lock = place.lock()?;
         place.take_side()?;
+        place.report_missing_exchange();
         let identity = if place.is_begun() {
             let identity = place.identity()?;
             place::check_format(identity.format, schema.format())?;

@@ -291,14 +291,29 @@ impl Place {
         let (new, old) = (side.store(), self.store());
         match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(()),
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                tracing::info!(
-                    path = %old.display(),
-                    "the file system cannot exchange two directories; they are renamed one after the other"
-                );
-                self.rename_both(side)
-            }
+            Err(errno) if is_no_exchange(errno) => self.rename_both(side),
             Err(error) => Err(at("put into place", &old)(error.into()).into()),
+        }
+    }
+
+    /// Tells an operator, before a restore depends on it, where the file system cannot exchange two
+    /// directories. It is tried with two empty ones, where the next start removes what a kill leaves.
+    pub(super) fn report_missing_exchange(&self) {
+        let restored = self.restored();
+        let [one, other] = ["one", "other"].map(|name| restored.join(name));
+        let made = [&restored, &one, &other].map(|path| fs::create_dir(path).is_ok());
+        if made == [true; 3]
+            && let Err(errno) = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)
+            && is_no_exchange(errno)
+        {
+            tracing::info!(
+                path = %self.data.display(),
+                "the file system cannot exchange two directories: a restore renames them one after the other"
+            );
+        }
+        // What could not be made, on a full disk, is not there to be removed.
+        for path in [&one, &other, &restored] {
+            let _ = fs::remove_dir(path);
         }
     }
 
@@ -413,6 +428,11 @@ fn parse(text: &str) -> Option<Identity> {
 
 fn id(hex: &str) -> Option<[u8; 16]> {
     HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
+}
+
+/// Whether a file system or a kernel knows no exchange of two directories.
+const fn is_no_exchange(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
 /// Refuses a store of a newer version.

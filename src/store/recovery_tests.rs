@@ -260,6 +260,10 @@ fn an_exchange_that_was_cut_off_is_ended() {
     assert_eq!(all(&open(path).unwrap()), numbered(1));
     assert!(!path.join("restored").exists());
     assert!(path.join("aside/store.1").exists());
+    // What a kill leaves of the look at the file system at a start is no restore either.
+    fs::create_dir_all(path.join("restored/one")).unwrap();
+    assert_eq!(all(&open(path).unwrap()), numbered(1));
+    assert!(!path.join("restored").exists());
     // A restore that did not come to its end changes nothing.
     fs::create_dir_all(path.join("restored/store/base")).unwrap();
     assert_eq!(all(&open(path).unwrap()), numbered(1));

@@ -426,7 +426,10 @@ fn a_restore_works_where_two_directories_cannot_change_places() {
         assert!(told.contains("(INJECTED)"), "{error}: {told}");
         assert!(kept(&data), "{error}");
         renames = told.matches(" rename(").count();
-        ready(&Launch::of(&data)).end();
+        let mut appliance = ready(&Launch::of(&data));
+        let log = appliance.log();
+        assert!(!log.contains("cannot exchange two directories"), "{log}");
+        appliance.end();
     }
     // The control: another error is told, with the path, and changes nothing.
     let data = template.copy("data");
@@ -464,6 +467,12 @@ fn a_restore_works_where_two_directories_cannot_change_places() {
         let answer = answer.unwrap();
         assert_eq!(answer.json()["sound"], true, "{nth}: {:?}", answer.json());
         assert!(!data.join("restored").exists(), "{nth}");
+        // It is told at the start, with the place, and not only when a restore needs it.
+        let log = appliance.log();
+        let mut lines = log.lines();
+        let told = lines.find(|line| line.contains("cannot exchange two directories"));
+        let names = told.is_some_and(|line| line.contains(data.to_str().unwrap()));
+        assert!(names, "{nth}: {log}");
         assert_eq!(appliance.end(), Some(0));
     }
     println!("restores killed at a rename: {old} left the old store, {new} the new one");
