@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::appliance::Appliance;
+use super::appliance::{Appliance, err};
 use super::house::House;
+use super::programs::program;
 use super::wire::{ask, request};
 
 const PASSWORD: &str = "correct horse";
@@ -302,4 +303,92 @@ fn plain_passwords_of_an_import_are_hashed_and_a_weak_one_is_rejected() {
     let before = hashes();
     assert_eq!(count(&appliance.tells(&arguments, 1)), [0, 7, 1]);
     assert_eq!(hashes(), before);
+}
+
+/// Lets a process open so many files more than it has open, and no more.
+fn allow_descriptors(pid: u32, more: usize) {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    limit_descriptors(pid, open + more);
+}
+
+fn limit_descriptors(pid: u32, limit: usize) {
+    let status = std::process::Command::new("prlimit")
+        .arg(format!("--nofile={limit}:"))
+        .args(["--pid", &pid.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// While backups have the log go on in further files, of which none can be opened.
+#[test]
+fn an_import_of_users_without_descriptors_loses_nothing_that_it_counted() {
+    const USERS: usize = 3_000;
+    if program("prlimit").is_none() {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let mut appliance = Appliance::start(data_dir.path());
+    appliance.told(&["partner", "add", "Acme", "--json"]);
+    let lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
+    let file = outside.path().join("users.ndjson");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let pid = appliance.process.id();
+    let users = |appliance: &Appliance| {
+        let health = appliance.told(&["store", "verify", "--json"]).remove(0);
+        assert_eq!(health["sound"], true, "{health}");
+        let (status, text) = appliance.operator("GET", "/admin/v1/users?limit=1000", "");
+        assert_eq!(status, 200, "{text}");
+        let listed = appliance.told(&["user", "list", "--json"]);
+        listed[0].as_array().unwrap().len()
+    };
+    let (mut there, mut refusals) = (0, 0);
+    // The import and a backup need some connections of their own.
+    for more in 1..10 {
+        allow_descriptors(pid, more);
+        let mut import = appliance.command(&["user", "import", file, "--json"]);
+        let import = import
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let backup = appliance.command(&["backup", "create"]).output();
+        let done = import.wait_with_output().unwrap();
+        limit_descriptors(pid, 1_024);
+        let backup = backup.unwrap();
+        refusals += u32::from(!backup.status.success());
+        let backup = err(&backup);
+        assert!(
+            backup.is_empty() || backup.contains("no file descriptor left"),
+            "{more}: {backup}"
+        );
+        let said = err(&done);
+        println!(
+            "{more}: {:?} {said:?}; backup: {backup:?}",
+            done.status.code()
+        );
+        if done.status.success() {
+            let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+            let [added, existing, rejected] = count(&report);
+            assert_eq!((added + existing, rejected), (USERS as u64, 0), "{report}");
+        } else {
+            refusals += 1;
+            assert!(said.contains("error: "), "{more}: {said}");
+        }
+        let now = users(&appliance);
+        assert!(now >= there, "{more}: {now} users, and {there} before");
+        there = now;
+        assert!(
+            appliance.process.try_wait().unwrap().is_none(),
+            "it goes on"
+        );
+    }
+    // The control: there were too few.
+    assert!(refusals > 0);
+    appliance.does(&["user", "import", file]);
+    assert_eq!(users(&appliance), USERS);
+    appliance.kill();
+    let appliance = Appliance::start(data_dir.path());
+    assert_eq!(users(&appliance), USERS);
 }

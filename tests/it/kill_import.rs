@@ -5,15 +5,15 @@
 //! `PLAYGATE_KILL_ROUNDS` makes it longer.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use serde_json::Value;
 
-use super::appliance::{Appliance, playgate};
+use super::appliance::{Appliance, err, playgate};
 use super::guide_maker::MadeGuide;
 use super::wire::{Wire, request};
 
@@ -149,13 +149,53 @@ fn a_kill_leaves_the_old_guide_or_the_new_one() {
     appliance.kill();
 }
 
-/// Records of a data directory.
+/// How many of `all` records a data directory has whose import was killed; why that must not be.
+fn killed_import(data: &Path, all: usize) -> Result<usize, String> {
+    let mut appliance = Appliance::start_with(data, &[]);
+    let sound = appliance.told(&["store", "verify", "--json"]);
+    if sound[0]["sound"] != true {
+        return Err(sound[0].to_string());
+    }
+    appliance.end();
+    let there = records(data);
+    if there != 0 && there != all {
+        return Err(format!(
+            "{there} of {all} records are served as a whole store"
+        ));
+    }
+    Ok(there)
+}
+
+/// Records of a data directory, without the time that a start notes.
 fn records(data: &Path) -> usize {
     let output = playgate(data).args(["store", "export", "-"]).output();
     let output = output.unwrap();
     assert!(output.status.success());
     // The lines of head and end are no records.
-    String::from_utf8(output.stdout).unwrap().lines().count() - 2
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records = text
+        .lines()
+        .filter(|line| !line.starts_with("clock_mark\t"));
+    records.count() - 2
+}
+
+fn done(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", err(&output));
+}
+
+/// The export of a store with so many users, and how many records it has.
+fn exported(folder: &Path, users: usize) -> (PathBuf, usize) {
+    let (from, export) = (folder.join("from"), folder.join("export"));
+    let file = folder.join("users.ndjson");
+    let lines: Vec<String> = (0..users)
+        .map(|n| format!("{{\"email\":\"u{n}@example.com\"}}"))
+        .collect();
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    done(playgate(&from).args(["partner", "add", "Acme"]));
+    done(playgate(&from).args(["user", "import"]).arg(&file));
+    done(playgate(&from).args(["store", "export"]).arg(&export));
+    (export, records(&from))
 }
 
 #[test]
@@ -163,20 +203,7 @@ fn a_kill_in_a_store_import_leaves_an_empty_store_or_the_whole_one() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
     let rounds = rounds.map_or(6, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let from = folder.path().join("from");
-    let users = folder.path().join("users.ndjson");
-    let lines: Vec<String> = (0..8_000)
-        .map(|n| format!("{{\"email\":\"u{n}@example.com\"}}"))
-        .collect();
-    std::fs::write(&users, lines.join("\n")).unwrap();
-    let done = |command: &mut std::process::Command| {
-        assert!(command.output().unwrap().status.success(), "{command:?}");
-    };
-    done(playgate(&from).args(["partner", "add", "Acme"]));
-    done(playgate(&from).args(["user", "import"]).arg(&users));
-    let export = folder.path().join("export");
-    done(playgate(&from).args(["store", "export"]).arg(&export));
-    let all = records(&from);
+    let (export, all) = exported(folder.path(), 8_000);
     assert!(all > 16_000);
     let import = |data: &Path| {
         let mut command = playgate(data);
@@ -194,18 +221,10 @@ fn a_kill_in_a_store_import_leaves_an_empty_store_or_the_whole_one() {
         thread::park_timeout(whole.mul_f64(f64::from(round + 1) / f64::from(rounds)));
         importing.kill().unwrap();
         importing.wait().unwrap();
-        let mut appliance = Appliance::start_with(&data, &[]);
-        let sound = appliance.told(&["store", "verify", "--json"]);
-        assert_eq!(sound[0]["sound"], true, "round {round}");
-        appliance.end();
-        let there = records(&data);
-        // A start notes the time, and nothing else.
-        assert!(
-            there <= 1 || there == all,
-            "round {round}: {there} of {all}"
-        );
+        let there = killed_import(&data, all);
+        let there = there.unwrap_or_else(|why| panic!("round {round}: {why}"));
         found.push(there);
-        if there <= 1 {
+        if there == 0 {
             done(&mut import(&data));
             assert_eq!(records(&data), all, "round {round}");
         } else {
@@ -213,4 +232,73 @@ fn a_kill_in_a_store_import_leaves_an_empty_store_or_the_whole_one() {
         }
     }
     println!("{found:?}");
+}
+
+/// The control: half of the records in the directory of the store, where imports once were written record
+/// by record, is a sound store that serves. What judges the rounds above finds it.
+#[test]
+fn half_an_import_in_the_place_of_the_store_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (export, all) = exported(folder.path(), 100);
+    let text = std::fs::read_to_string(&export).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let half = (lines.len() - 2) / 2;
+    let cut = format!("{}\nend\t{half}\n", lines[..=half].join("\n"));
+    let file = folder.path().join("half");
+    std::fs::write(&file, cut).unwrap();
+    let data = folder.path().join("data");
+    done(playgate(&data).args(["store", "import"]).arg(&file));
+    let why = killed_import(&data, all).unwrap_err();
+    assert!(why.contains(&format!(" of {all} records")), "{why}");
+
+    let whole = folder.path().join("whole");
+    done(playgate(&whole).args(["store", "import"]).arg(&export));
+    assert_eq!(killed_import(&whole, all), Ok(all));
+}
+
+/// With each number of file descriptors between far too few and enough, an import is whole, or it says what
+/// is missing and leaves nothing in its way.
+#[test]
+fn a_store_import_without_descriptors_says_so_and_can_be_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (export, all) = exported(folder.path(), 200);
+    // With fewer the runtime itself cannot begin.
+    let (mut refused, mut limit) = (0, 7);
+    loop {
+        limit += 1;
+        assert!(limit < 100, "no number of descriptors is enough");
+        let data = folder.path().join(format!("few-{limit}"));
+        let import = playgate(&data);
+        let mut few = Command::new("sh");
+        for (name, value) in import.get_envs() {
+            match value {
+                Some(value) => few.env(name, value),
+                None => few.env_remove(name),
+            };
+        }
+        few.args(["-c", "ulimit -n \"$0\" && exec \"$@\""])
+            .arg(limit.to_string())
+            .arg(import.get_program())
+            .args(import.get_args())
+            .args(["store", "import"])
+            .arg(&export);
+        let output = few.output().unwrap();
+        if output.status.success() {
+            assert_eq!(records(&data), all, "{limit}");
+            break;
+        }
+        let code = output.status.code();
+        let said = err(&output);
+        println!("{limit}: {code:?} {said}");
+        refused += 1;
+        assert!(
+            said.contains("file descriptor") || said.contains("Too many open files"),
+            "{limit}: {said}"
+        );
+        assert!(!said.contains("panicked"), "{limit}: {said}");
+        done(playgate(&data).args(["store", "import"]).arg(&export));
+        assert_eq!(records(&data), all, "{limit}");
+    }
+    println!("enough: {limit}; refused before: {refused}");
+    assert!(refused > 3, "{refused}");
 }
