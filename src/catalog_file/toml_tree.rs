@@ -5,13 +5,15 @@ use toml::de::{DeTable, DeValue};
 use toml::value::{Datetime, Offset};
 
 use super::tree::{Member, Node, Parsed, SyntaxError, Value};
+use crate::types::toml_mistake::explain;
 
 /// Reads a file; after a mistake it goes on, to find further ones. The parser bounds the nesting.
 pub(super) fn parse(text: &str) -> Parsed {
     let (root, errors) = DeTable::parse_recoverable(text);
-    let errors = errors.into_iter().map(|error| SyntaxError {
-        at: error.span().map_or(0, |span| span.start),
-        message: error.message().to_owned(),
+    let errors = errors.into_iter().map(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let message = explain(text, at, error.message());
+        SyntaxError { at, message }
     });
     Parsed {
         root: members(root.get_ref()),

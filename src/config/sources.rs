@@ -13,6 +13,7 @@ use super::raw::Raw;
 use super::sections::Config;
 use super::{Origin, Problems, network};
 use crate::ports::files::readable_by_all;
+use crate::types::toml_mistake::explain;
 
 /// What every variable of ours begins with.
 const PREFIX: &str = "PLAYGATE_";
@@ -115,9 +116,10 @@ impl<'a> Found<'a> {
             broken: BTreeSet::new(),
         };
         for error in errors {
-            let line = file.line(error.span().map_or(0, |span| span.start));
+            let at = error.span().map_or(0, |span| span.start);
+            let line = file.line(at);
             if file.broken.insert(line) {
-                let message = error.message().trim().replace('\n', "; ");
+                let message = explain(&text, at, error.message());
                 self.problems.add(Some(file.origin(line)), message);
             }
         }

@@ -16,6 +16,7 @@ pub mod secret;
 pub mod text;
 pub mod time;
 pub mod token;
+pub mod toml_mistake;
 
 pub use duration_unit::DurationUnit;
 pub use email::Email;
