@@ -229,6 +229,23 @@ fn all_problems_of_a_request_are_reported_together() {
     assert_eq!(fields(&live), ["livestreams", "offset"]);
     let audit = house.operator("GET", "audit?before=x&limit=0", &Value::Null);
     assert_eq!(fields(&audit), ["before", "limit"]);
+    let events = user(
+        "POST",
+        "/api/tracker/v1/telemetry-events",
+        &[],
+        "[{\"a\":1}, ",
+    );
+    assert_eq!(
+        message(&events),
+        "body: is not valid JSON: line 1, column 11, member [1]: expected a JSON value"
+    );
+}
+
+#[test]
+fn all_problems_of_flags_and_key_ids_are_reported_together() {
+    let stage = Stage::set();
+    let house = &stage.house;
+    let bearer = format!("Bearer {}", stage.ann.token);
     let flags = ["merge", "dryRun", "accept", "createLivestreams"];
     for (target, wrong) in [
         ("catalog/import", &flags[..3]),
@@ -253,7 +270,8 @@ fn all_problems_of_a_request_are_reported_together() {
     assert_eq!(fields(&preview), ["locale"]);
     let kids = json!({"kids": ["A", "EREiIjMzRERVVWZmd3eIiA", "EREiIjMzRERVVWZmd3eIiA=="]});
     let license = "/api/playback/v1/clearkey/license";
-    let license = user("POST", license, &[], &kids.to_string());
+    let headers = [("Authorization", bearer.as_str())];
+    let license = with_partner(house, "POST", license, &headers, &kids.to_string());
     assert_eq!(
         fields(&license),
         [
@@ -262,16 +280,6 @@ fn all_problems_of_a_request_are_reported_together() {
             "kids[0]",
             "kids[2]"
         ]
-    );
-    let events = user(
-        "POST",
-        "/api/tracker/v1/telemetry-events",
-        &[],
-        "[{\"a\":1}, ",
-    );
-    assert_eq!(
-        message(&events),
-        "body: is not valid JSON: line 1, column 11, member [1]: expected a JSON value"
     );
 }
 

@@ -168,7 +168,7 @@ fn a_reload_that_could_not_start_changes_nothing_and_is_told() {
         ("accounts.password_mim = 12\nlimits.connections = \"many\"\n".to_owned(), ["password_min", "limits.connections"]),
         ("tls.listen = [\"127.0.0.1:0\"]\ntls.cert = \"/no/such.pem\"\ntls.key = \"/no/such.key\"\n".to_owned(), ["/no/such.pem", "No such file"]),
         (format!("ops.listen = \"{occupied}\"\n"), ["ops.listen", "in use"]),
-        ("[ops\n".to_owned(), ["playgate.toml:1", "unclosed table"]),
+        ("[ops\n".to_owned(), ["playgate.toml:1", "expected `]`"]),
     ];
     for (config, words) in mistakes {
         place.configure(&config);
