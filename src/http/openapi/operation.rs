@@ -228,7 +228,7 @@ fn successes(
     }
     if said.kept {
         let headers = header_refs(["X-Request-Id", "ETag", "Cache-Control"]);
-        let text = "What `If-None-Match` names is still good.";
+        let text = "Not modified: the tag in `If-None-Match` is current.";
         responses.insert(
             "304".to_owned(),
             json!({"description": text, "headers": headers}),
