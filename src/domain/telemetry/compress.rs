@@ -5,7 +5,7 @@
 //! erasure replaces it, and a clock that was put back appends to it. A kill leaves the old file or the
 //! new one; what is left of an unfinished one is removed at the next start.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -26,6 +26,8 @@ const MEMBERS_AT_ONCE: usize = 4;
 const AFTER: i64 = 300;
 /// Seconds between two searches for segments that are to be compressed.
 const LOOK_EVERY: i64 = 60;
+/// Seconds after which an hour that failed is tried again.
+const AFTER_FAILURE: i64 = 3_600;
 /// A file below this takes one block of the disk in either form.
 const WORTHWHILE: u64 = 4096;
 
@@ -34,8 +36,8 @@ const WORTHWHILE: u64 = 4096;
 pub(super) struct Compression {
     work: Option<Work>,
     looked: Option<UnixSeconds>,
-    /// Hours whose segments could not be read: the others go on.
-    unreadable: BTreeSet<i64>,
+    /// Hours that failed, and when: the others go on.
+    failed: BTreeMap<i64, UnixSeconds>,
 }
 
 /// A segment that is being compressed.
@@ -119,16 +121,19 @@ impl Telemetry {
             match work.step() {
                 Ok(true) => members += 1,
                 Ok(false) => {
-                    inner.or_fail(inner.take_place(work))?;
+                    let hour = work.hour;
+                    let in_place = inner.or_fail(inner.take_place(work));
+                    if in_place.is_err() {
+                        compression.failed.insert(hour, now);
+                    }
+                    in_place?;
                     // The next one is looked for at once.
                     compression.looked = None;
                     return Ok(members + 1);
                 }
                 Err(error) => {
                     let _ = fs::remove_file(&work.temporary);
-                    if !TelemetryError::is_of_space(error.kind()) {
-                        compression.unreadable.insert(work.hour);
-                    }
+                    compression.failed.insert(work.hour, now);
                     return Err(error.into());
                 }
             }
@@ -150,9 +155,11 @@ impl Inner {
             return Ok(None);
         }
         compression.looked = Some(now);
+        let waits = |_: &i64, at: &mut UnixSeconds| (0..AFTER_FAILURE).contains(&now.since(*at));
+        compression.failed.retain(waits);
         let before = hour_of(UnixSeconds(now.0 - AFTER));
         for hour in self.directory.hours()? {
-            let skipped = compression.unreadable.contains(&hour) || self.is_appended_to(hour);
+            let skipped = compression.failed.contains_key(&hour) || self.is_appended_to(hour);
             if hour >= before || skipped {
                 continue;
             }
@@ -165,9 +172,7 @@ impl Inner {
                 Ok(work) => return Ok(work),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    if !TelemetryError::is_of_space(error.kind()) {
-                        compression.unreadable.insert(hour);
-                    }
+                    compression.failed.insert(hour, now);
                     return Err(error.into());
                 }
             }

@@ -328,6 +328,32 @@ fn holes_and_a_torn_end_are_compressed_as_they_are() {
 }
 
 #[test]
+fn an_hour_that_fails_holds_up_no_other_and_is_tried_again() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    for hour in 0..3 {
+        let numbers = hour * 500..(hour + 1) * 500;
+        let at = NOW + hour * HOUR;
+        telemetry.accept(sender(1), realistic(numbers), at).unwrap();
+    }
+    closed(&telemetry);
+    let now = NOW + 5 * HOUR;
+    // A directory stands where the compressed file would be written.
+    let in_the_way = telemetry.inner.directory.packing(hour_of(NOW));
+    fs::create_dir(&in_the_way).unwrap();
+    assert!(telemetry.compress(now).is_err());
+    compress(&telemetry, now + 60);
+    let next = telemetry.inner.directory.events(hour_of(NOW) + 1);
+    assert_eq!(Form::of(&File::open(next).unwrap()).unwrap(), Form::Packed);
+    assert_eq!(form(&bench), Form::Plain);
+    fs::remove_dir(in_the_way).unwrap();
+    compress(&telemetry, now + HOUR);
+    assert_eq!(form(&bench), Form::Packed);
+    let expected: Vec<i64> = (0..1_500).collect();
+    assert_eq!(sequences(&telemetry, Selection::default()), expected);
+}
+
+#[test]
 fn recent_events_stay_known_while_a_job_tidies() {
     let bench = Bench::new();
     let telemetry = filled(&bench, 1_000);
