@@ -1,5 +1,5 @@
-// The administration interface. The operator's token is in the session storage of this tab and nowhere else: in no
-// address, no cookie, nothing that outlives the tab.
+// Client of the admin API. The operator token is kept in the tab's session storage only: never in a URL, a cookie or
+// storage that outlives the tab.
 
 const KEY = 'playgate.operator-token';
 
@@ -9,26 +9,26 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEY),
 };
 
-/** Hears `refused` when the token is no longer good. */
+/** Dispatches `refused` when the server rejects the token. */
 export const session = new EventTarget();
 
-/** What the interface answers instead of what was asked for. */
+/** An error response, or a failed request (status 0). */
 export class Refusal extends Error {
   constructor(status, { message, code, details } = {}, requestId) {
-    super(message ?? `the answer was ${status}`);
+    super(message ?? `the server answered with status ${status}`);
     Object.assign(this, { status, code, details, requestId });
   }
 }
 
-/** A path whose values cannot lead elsewhere: at`users/${id}/grants`. */
+/** Builds a path from escaped values: at`users/${id}/grants`. Rejects `.` and `..`, which URL parsing would resolve. */
 export function at(texts, ...values) {
   for (const value of values) {
-    if (/^\.{0,2}$/.test(value)) throw new Refusal(0, { message: `“${value}” is no name` });
+    if (/^\.{0,2}$/.test(value)) throw new Refusal(0, { message: `“${value}” is not a valid id` });
   }
   return String.raw({ raw: texts }, ...values.map(encodeURIComponent));
 }
 
-/** The query of the members that are there; empty if none is. */
+/** A query string of the members that have a value; empty if none has. */
 export function query(members) {
   const there = Object.entries(members).filter(([, value]) => value !== undefined && value !== null && value !== '');
   return there.length ? `?${new URLSearchParams(there)}` : '';
@@ -40,11 +40,11 @@ async function ask(path, options) {
   try {
     return await fetch(address(path), { cache: 'no-store', credentials: 'omit', redirect: 'error', ...options });
   } catch {
-    throw new Refusal(0, { message: 'the service does not answer; is it running, and is this still its address?' });
+    throw new Refusal(0, { message: 'no response; check that the service is running and reachable at this address' });
   }
 }
 
-/** Calls the interface below /admin/v1; what it answers as JSON, `null` for nothing. */
+/** Sends a request to the admin API and returns the parsed JSON body, `null` if it is empty. */
 export async function call(method, path, body) {
   const headers = { Authorization: `Bearer ${token.get()}` };
   if (body !== undefined) headers['Content-Type'] = 'application/json';
@@ -54,7 +54,7 @@ export async function call(method, path, body) {
   try {
     json = text && JSON.parse(text);
   } catch {
-    // Something between here and the service has answered in its place.
+    // A proxy answered instead of the service.
   }
   if (answer.ok) return json;
   const refusal = new Refusal(answer.status, json?.error, answer.headers.get('X-Request-Id'));
@@ -64,10 +64,10 @@ export async function call(method, path, body) {
 
 export const get = (path) => call('GET', path);
 
-/** Whether the service is ready, and what stands in the way. */
+/** The readiness report: whether the service is ready, with reasons and warnings. */
 export const readiness = async () => (await ask('readyz')).json();
 
-/** The metrics: `value(name, labels)` is the sum of the series that have these labels, `undefined` without any. */
+/** Fetches the metrics. `value(name, labels)` sums the series with these labels; `undefined` if there are none. */
 export async function metrics() {
   const text = await (await ask('metrics')).text();
   const all = new Map();

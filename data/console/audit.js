@@ -1,5 +1,4 @@
-// The audit record: every request that changes something, whichever way it was made, and every reading of mail with its
-// secrets.
+// The audit log: every request that changes something, from any interface, and every read of mail with secrets.
 import { get, query } from './api.js';
 import { badge, el, link, quiet, table, when } from './dom.js';
 import { panel } from './panel.js';
@@ -8,13 +7,13 @@ const PAGE = 100;
 
 export const audit = ({ search }) => [panel('', () => page(search.get('before')))];
 
-/** What became of a change. `null` while it runs, and for ever if the machine went down meanwhile. */
+/** The result of a change. It stays `null` if the process ended before the request did. */
 function came(status) {
-  if (status === null) return badge('not ended', 'warn');
+  if (status === null) return badge('no result', 'warn');
   return badge(status, status < 400 ? 'good' : 'bad');
 }
 
-/** What was changed; who, if it is a user, with the way to them. */
+/** The target of a change; users are linked. */
 function target(text) {
   const [, id, rest] = text.match(/^users\/([\w-]{22})(.*)$/) ?? [];
   return id ? [link('users/' + id, 'users', id), el('code', rest)] : el('code', text);
@@ -29,7 +28,7 @@ async function page(before) {
       change.name,
       ' ',
       change.operatorId && quiet(change.role),
-      change.claimed && quiet(`claims to be ${change.claimed}`),
+      change.claimed && quiet(`claimed name: ${change.claimed}`),
     ],
     change.action.replace(/^admin_/, '').replaceAll('_', ' '),
     [target(change.target), el('br'), el('small', 'request ', change.requestId)],
@@ -37,7 +36,7 @@ async function page(before) {
   ]);
   const older = list.length === PAGE && el('a', { href: `#/audit?before=${list.at(-1).number}` }, 'Older');
   return [
-    table(['No.', 'When', 'Who', 'Action', 'Target', 'Result'], rows, 'No entries.'),
+    table(['No.', 'Time', 'Actor', 'Action', 'Target', 'Result'], rows, 'No entries.'),
     el('p.actions', before && el('a', { href: '#/audit' }, 'Newest'), older),
   ];
 }

@@ -1,9 +1,9 @@
-// The catalogue: what there is to be played, in which offers, and by which rules. It is changed by importing a file.
+// The catalogue: livestreams, assets, offers and rules. It is changed by importing a file.
 import { call, get, query } from './api.js';
 import { badge, el, link, quiet, table, when, yes } from './dom.js';
 import { action, panel } from './panel.js';
 
-/** The parts of the catalogue wait for one answer. */
+/** All panels share one request for the catalogue. */
 export function catalog() {
   const all = get('catalog?format=json');
   const part = (title, draw) => panel(title, async () => draw(await all));
@@ -12,17 +12,19 @@ export function catalog() {
     part('Videos on demand', assets),
     part('Offers', offers),
     panel('Rules', rules),
-    panel('Versions', versions),
+    panel('Previous versions', versions),
     el(
       'p.quiet',
-      'The catalogue is changed by ',
-      el('code', 'playgate catalog import FILE --dry-run'),
-      ', and then without that flag.',
+      'To change the catalogue, run ',
+      el('code', 'playgate catalog import FILE'),
+      '. Add ',
+      el('code', '--dry-run'),
+      ' to preview the changes.',
     ),
   ];
 }
 
-/** The catalogues that imports have replaced. */
+/** Catalogues that were replaced by an import or a restore. */
 async function versions(self) {
   const list = await get('catalog/history');
   const undo = async (version) => {
@@ -38,19 +40,19 @@ async function versions(self) {
     one.offers,
     one.rules,
     action('Restore', () => undo(one.version), {
-      ask: `Replace the catalogue with version ${one.version}? The present catalogue becomes a version that can be restored.`,
+      ask: `Replace the catalogue with version ${one.version}? The current catalogue is kept as a previous version.`,
       label: `Restore version ${one.version}`,
     }),
   ]);
-  const heads = ['Version', 'Replaced', 'By', 'Livestreams', 'Assets', 'Offers', 'Rules', ''];
-  return table(heads, rows, 'No file has been imported yet.');
+  const heads = ['Version', 'Replaced at', 'Replaced by', 'Livestreams', 'Assets', 'Offers', 'Rules', ''];
+  return table(heads, rows, 'No previous versions.');
 }
 
 const protocols = ({ playlist = {} }) => Object.keys(playlist).join(', ');
 
 const livestreams = ({ livestream }) =>
   table(
-    ['Id', 'Name', 'Zone', 'Live', 'Catch-up', 'Start over', 'Encrypted', 'Protocols'],
+    ['Id', 'Name', 'Time zone', 'Live', 'Catch-up', 'Start over', 'Encrypted', 'Protocols'],
     livestream.map((one) => [
       link(one.id, 'schedule', one.id),
       one.name,
@@ -63,12 +65,12 @@ const livestreams = ({ livestream }) =>
     ]),
   );
 
-/** A window as the file has it: times in TOML's form. */
-const time = (text) => (text === undefined ? quiet('open') : when(Date.parse(text) / 1000));
+/** One end of a time window, in TOML's date-time format. */
+const time = (text) => (text === undefined ? quiet('open-ended') : when(Date.parse(text) / 1000));
 
 const assets = ({ asset }) =>
   table(
-    ['Id', 'Title', 'Age', 'Available', 'Encrypted', 'Protocols'],
+    ['Id', 'Title', 'Age rating', 'Available', 'Encrypted', 'Protocols'],
     asset.map((one) => [
       el('code', one.id),
       one.title,
@@ -84,7 +86,7 @@ const pack = (of) =>
 
 const offers = ({ offer }) =>
   table(
-    ['Id', 'Kind', 'What is in it', 'Countries', 'Sold', 'Lasts'],
+    ['Id', 'Type', 'Contents', 'Countries', 'On sale', 'Duration'],
     offer.map((one) => [
       el('code', one.id),
       one.type,
@@ -98,7 +100,7 @@ const offers = ({ offer }) =>
 async function rules() {
   const list = await get('rules');
   return table(
-    ['', 'Rule'],
+    ['No.', 'Rule'],
     list.map(({ number, text }) => [number, text]),
     'No rules.',
   );

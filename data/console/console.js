@@ -1,4 +1,4 @@
-// Who is logged in, and which page is shown. A page has an address below `#/`, so that it can be kept as a bookmark.
+// Login and page routing. Each page has a URL fragment below `#/`, so it can be bookmarked.
 import { Refusal, get, session, token } from './api.js';
 import { el } from './dom.js';
 import { action, readsOnly, refusal } from './panel.js';
@@ -20,28 +20,28 @@ const CONTENT = ['admin', 'content', 'observer'];
 const SUPPORT = ['admin', 'agent', 'observer'];
 const ADMIN = ['admin', 'observer'];
 
-// The first part of the address, the name, whose role reaches there, and what shows it. A page without a name is come to
-// from another. Who goes to one that their role does not reach is told so by the interface.
+// First path segment, title, roles that see the page in the navigation, and render function. A page without a title is
+// reached from another page. The server enforces roles: a page that the role does not allow shows the server's error.
 const PAGES = [
   ['overview', 'Overview', ALL, overview],
-  ['why', 'Why?', SUPPORT, why],
+  ['why', 'Entitlement check', SUPPORT, why],
   ['users', 'Users', SUPPORT, users],
-  ['sessions', 'Playing now', SUPPORT, sessions],
+  ['sessions', 'Playback sessions', SUPPORT, sessions],
   ['mail', 'Mail', SUPPORT, mail],
   ['schedule', 'Schedule', ALL, schedule],
   ['broadcast', '', CONTENT, broadcast],
   ['catalog', 'Catalogue', CONTENT, catalog],
-  ['guides', 'Guides', CONTENT, guides],
+  ['guides', 'EPG sources', CONTENT, guides],
   ['quality', 'Quality', CONTENT, quality],
   ['store', 'Backups', ADMIN, store],
-  ['audit', 'Audit', ADMIN, audit],
-  ['access', 'Access', ADMIN, access],
+  ['audit', 'Audit log', ADMIN, audit],
+  ['access', 'Partners and operators', ADMIN, access],
 ];
 
 const part = (id) => document.getElementById(id);
 let about = null;
 
-// -- Who is logged in
+// -- Login
 
 function showLogIn(why) {
   about = null;
@@ -72,26 +72,26 @@ async function enter() {
 part('log-in').addEventListener('submit', async (event) => {
   event.preventDefault();
   const sent = part('token').value.trim();
-  // A header takes no other characters; the service would say the same.
-  if (!/^[\x21-\x7e]+$/.test(sent)) return showLogIn('This is not an operator token.');
+  // `fetch` throws on other characters in a header.
+  if (!/^[\x21-\x7e]+$/.test(sent)) return showLogIn('This is not a valid operator token.');
   token.keep(sent);
   try {
     await enter();
   } catch (error) {
     const invalid = error.status === 401;
-    showLogIn(invalid ? 'The service does not know this token: it is mistyped or revoked.' : error.message);
+    showLogIn(invalid ? 'Unknown token: it is mistyped or was revoked.' : error.message);
   }
 });
 
 part('log-out').addEventListener('click', () => showLogIn());
 
 session.addEventListener('refused', () => {
-  if (about) showLogIn('The token is no longer valid: it has been revoked. Log in with another one.');
+  if (about) showLogIn('This token is no longer valid: it was revoked. Log in with another token.');
 });
 
-// -- Which page is shown
+// -- Routing
 
-/** `#/users/x%2Fy?partner=z` -> ['users', 'x/y'] and its query. */
+/** Parses the fragment: `#/users/x%2Fy?partner=z` -> ['users', 'x/y'] and the query. */
 function place() {
   const [path, search] = location.hash.replace(/^#\/?/, '').split('?');
   try {
@@ -105,7 +105,8 @@ function show() {
   if (!about) return;
   const [[first, ...rest], search] = place();
   const page = PAGES.find(([path]) => path === (first || 'overview'));
-  const [path, name, , contents] = page ?? ['', 'No such page', ALL, () => [el('p', 'There is no such page here.')]];
+  const missing = () => [el('p', 'The console has no page at this address.')];
+  const [path, name, , contents] = page ?? ['', 'Page not found', ALL, missing];
   for (const anchor of part('nav').children) {
     anchor.removeAttribute('aria-current');
     if (anchor.hash !== `#/${path}`) continue;
@@ -122,7 +123,7 @@ function show() {
 
 window.addEventListener('hashchange', show);
 
-/** The token of this tab, if it has one from before it was loaded anew. */
+/** Resumes with the token that the tab kept across a reload, or shows the login form. */
 async function begin() {
   if (!token.get()) return showLogIn();
   try {

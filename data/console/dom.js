@@ -1,12 +1,12 @@
-// Elements. They are made here and nowhere else, and whatever is shown goes in as text: an e-mail address or a title
-// is never read as markup.
+// Element construction. Only this module creates elements, and it inserts content as text: an e-mail address or a title
+// is never parsed as markup.
 
 const isAttributes = (value) =>
   value !== null && typeof value === 'object' && !(value instanceof Node) && !Array.isArray(value);
 
 /**
- * el('p.quiet', { title: 'x', onclick: f }, 'text', node, [more]): a class may follow the name, attributes may be left
- * out; `false`, `null` and `undefined` are no attributes and no children.
+ * el('p.quiet', { title: 'x', onclick: f }, 'text', node, [more]) creates an element. Class and attributes are
+ * optional; attributes and children that are `false`, `null` or `undefined` are skipped.
  */
 export function el(name, ...rest) {
   const [tag, ...classes] = name.split('.');
@@ -17,7 +17,7 @@ export function el(name, ...rest) {
   return element;
 }
 
-/** The same for a part of a drawing. */
+/** Creates an SVG element. */
 export function svg(name, attributes, ...children) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', name);
   set(element, attributes);
@@ -46,7 +46,7 @@ export const quiet = (...text) => el('span.quiet', ...text);
 
 export const yes = (value, good = 'yes', bad = 'no') => (value ? badge(good, 'good') : badge(bad, 'bad'));
 
-// -- Figures
+// -- Number and time formats
 
 const SHORT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
@@ -56,11 +56,11 @@ function moment(seconds, text) {
   return el('time', { datetime: iso, title: `${iso.slice(0, 19).replace('T', ' ')} UTC` }, text);
 }
 
-/** A time in the zone of who looks, with UTC beside it on hover; a dash if there is none. */
+/** A time in the browser's time zone, with UTC as tooltip; a dash if there is none. */
 export const when = (seconds) =>
   seconds === undefined || seconds === null ? quiet('–') : moment(seconds, SHORT.format(seconds * 1000));
 
-/** The same without the day. */
+/** The time of day only. */
 export const clock = (seconds) => moment(seconds, CLOCK.format(seconds * 1000));
 
 /** 3725 -> "1 h 2 min". */
@@ -95,16 +95,16 @@ export function bytes(number) {
   return `${(number / 1000 ** power).toLocaleString(undefined, { maximumFractionDigits: 1 })} ${units[power]}`;
 }
 
-// -- Shapes
+// -- Tables and lists
 
-/** A table of rows that are lists of cells; `none` is said if there are no rows. */
-export function table(heads, rows, none = 'Nothing here.') {
+/** A table. Each row is a list of cells; `none` replaces the table if there are no rows. */
+export function table(heads, rows, none = 'No entries.') {
   if (rows.length === 0) return el('p.quiet', none);
   const head = el(
     'tr',
     heads.map((text) => el('th', { scope: 'col' }, text)),
   );
-  // A phone shows a row as a card, and there the cells name themselves.
+  // Small screens show each row as a card; `data-head` labels its cells there.
   const row = (cells) =>
     el(
       'tr',
@@ -113,7 +113,7 @@ export function table(heads, rows, none = 'Nothing here.') {
   return el('div.scroll', el('table', el('thead', head), el('tbody', rows.map(row))));
 }
 
-/** Names with what they are: [['Name', value], …], without those that are `undefined`. */
+/** A description list of [['Name', value], …]; `undefined` values are skipped. */
 export const facts = (pairs) =>
   el(
     'dl.facts',
@@ -124,7 +124,7 @@ export const facts = (pairs) =>
 
 let fields = 0;
 
-/** A labelled input; its name is by which `submit` tells its value. */
+/** A labelled input; `name` is the key of its value in the submitted form. */
 export function field(label, name, attributes = {}) {
   const id = `field-${(fields += 1)}`;
   return el(
@@ -134,7 +134,7 @@ export function field(label, name, attributes = {}) {
   );
 }
 
-/** A labelled choice of [value, text], the chosen one first said by `value`. */
+/** A labelled select of [value, text] options; `value` is selected initially. */
 export function choice(label, name, options, value) {
   const id = `field-${(fields += 1)}`;
   const option = ([each, text]) => el('option', { value: each, selected: String(each) === String(value) }, text);

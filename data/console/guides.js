@@ -1,4 +1,4 @@
-// The sources of guides: how they fare, what the last guide of each was, and what waits for somebody.
+// EPG sources: state, last import, and imports that are held for approval.
 import { at, call, get } from './api.js';
 import { badge, count, el, facts, quiet, span, when } from './dom.js';
 import { action, panel, refusal } from './panel.js';
@@ -11,19 +11,19 @@ async function sources() {
   const list = await get('epg/sources');
   if (list.length === 0) {
     const [key, command] = ['epg.sources', 'playgate epg import FILE'].map((text) => el('code', text));
-    return el('p.quiet', 'No sources: name some in ', key, ', or import a file with ', command, '.');
+    return el('p.quiet', 'No EPG sources. Configure them in ', key, ', or import a file with ', command, '.');
   }
   return list.map(({ name }) => panel(name, (self) => source(name, self)));
 }
 
-/** What an import did, or would do, in a sentence. */
+/** Summarizes what an import changed, or would change. */
 const outcome = ({ added, changed, removed, unchanged }) =>
-  `${count(added)} added, ${count(changed)} changed, ${count(removed)} removed, ${count(unchanged)} as before`;
+  `${count(added)} added, ${count(changed)} changed, ${count(removed)} removed, ${count(unchanged)} unchanged`;
 
 async function source(name, self) {
   const one = await get(at`epg/sources/${name}`);
   const { state, lastImport: last } = one;
-  // A refusal too is news of the source: that its guide is held, or how often it has failed.
+  // A failed import changes the state of the source as well (held, failure count), so the panel is redrawn.
   const refresh = (how, said) => async () => {
     try {
       const report = await call('POST', at`epg/sources/${name}/refresh` + how);
@@ -35,39 +35,39 @@ async function source(name, self) {
   };
   return [
     facts([
-      ['State', [badge(state, KINDS[state]), one.failures ? ` failures in a row: ${count(one.failures)}` : '']],
+      ['State', [badge(state, KINDS[state]), one.failures ? ` consecutive failures: ${count(one.failures)}` : '']],
       ['Error', one.error ?? undefined],
-      ['Address', el('code', one.url)],
-      ['Asked every', span(one.interval)],
+      ['URL', el('code', one.url)],
+      ['Interval', span(one.interval)],
       ['Priority', one.priority],
-      ['Last asked', when(one.lastAttempt)],
-      ['Last taken', when(one.lastSuccess)],
-      ['Next', when(one.next)],
+      ['Last attempt', when(one.lastAttempt)],
+      ['Last success', when(one.lastSuccess)],
+      ['Next attempt', when(one.next)],
     ]),
-    last && el('h3', 'Its last guide'),
+    last && el('h3', 'Last import'),
     last &&
       facts([
-        ['Read', when(last.at)],
-        ['Doubts', last.doubts.length ? last.doubts.join('; ') : undefined],
+        ['Time', when(last.at)],
+        ['Plausibility issues', last.doubts.length ? last.doubts.join('; ') : undefined],
         ['Channels', count(last.channels)],
         ['Programmes', count(last.programmes)],
-        ['Outcome', outcome(last)],
-        ['Rows not taken', count(last.skipped)],
-        ['Not in the catalogue', ids(last.unmapped, last.unmappedIds)],
+        ['Changes', outcome(last)],
+        ['Skipped rows', count(last.skipped)],
+        ['Unmapped channels', ids(last.unmapped, last.unmappedIds)],
         ['New channels', ids(last.newChannels, last.newChannelIds)],
       ]),
     el('p.actions', [
-      action('Fetch now', refresh('', 'Taken:')),
-      action('Try without taking', refresh('?dryRun', 'It would be:')),
+      action('Import now', refresh('', 'Imported:')),
+      action('Dry run', refresh('?dryRun', 'Dry run:')),
       state === 'held' &&
         action('Accept', refresh('?accept', 'Accepted:'), {
-          ask: `Fetch ${name} and take its guide as it is, however implausible it looks?`,
+          ask: `Fetch the guide of ${name} and import it despite plausibility issues?`,
         }),
     ]),
-    !last && quiet('No guide of this source has been read yet.'),
+    !last && quiet('Nothing has been imported from this source yet.'),
   ];
 }
 
-/** How many there are, and the first of them. */
+/** The total, and the first ids. */
 const ids = (total, first) =>
   total ? `${count(total)}: ${[...first, ...(total > first.length ? ['…'] : [])].join(', ')}` : 'none';

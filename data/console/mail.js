@@ -1,5 +1,5 @@
-// The queue of mails, or the sink where there is no mail server. Of a mail the text is shown, and its HTML as it is
-// written: drawn here it would be a page of others inside of ours.
+// The mail queue, or the mail sink if no mail server is configured. The HTML of a mail is shown as source: rendered, it
+// would be foreign markup in the console.
 import { at, call, get } from './api.js';
 import { badge, el, facts, field, link, quiet, table, when } from './dom.js';
 import { form, panel } from './panel.js';
@@ -9,7 +9,7 @@ const SHOWN = 100;
 
 export function mail({ rest: [id], about }) {
   if (id) return [panel('', () => one(id))];
-  return [panel('', list), ...(about.role === 'admin' ? [panel('Test', test)] : [])];
+  return [panel('', list), ...(about.role === 'admin' ? [panel('Test mail', test)] : [])];
 }
 
 async function list() {
@@ -22,11 +22,11 @@ async function list() {
       letter.to,
       letter.kind,
       badge(letter.status, KINDS[letter.status]),
-      [letter.attempts ? `tries: ${letter.attempts}` : '', letter.server && [el('br'), quiet(letter.server)]],
+      [letter.attempts ? `attempts: ${letter.attempts}` : '', letter.server && [el('br'), quiet(letter.server)]],
     ]);
   return [
-    table(['When', 'Subject', 'To', 'Kind', 'State', 'Server'], rows, 'No mail.'),
-    all.length > SHOWN && el('p.quiet', `The newest ${SHOWN} of ${all.length}.`),
+    table(['Created', 'Subject', 'To', 'Type', 'State', 'Server'], rows, 'No mail.'),
+    all.length > SHOWN && el('p.quiet', `Showing the newest ${SHOWN} of ${all.length}.`),
   ];
 }
 
@@ -36,30 +36,33 @@ async function one(id) {
     facts([
       ['Subject', el('strong', letter.subject)],
       ['To', letter.to],
-      ['When', when(letter.createdAt)],
-      ['Kind', letter.kind],
+      ['Created', when(letter.createdAt)],
+      ['Type', letter.kind],
       ['State', badge(letter.status, KINDS[letter.status])],
-      ['Tries', letter.attempts],
-      ['Next', letter.nextAttempt && when(letter.nextAttempt)],
+      ['Attempts', letter.attempts],
+      ['Next attempt', letter.nextAttempt && when(letter.nextAttempt)],
       ['Server', letter.server],
     ]),
     letter.masked &&
-      el('p.quiet', 'The link’s token or the PIN is masked. Administrators see it, and the audit record says so.'),
+      el(
+        'p.quiet',
+        'The token in the link or the PIN is masked. Only administrators see it; the audit log records each access.',
+      ),
     el('pre', letter.text),
-    el('details', el('summary', 'Its HTML, as it is written'), el('pre', letter.html)),
-    el('p', el('a', { href: '#/mail' }, 'All mails')),
+    el('details', el('summary', 'HTML source'), el('pre', letter.html)),
+    el('p', el('a', { href: '#/mail' }, 'All mail')),
   ];
 }
 
 function test(self) {
   return form(
-    'Send a test mail',
+    'Send test mail',
     [field('To', 'to', { type: 'email', required: true, size: 28 })],
     async ({ to }, element) => {
       const { status, dialogue } = await call('POST', 'mail/test', { to });
       element.parentNode.querySelector('pre')?.remove();
       if (dialogue) element.after(el('pre', dialogue.join('\n')));
-      self.say(`It is: ${status}.`);
+      self.say(`Status: ${status}.`);
     },
   );
 }

@@ -1,13 +1,13 @@
-// The first page on a good day and on a bad one: is it ready, and if not, why; what needs somebody's attention.
+// The start page: readiness, problems that need attention, and key figures.
 import { get, metrics, readiness } from './api.js';
 import { badge, bytes, count, el, facts, quiet, span, table, when, yes } from './dom.js';
 import { panel } from './panel.js';
 
 const EVERY = 15; // seconds
-const OLD_BACKUP = 26 * 3_600; // one is made every night, and may take its time
-const SCARCE = 2e9; // bytes that are free
+const OLD_BACKUP = 26 * 3_600; // a nightly backup plus two hours to finish
+const SCARCE = 2e9; // free bytes
 
-/** What to look after: each with a place where more is to be seen. */
+/** Problems that need attention, each with the component that it concerns. */
 function troubles(ready, figures, offset) {
   const said = (kind, of, text) => el('li', badge(of, kind), ' ', text);
   const found = [
@@ -19,30 +19,30 @@ function troubles(ready, figures, offset) {
     offset !== 0,
     'warn',
     'clock',
-    `moved: ${span(Math.abs(offset))} ${offset < 0 ? 'behind' : 'ahead of'} real time`,
+    `moved ${span(Math.abs(offset))} ${offset < 0 ? 'behind' : 'ahead of'} real time`,
   );
   const free = figures.value('playgate_store_free_bytes');
-  note(free < SCARCE, 'bad', 'disk', `${bytes(free)} are free`);
+  note(free < SCARCE, 'bad', 'disk', `only ${bytes(free)} free`);
   const age = figures.value('playgate_backup_newest_age_seconds');
-  note(age > OLD_BACKUP, 'warn', 'backup', `the newest is ${span(age)} old`);
+  note(age > OLD_BACKUP, 'warn', 'backup', `the newest backup is ${span(age)} old`);
   const failed = figures.value('playgate_backup_last_failure_timestamp_seconds');
-  note(failed !== undefined, 'bad', 'backup', ['the last that could not be made: ', when(failed)]);
+  note(failed !== undefined, 'bad', 'backup', ['last failed backup: ', when(failed)]);
   note(
     figures.value('playgate_mail_server_failing') > 0,
     'bad',
     'mail',
-    'the mail server could not be used when last tried',
+    'the last attempt to use the mail server failed',
   );
   const panics = figures.value('playgate_http_panics_total');
-  note(panics > 0, 'bad', 'defect', `requests that hit one since the start: ${count(panics)}; the log says where`);
+  note(panics > 0, 'bad', 'panic', `requests that panicked since the start: ${count(panics)}; see the log`);
   for (const { labels, value } of figures.series('playgate_job_failures_total')) {
-    note(value > 0, 'warn', 'job', `${labels.task}: failures since the start: ${count(value)}`);
+    note(value > 0, 'warn', 'job', `${labels.task}: failed runs since the start: ${count(value)}`);
   }
   for (const { labels, value } of figures.series('playgate_epg_import_awaiting_approval')) {
-    note(value > 0, 'warn', 'guide', `${labels.source}: its last guide waits to be accepted`);
+    note(value > 0, 'warn', 'EPG', `${labels.source}: the last import is held and waits for approval`);
   }
   for (const { labels, value } of figures.series('playgate_epg_import_failures')) {
-    note(value > 0, 'warn', 'guide', `${labels.source}: failures in a row: ${count(value)}`);
+    note(value > 0, 'warn', 'EPG', `${labels.source}: consecutive failures: ${count(value)}`);
   }
   return found;
 }
@@ -55,11 +55,11 @@ async function draw(about) {
   const queued = value('mail_queued');
   return [
     el(`div.verdict.${ready.ready ? 'good' : 'bad'}`, ready.ready ? 'Ready' : 'Not ready'),
-    found.length ? el('ul.troubles', found) : el('p.quiet', 'Nothing needs attention.'),
+    found.length ? el('ul.troubles', found) : el('p.quiet', 'No problems.'),
     el('div.tiles', [
-      tile('Playing now', count(value('playback_sessions')), 'sessions'),
+      tile('Playback sessions', count(value('playback_sessions')), 'active'),
       tile('Connections', count(value('http_connections')), 'open'),
-      tile('Failed answers', count(value('http_requests_total', { status: '5xx' }) ?? 0), 'since the start'),
+      tile('Failed requests', count(value('http_requests_total', { status: '5xx' }) ?? 0), 'since the start'),
       tile('Last backup', age === undefined ? 'none' : span(age), age === undefined ? 'yet' : 'ago'),
       tile('Mail queue', count(queued), queued ? `oldest ${span(value('mail_oldest_seconds'))}` : 'waiting'),
       tile('Disk', bytes(value('store_free_bytes') ?? 0), 'free'),
@@ -67,12 +67,12 @@ async function draw(about) {
     facts([
       ['Environment', badge(about.environment, about.environment)],
       ['Version', about.version],
-      ['Address', el('code', about.publicUrl)],
-      ['Its clock', [when(clock.now), clock.offset !== 0 && badge(` moved by ${clock.offset} s`, 'warn')]],
-      ['Store', yes(value('store_writable'), 'takes changes', 'read-only')],
+      ['Public URL', el('code', about.publicUrl)],
+      ['Clock', [when(clock.now), clock.offset !== 0 && badge(` moved by ${clock.offset} s`, 'warn')]],
+      ['Store', yes(value('store_writable'), 'writable', 'read-only')],
       ['Commits', count(value('store_commits_total'))],
       ['Backups', `${count(value('backups') ?? 0)} kept`],
-      ['Records', age === undefined ? undefined : `${count(value('backup_newest_records'))} in the newest`],
+      ['Records', age === undefined ? undefined : `${count(value('backup_newest_records'))} in the newest backup`],
       ['Mail sent', `${count(value('mail_attempts_total', { outcome: 'sent' }) ?? 0)} since the start`],
     ]),
     guides(figures),
@@ -90,7 +90,8 @@ function guides(figures) {
       count(figures.value('playgate_epg_import_failures', labels)),
       count(figures.value('playgate_epg_unmapped_channels', labels)),
     ]);
-  return rows.length > 0 && [el('h3', 'Guides'), table(['Source', 'Last taken', 'Failures', 'Unmapped'], rows)];
+  const heads = ['Source', 'Last success', 'Failures', 'Unmapped channels'];
+  return rows.length > 0 && [el('h3', 'EPG sources'), table(heads, rows)];
 }
 
 export const overview = ({ about }) => [panel('', () => draw(about), { every: EVERY })];

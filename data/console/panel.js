@@ -1,8 +1,7 @@
-// A panel shows one thing and lets one act on it: it says what it waits for, what was refused and why, and what was
-// done, where that was.
+// Panels, buttons and forms. Errors and confirmations appear next to the control that caused them.
 import { el } from './dom.js';
 
-/** The words of a refusal, for the place where it happened. */
+/** Renders an error. */
 export function refusal(error) {
   const { message, code, status, details, requestId } = error;
   if (!('status' in error)) console.error(error);
@@ -22,8 +21,9 @@ export function refusal(error) {
 }
 
 /**
- * A section with a title. `draw` gives its contents, or a promise of them, and gets the panel: `say` tells what was done,
- * `show` what came of it, `done` draws the panel again and tells. `every` so many seconds it is drawn again by itself.
+ * A section with a title. `draw(panel)` returns its contents or a promise of them. `panel.say` sets the status line,
+ * `panel.show` the result area, and `panel.done` redraws the panel and then sets the status line. `every` is the
+ * interval of automatic redraws in seconds.
  */
 export function panel(title, draw, { every } = {}) {
   const status = el('p.status', { role: 'status', tabindex: '-1' });
@@ -42,7 +42,7 @@ export function panel(title, draw, { every } = {}) {
     } catch (error) {
       contents = refusal(error);
     }
-    // A later drawing may have come to its end first.
+    // A later reload has started: its result wins, in whichever order they finish.
     if (mine !== turn) return;
     const fresh = el('div', contents);
     body.replaceWith(fresh);
@@ -51,7 +51,7 @@ export function panel(title, draw, { every } = {}) {
     if (every) setTimeout(again, every * 1000, mine);
   }
 
-  /** Not while somebody is about to do something here. */
+  /** Redraws, but not while the panel has the focus, a dialog is open or the tab is hidden. */
   function again(mine) {
     if (mine !== turn || !element.isConnected) return;
     const busy = element.contains(document.activeElement) || document.querySelector('dialog[open]');
@@ -71,7 +71,7 @@ export function panel(title, draw, { every } = {}) {
     show();
     await reload();
     say(text);
-    // What was pressed may have gone with the old contents: who uses the keyboard goes on from here.
+    // The focused control may have been replaced: keep the keyboard focus in this panel.
     if (text && document.activeElement === document.body) status.focus();
   }
 
@@ -80,7 +80,7 @@ export function panel(title, draw, { every } = {}) {
   return element;
 }
 
-/** Asks once, naming what will be done. */
+/** Shows the confirmation dialog; resolves to whether it was confirmed. */
 function confirmed(question, verb) {
   const dialog = document.getElementById('question');
   dialog.querySelector('p').textContent = question;
@@ -92,7 +92,7 @@ function confirmed(question, verb) {
   });
 }
 
-/** Runs `work` with the button out of order meanwhile; what is refused is told behind `place`. */
+/** Runs `work` with the button disabled; an error is shown after `place`. */
 async function attempt(button, place, work) {
   place.parentNode.querySelectorAll(':scope > .refusal').forEach((old) => old.remove());
   button.disabled = true;
@@ -105,20 +105,20 @@ async function attempt(button, place, work) {
   }
 }
 
-// An observer changes nothing: buttons and forms that would change something are not drawn, and the service refuses them.
+// For observers, controls that would change something are not rendered. The server enforces it.
 let readOnly = false;
 
-/** Sets whether the operator may only read. */
+/** Sets whether the operator has read-only access. */
 export function readsOnly(only) {
   readOnly = only;
 }
 
-/** Whether the operator may change something. */
+/** Whether the operator may make changes. */
 export const mayChange = () => !readOnly;
 
 /**
- * A button that does something. `ask` is the question of one that destroys, with the same verb on its button; `reads` says
- * that it changes nothing.
+ * A button. `ask` is the confirmation question of a destructive action; the dialog's button has the same label. `reads`
+ * marks an action that changes nothing, which observers see too.
  */
 export function action(verb, work, { ask, label, reads } = {}) {
   if (readOnly && !reads) return false;
@@ -131,8 +131,8 @@ export function action(verb, work, { ask, label, reads } = {}) {
 }
 
 /**
- * A form in a line: fields, a button, and what is done with the fields' values by name, trimmed. `reads` says that it
- * changes nothing.
+ * A one-line form. `work` gets the trimmed values of the fields by name. `reads` marks a form that changes nothing,
+ * which observers see too.
  */
 export function form(verb, contents, work, { reads } = {}) {
   if (readOnly && !reads) return false;
@@ -146,15 +146,15 @@ export function form(verb, contents, work, { reads } = {}) {
   return el('div', element);
 }
 
-/** A secret that is told once: it is gone when the page is left. */
+/** A secret that is shown once: it is gone when the page is left. */
 export function once(what, secret) {
-  // Browsers let pages copy on this machine and over TLS.
+  // Browsers provide the clipboard only on localhost and over TLS.
   const copy = () => navigator.clipboard.writeText(secret);
   const button = navigator.clipboard && el('button', { type: 'button', onclick: copy }, 'Copy');
   return el(
     'div.secret',
     { role: 'alert' },
-    el('p', `${what} It is told this once.`),
+    el('p', `${what} Copy it now: it won’t be shown again.`),
     el('p.actions', el('code', secret), button),
   );
 }

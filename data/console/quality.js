@@ -1,11 +1,11 @@
-// What players report, by minute: who plays, what fails, how long one waits.
+// Playback quality from players' telemetry, by minute: streams, errors, startup time, rebuffering, bitrate.
 import { get, query } from './api.js';
 import { choice, clock, count, el, quiet, svg, table, when } from './dom.js';
 import { form, panel } from './panel.js';
 
 const HOUR = 3_600;
 const SPANS = [
-  [1, 'hour'],
+  [1, '1 hour'],
   [6, '6 hours'],
   [24, '24 hours'],
   [168, '7 days'],
@@ -19,7 +19,7 @@ export function quality({ search }) {
   return [panel('', () => report(hours, asset))];
 }
 
-/** The mean of a member, by the weight of each row; `null` if no row has it. */
+/** The weighted mean of a member; `null` if no row has it. */
 function mean(rows, member, weight) {
   const there = rows.filter((row) => row[member] !== null && weight(row) > 0);
   const total = there.reduce((sum, row) => sum + weight(row), 0);
@@ -28,19 +28,23 @@ function mean(rows, member, weight) {
 
 const sum = (rows, member) => rows.reduce((total, row) => total + row[member], 0);
 
-// The title, how the rows of a minute or of an asset become a figure, and how it is written.
+// Title, aggregation of the rows of a minute or an asset, and number format.
 const FIGURES = [
   ['Streams', (rows) => sum(rows, 'streams'), count],
   ['Starts', (rows) => sum(rows, 'starts'), count],
   ['Errors', (rows) => sum(rows, 'errors'), count],
-  ['Start-up', (rows) => mean(rows, 'startupMillis', ({ starts }) => starts), (ms) => `${(ms / 1000).toFixed(1)} s`],
   [
-    'Waiting',
+    'Startup time',
+    (rows) => mean(rows, 'startupMillis', ({ starts }) => starts),
+    (ms) => `${(ms / 1000).toFixed(1)} s`,
+  ],
+  [
+    'Rebuffering',
     (rows) => mean(rows, 'rebufferingRatio', ({ streams }) => streams),
     (part) => `${(part * 100).toFixed(1)} %`,
   ],
   [
-    'Bitrate',
+    'Mean bitrate',
     (rows) => mean(rows, 'meanBitrate', ({ streams }) => streams),
     (bits) => `${(bits / 1e6).toFixed(1)} Mbit/s`,
   ],
@@ -59,10 +63,10 @@ async function report(hours, asset) {
   const open = (values) => {
     location.hash = `#/quality${query(values)}`;
   };
-  // A peak says more of the streams of a time than their sum over its minutes.
+  // A sum over minutes would count a stream once per minute.
   const peak = (of) => Math.max(...of.map(({ streams }) => streams));
   const perAsset = [...by('assetId')].map(([id, of]) => [
-    id ? el('code', id) : quiet('none named'),
+    id ? el('code', id) : quiet('no asset id'),
     count(peak(of)),
     ...FIGURES.slice(1).map(([, figure, write]) => written(figure(of), write)),
   ]);
@@ -70,14 +74,14 @@ async function report(hours, asset) {
     form(
       'Show',
       [
-        choice('The last', 'hours', SPANS, hours),
+        choice('Period', 'hours', SPANS, hours),
         choice('Asset', 'asset', [['', 'all'], ...assets.map((id) => [id, id])], asset),
       ],
       open,
     ),
-    cut && el('p.refusal', 'There are more figures than the interface gives at once: look at a shorter time.'),
+    cut && el('p.refusal', 'The report is truncated. Choose a shorter period.'),
     rows.length === 0
-      ? el('p.quiet', 'Players reported nothing in this time.')
+      ? el('p.quiet', 'No telemetry in this period.')
       : [
           el('p.quiet', when(from), ' – ', when(to)),
           el(
@@ -86,11 +90,11 @@ async function report(hours, asset) {
           ),
         ],
     rows.length > 0 && el('h3', 'By asset'),
-    rows.length > 0 && table(['Asset', 'Most streams', ...FIGURES.slice(1).map(([title]) => title)], perAsset),
+    rows.length > 0 && table(['Asset', 'Peak streams', ...FIGURES.slice(1).map(([title]) => title)], perAsset),
   ];
 }
 
-/** A figure over time: bars, as there may be minutes without one. */
+/** A bar chart over time; minutes may have no value. */
 function chart([title, figure, write], minutes, from, to) {
   const points = minutes.map(([minute, rows]) => [minute, figure(rows)]).filter(([, value]) => value !== null);
   const most = Math.max(0, ...points.map(([, value]) => value));
@@ -112,7 +116,7 @@ function chart([title, figure, write], minutes, from, to) {
       title,
       ' ',
       el('strong', last ? write(last[1]) : '–'),
-      quiet(last ? `, at most ${write(most)}` : ''),
+      quiet(last ? `, max ${write(most)}` : ''),
     ),
     svg(
       'svg',

@@ -1,4 +1,4 @@
-// What is on, the broadcasts of a day, and the rights of one of them.
+// Current broadcasts, the broadcasts of a day, and the rights of one broadcast.
 import { at, call, get, query } from './api.js';
 import { badge, choice, clock, el, facts, field, link, quiet, table, when, yes } from './dom.js';
 import { action, form, mayChange, panel } from './panel.js';
@@ -11,7 +11,7 @@ export function schedule({ rest: [livestream], search, about }) {
   return [panel(livestream, () => day(livestream, search.get('day'), content))];
 }
 
-/** The day of a date where the operator is, as the interface writes it. */
+/** A date in the browser's time zone, as the API writes it: YYYY-MM-DD. */
 const isoDay = (date) =>
   [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((n) => String(n).padStart(2, '0')).join('-');
 
@@ -27,14 +27,14 @@ async function live() {
     airing(current),
     next ? airing(next) : quiet('–'),
   ]);
-  return table(['Livestream', 'Now', 'Next'], rows, 'Nothing is on.');
+  return table(['Livestream', 'Now', 'Next'], rows, 'No current broadcasts.');
 }
 
 const airing = ({ title, start, stop, liveAvailable }) => [
   title,
   el('br'),
   quiet(clock(start), '–', clock(stop)),
-  !liveAvailable && [' ', badge('not live', 'warn')],
+  !liveAvailable && [' ', badge('no live rights', 'warn')],
 ];
 
 const catchup = (interval) => (interval ? [when(interval.from), ' – ', when(interval.to)] : badge('no', 'bad'));
@@ -42,8 +42,8 @@ const catchup = (interval) => (interval ? [when(interval.from), ' – ', when(in
 const broadcastsOf = async (livestream, date) =>
   (await get(at`schedule/day/${date}` + query({ livestreams: livestream })))[livestream];
 
-// A TV day begins in the morning of the livestream's zone, so the present one can have the date of
-// the day before or after in the browser's zone.
+// A TV day starts in the morning in the livestream's time zone, so the current one may have the previous or next date
+// in the browser's time zone.
 async function presentDay(livestream, now) {
   const local = isoDay(new Date(now * 1000));
   for (const date of [local, shifted(local, -1), shifted(local, 1)]) {
@@ -54,7 +54,7 @@ async function presentDay(livestream, now) {
 }
 
 async function day(livestream, asked, content) {
-  // By the clock of the service, which in a laboratory may be moved.
+  // The service's clock: a lab may have moved it.
   const { now } = await get('clock');
   const date = asked ?? (await presentDay(livestream, now));
   const list = await broadcastsOf(livestream, date);
@@ -74,12 +74,12 @@ async function day(livestream, asked, content) {
   return [
     el(
       'p.actions',
-      to('← Before', shifted(date, -1)),
+      to('← Previous day', shifted(date, -1)),
       el('strong', date),
-      to('After →', shifted(date, 1)),
+      to('Next day →', shifted(date, 1)),
       el('a', { href: path }, 'Today'),
     ),
-    table(['Time', 'Title', 'Age', 'Live', 'Catch-up', 'Id'], rows, 'No broadcasts on this day.'),
+    table(['Time', 'Title', 'Age rating', 'Live', 'Catch-up', 'Id'], rows, 'No broadcasts on this day.'),
   ];
 }
 
@@ -93,14 +93,14 @@ const RIGHTS = [
   ['start_over', 'Start over'],
 ];
 const AS_IS = [
-  ['', 'as the rules say'],
+  ['', 'not overridden'],
   ['true', 'yes'],
   ['false', 'no'],
 ];
 
 const shown = (value) => (typeof value === 'boolean' ? yes(value) : String(value));
 
-/** What a layer says, in the names of the catalogue file. */
+/** The members that a layer sets, with their names in the catalogue file. */
 function says(members) {
   const { extended_rights: extended = {}, ...others } = members;
   return Object.entries({ ...others, ...extended })
@@ -113,20 +113,20 @@ async function rights(id, self) {
   const own = said.layers.find(({ by }) => by === 'broadcast');
   const layers = said.layers.map(({ by, applies, misfit, rule, says: members }) => [
     by,
-    applies ? badge('holds', 'good') : badge(misfit ? `not its ${misfit}` : 'does not hold'),
+    applies ? badge('applies', 'good') : badge(misfit ? `${misfit} does not match` : 'does not apply'),
     [rule && [rule, el('br')], quiet(says(members))],
   ]);
   const overrule = async ({ catchup_days: days, ...chosen }) => {
-    // What is said takes the place of all that was: what has no field here is said again.
+    // PUT replaces the whole override: members without a field in this form are sent again.
     const members = own?.says.extended_rights ? { extended_rights: own.says.extended_rights } : {};
     for (const [name, value] of Object.entries(chosen)) if (value) members[name] = value === 'true';
     if (days) members.catchup_days = Number(days);
     await call('PUT', at`broadcasts/${id}/rights`, members);
-    await self.done(`Said of this broadcast: ${says(members)}.`);
+    await self.done(`Override set: ${says(members)}.`);
   };
   const clear = async () => {
     await call('DELETE', at`broadcasts/${id}/rights`);
-    await self.done('It has the rights that livestream and rules give it.');
+    await self.done('Override removed. The rights of the livestream and the rules apply.');
   };
   const before = (name) => own?.says[name] ?? '';
   return [
@@ -134,23 +134,23 @@ async function rights(id, self) {
       ['Title', el('strong', said.title)],
       ['Livestream', link(said.livestreamId, 'schedule', said.livestreamId)],
       ['Time', [when(said.start), ' – ', clock(said.stop)]],
-      ['Age', said.pgAge],
+      ['Age rating', said.pgAge],
       ['Live', yes(said.liveAvailable)],
       ['Catch-up', catchup(said.catchupInterval)],
     ]),
     el('h3', 'Effective rights'),
     table(
-      ['Right', 'Is', 'By'],
+      ['Right', 'Value', 'Set by'],
       said.rights.map(({ right, value, by }) => [right, shown(value), by]),
     ),
-    el('h3', 'Everything that was said, the last word last'),
-    table(['By', '', 'Says'], layers),
+    el('h3', 'Layers, in ascending precedence'),
+    table(['Set by', 'State', 'Rights'], layers),
     mayChange() && el('h3', 'Override this broadcast'),
     form(
-      'Set',
+      'Set override',
       [
         ...RIGHTS.map(([name, label]) => choice(label, name, AS_IS, before(name))),
-        field('Days of catch-up', 'catchup_days', {
+        field('Catch-up days', 'catchup_days', {
           type: 'number',
           min: 0,
           max: 366,
@@ -160,6 +160,6 @@ async function rights(id, self) {
       ],
       overrule,
     ),
-    own && el('p.actions', action('Take it back', clear, { ask: `Take back what was said of “${said.title}” alone?` })),
+    own && el('p.actions', action('Remove override', clear, { ask: `Remove the override of “${said.title}”?` })),
   ];
 }

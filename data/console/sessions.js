@@ -1,18 +1,18 @@
-// What is playing, everywhere or of one user.
+// Active playback sessions, of all users or of one.
 import { at, call, get } from './api.js';
 import { clock, el, link, quiet, table, when } from './dom.js';
 import { action, panel } from './panel.js';
 
 const EVERY = 15; // seconds
-const MOST = 1_000; // that the interface lists
+const MOST = 1_000; // the API's limit
 
-/** The running sessions of a user, or of everybody, drawn in a panel. */
+/** Renders the active playback sessions of a user, or of all users, in a panel. */
 export async function playing(self, user) {
   const list = await get('sessions');
   const shown = list.filter(({ userId }) => !user || userId === user);
   const end = async ({ sessionId, assetId }) => {
     await call('DELETE', at`sessions/${sessionId}`);
-    await self.done(`The session with “${assetId}” has ended.`);
+    await self.done(`Ended the session playing “${assetId}”.`);
   };
   const rows = shown.map((one) => [
     ...(user ? [] : [link(one.email ?? one.userId, 'users', one.userId)]),
@@ -29,10 +29,10 @@ export async function playing(self, user) {
       label: `End ${one.assetId} on ${one.deviceModel}`,
     }),
   ]);
-  const heads = ['Asset', 'Device', 'DRM', 'Quality', 'Since', 'Last seen', ''];
+  const heads = ['Asset', 'Device', 'DRM', 'Quality', 'Started', 'Last heartbeat', ''];
   return [
-    table(user ? heads : ['User', ...heads], rows, 'Nothing is playing.'),
-    list.length === MOST && el('p.quiet', `These are the ${MOST} oldest; there may be more.`),
+    table(user ? heads : ['User', ...heads], rows, 'No playback sessions.'),
+    list.length === MOST && el('p.quiet', `Showing the oldest ${MOST} sessions only.`),
   ];
 }
 

@@ -1,5 +1,5 @@
-// Backups, and whether the store is sound. To bring a backup back is for the command line: the process begins again with
-// it, and this page would be gone in the middle of the answer.
+// Backups and verification of the store. Restoring is left to the command line: it restarts the process, which would
+// cut off the response to this page.
 import { at, call, get } from './api.js';
 import { badge, bytes, count, el, facts, quiet, table, when, yes } from './dom.js';
 import { action, mayChange, panel } from './panel.js';
@@ -10,24 +10,24 @@ async function backups(self) {
   const list = await get('backups');
   const create = async () => {
     const { name, records } = await call('POST', 'backups');
-    await self.done(`${name} was made and read back: ${count(records)} records.`);
+    await self.done(`Created and verified ${name}: ${count(records)} records.`);
   };
   const verify = async (name) => {
     const { records, version } = await call('POST', at`backups/${name}/verify`);
-    self.say(`${name} is sound: ${count(records)} records, made by version ${version ?? 'unknown'}.`);
+    self.say(`${name} is intact: ${count(records)} records, created by version ${version ?? 'unknown'}.`);
   };
   const rows = list.map((one) => [
     when(one.createdAt),
     el('code', one.name),
     one.records === null ? quiet('–') : count(one.records),
     bytes(one.bytes),
-    one.own ? '' : badge('another store’s'),
+    one.own ? '' : badge('from another store'),
     action('Verify', () => verify(one.name), { label: `Verify ${one.name}` }),
   ]);
   return [
-    el('p.actions', action('Back up now', create)),
-    table(['Made', 'File', 'Records', 'Size', '', ''], rows, 'There is no backup yet.'),
-    el('p.quiet', 'To bring one back: ', el('code', 'playgate backup restore FILE')),
+    el('p.actions', action('Create backup', create)),
+    table(['Created', 'File', 'Records', 'Size', '', ''], rows, 'No backups yet.'),
+    el('p.quiet', 'To restore a backup: ', el('code', 'playgate backup restore FILE')),
   ];
 }
 
@@ -44,20 +44,20 @@ function verification(self) {
     ]);
     self.show(
       facts([
-        ['All of it', yes(sound, 'sound', 'damaged')],
+        ['Result', yes(sound, 'intact', 'damaged')],
         ['Last commit', truth && count(truth.number)],
-        ['Missing', truth && count(truth.missing)],
-        ['Too many', truth && count(truth.extra)],
+        ['Missing records', truth && count(truth.missing)],
+        ['Unexpected records', truth && count(truth.extra)],
         ['Damage', truth?.damage],
       ]),
-      table(['Table', 'Records', 'Damaged', 'Missing', 'Stale', 'Where'], rows),
+      table(['Table', 'Records', 'Damaged', 'Missing index entries', 'Stale index entries', 'First locations'], rows),
     );
   };
   return [
     el(
       'p.quiet',
-      'Compares records with indexes, both ways, and what is served with what is written. It changes nothing.',
+      'Compares records with their indexes, and the engine with snapshot and write-ahead log. Makes no changes.',
     ),
-    el('p.actions', action('Verify the store', verify)),
+    el('p.actions', action('Verify store', verify)),
   ];
 }

@@ -1,4 +1,4 @@
-// Users: found, shown, given offers, logged out, shut.
+// Users: search, account, offers, playback and login sessions.
 import { at, call, get, query } from './api.js';
 import { badge, choice, el, facts, field, link, quiet, table, when } from './dom.js';
 import { action, form, panel } from './panel.js';
@@ -7,7 +7,7 @@ import { whyForm } from './why.js';
 
 const PAGE = 50;
 
-/** The fields by which a user is named: by an address with its partner, or by an id. With an id they name that user. */
+/** Form fields that identify a user, by e-mail and partner or by id; filled in with the user of `id`. */
 export async function whom(id) {
   const [partners, user] = await Promise.all([get('partners'), id && get(at`users/${id}`)]);
   const options = partners.map(({ partnerId, name }) => [partnerId, name]);
@@ -18,7 +18,7 @@ export async function whom(id) {
   ];
 }
 
-/** The user whom the values of these fields name. */
+/** Fetches the user that the values of these fields identify. */
 export const find = ({ user, partner }) => get(at`users/${user}` + query({ partner }));
 
 export function users({ rest: [id], search }) {
@@ -42,26 +42,26 @@ async function all(after) {
     names.get(user.partnerId) ?? user.partnerId,
     user.country ?? quiet('–'),
     when(user.createdTimestamp),
-    user.disabled ? badge('shut', 'bad') : '',
+    user.disabled ? badge('disabled', 'bad') : '',
   ]);
   const more = list.length === PAGE && el('a', { href: `#/users${query({ after: list.at(-1).userId })}` }, 'More');
-  return [table(['E-mail', 'Name', 'Partner', 'Country', 'Since', ''], rows, 'No users.'), more && el('p', more)];
+  return [table(['E-mail', 'Name', 'Partner', 'Country', 'Created', ''], rows, 'No users.'), more && el('p', more)];
 }
 
 function one(id) {
   return [
     panel('Account', (self) => account(id, self)),
-    panel('Why can this user play something, or not?', () => whyForm({ known: id })),
+    panel('Entitlement check', () => whyForm({ known: id })),
     panel('Offers', (self) => grants(id, self)),
-    panel('Playing now', (self) => playing(self, id)),
-    panel('Logged in', (self) => logins(id, self)),
+    panel('Playback sessions', (self) => playing(self, id)),
+    panel('Login sessions', (self) => logins(id, self)),
   ];
 }
 
 async function account(id, self) {
   const user = await get(at`users/${id}`);
   const { email, parentalControl: parental } = user;
-  /** Asks for a change below this user, and tells of it. */
+  /** Returns a handler that changes the user and reports `text`. */
   const change = (text, method, path, members) => async () => {
     await call(method, at`users/${id}` + path, members);
     await self.done(text);
@@ -70,27 +70,27 @@ async function account(id, self) {
     facts([
       ['E-mail', el('strong', email)],
       ['Name', user.name],
-      ['State', user.disabled ? badge('shut', 'bad') : badge('open', 'good')],
+      ['State', user.disabled ? badge('disabled', 'bad') : badge('active', 'good')],
       ['Country', user.country],
       ['Language', user.locale],
-      ['Born', user.birthDate],
-      ['Since', when(user.createdTimestamp)],
+      ['Date of birth', user.birthDate],
+      ['Created', when(user.createdTimestamp)],
       ['Tags', user.tags.length ? user.tags.map((tag) => badge(tag)) : undefined],
-      ['Parental control', parental.enabled ? `PIN from ${parental.limit} on` : 'off'],
+      ['Parental control', parental.enabled ? `PIN required from age ${parental.limit}` : 'off'],
       ['PIN', user.hasPin ? 'set' : 'none'],
       ['Id', el('code', user.userId)],
     ]),
     el('p.actions', [
       user.disabled
-        ? action('Open the account', change('The account is open.', 'PUT', '', { disabled: false }))
-        : action('Shut the account', change('The account is shut.', 'PUT', '', { disabled: true }), {
-            ask: `Shut the account of ${email}? Its logins end at once; nothing is deleted, and it can be opened again.`,
+        ? action('Enable account', change('Account enabled.', 'PUT', '', { disabled: false }))
+        : action('Disable account', change('Account disabled.', 'PUT', '', { disabled: true }), {
+            ask: `Disable the account of ${email}? Its login and playback sessions end. You can enable it again.`,
           }),
-      action('Mail a new PIN', change('A new PIN is on its way.', 'PUT', '/pin', {}), {
-        ask: `Mail ${email} a new PIN? The one they have is no longer taken.`,
+      action('Send new PIN', change('Queued a mail with a new PIN.', 'PUT', '/pin', {}), {
+        ask: `Send a new PIN to ${email}? The current PIN stops working.`,
       }),
-      action('Forget the devices', change('No device is registered.', 'DELETE', '/devices'), {
-        ask: `Forget all devices of ${email}? What plays on them ends.`,
+      action('Remove all devices', change('Removed all devices.', 'DELETE', '/devices'), {
+        ask: `Remove all devices of ${email}? Playback on them ends.`,
       }),
     ]),
   ];
@@ -101,41 +101,41 @@ async function grants(id, self) {
   const kinds = { active: 'good', revoked: 'bad' };
   const revoke = async (offer) => {
     await call('DELETE', at`users/${id}/grants/${offer}`);
-    await self.done(`“${offer}” was taken back.`);
+    await self.done(`Revoked “${offer}”.`);
   };
   const rows = list.reverse().map(({ offerId, type, state, purchasedAt, expiry, revokedAt }) => [
     el('code', offerId),
-    type ?? quiet('no longer offered'),
+    type ?? quiet('not in the catalogue'),
     badge(state, kinds[state]),
     when(purchasedAt),
     when(revokedAt ?? expiry),
     state === 'active' &&
       action('Revoke', () => revoke(offerId), {
-        ask: `Take the offer “${offerId}” back from this user? What plays by it alone ends.`,
+        ask: `Revoke the offer “${offerId}” from this user? Playback that needs it ends.`,
         label: `Revoke ${offerId}`,
       }),
   ]);
   const give = async ({ offer, until }) => {
     const expiry = until && Math.floor(new Date(until).getTime() / 1000);
     await call('PUT', at`users/${id}/grants/${offer}`, expiry ? { expiry } : {});
-    await self.done(`“${offer}” was given.`);
+    await self.done(`Granted “${offer}”.`);
   };
   return [
-    table(['Offer', 'Kind', 'State', 'Since', 'Until', ''], rows, 'Nothing was given. Default offers are everybody’s.'),
+    table(['Offer', 'Type', 'State', 'Granted', 'Ends', ''], rows, 'No grants. All users have the default offers.'),
     form(
-      'Give',
+      'Grant',
       [
         offers.length
           ? choice('Offer', 'offer', offers)
-          : field('Offer', 'offer', { required: true, placeholder: 'id of the offer' }),
-        field('Until, if not as the offer says', 'until', { type: 'datetime-local' }),
+          : field('Offer', 'offer', { required: true, placeholder: 'offer id' }),
+        field('Ends at (default: as in the offer)', 'until', { type: 'datetime-local' }),
       ],
       give,
     ),
   ];
 }
 
-/** The offers that can be given, to choose from, as far as the role lets one see the catalogue: without it their ids are typed. */
+/** The offers that can be granted; none if the role does not allow the catalogue, and the operator types the id. */
 async function giveable() {
   try {
     const { offer } = await get('catalog?format=json');
@@ -155,20 +155,20 @@ async function logins(id, self) {
   ]);
   const out = async () => {
     await call('POST', at`users/${id}/logout`);
-    await self.done('They are logged out everywhere.');
+    await self.done('Logged out everywhere.');
   };
   const link = async () => {
     await call('POST', at`users/${id}/reset-mail`);
-    await self.done('A link to choose a password is on its way.');
+    await self.done('Queued a password reset mail.');
   };
   return [
-    table(['Session', 'Since', 'Until'], rows, 'Not logged in anywhere.'),
+    table(['Session', 'Created', 'Expires'], rows, 'No login sessions.'),
     el(
       'p.actions',
-      action('Mail a link to choose a password', link),
+      action('Send password reset mail', link),
       rows.length > 0 &&
         action('Log out everywhere', out, {
-          ask: 'Log this user out everywhere? Each device has to log in again.',
+          ask: 'Log this user out everywhere? They have to log in again on each device.',
         }),
     ),
   ];

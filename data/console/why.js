@@ -1,26 +1,26 @@
-// The support agent's first question: why may a user play something, or not?
+// Explains an entitlement decision: why a user may play an asset, or may not.
 import { at, get, query } from './api.js';
 import { badge, el, field, link, table } from './dom.js';
 import { form, panel } from './panel.js';
 import { find, whom } from './users.js';
 
-/** `#/why`, and with an answer `#/why/USER/ASSET?offset=…&country=…`. */
+/** `#/why`, or with a result `#/why/USER/ASSET?offset=…&country=…`. */
 export function why({ rest: [user, asset], search }) {
   const more = { offset: search.get('offset') ?? '', country: search.get('country') ?? '' };
   return [
-    panel('Ask', () => whyForm({ user, asset, ...more })),
-    ...(asset ? [panel('Answer', () => answer(user, asset, more))] : []),
+    panel('Check', () => whyForm({ user, asset, ...more })),
+    ...(asset ? [panel('Result', () => answer(user, asset, more))] : []),
   ];
 }
 
-/** The question, with what it was before: of a user whose id is `known`, or of one who is to be named. */
+/** The form with its previous values; without the user fields if the user's id is `known`. */
 export async function whyForm({ known, user, asset = '', offset = '', country = '' }) {
   const named = known ? [] : await whom(user);
   const fields = [
     ...named,
     field('Asset', 'asset', { required: true, value: asset, placeholder: 'livestream, broadcast or video', size: 24 }),
-    field('Seconds back', 'offset', { value: offset, type: 'number', min: -86_400, max: 0, placeholder: '0' }),
-    field('Country', 'country', { value: country, maxlength: 2, size: 6, placeholder: 'as is' }),
+    field('Offset (s)', 'offset', { value: offset, type: 'number', min: -86_400, max: 0, placeholder: '0' }),
+    field('Country', 'country', { value: country, maxlength: 2, size: 6, placeholder: 'user’s' }),
   ];
   const ask = async (values) => {
     const { userId } = known ? { userId: known } : await find(values);
@@ -29,10 +29,10 @@ export async function whyForm({ known, user, asset = '', offset = '', country = 
     if (hash === location.hash) dispatchEvent(new HashChangeEvent('hashchange'));
     else location.hash = hash;
   };
-  return form('Why?', fields, ask, { reads: true });
+  return form('Check', fields, ask, { reads: true });
 }
 
-/** What a step came to. Of several offers one is enough, and a PIN that is asked for shuts nobody out. */
+/** The result of a step. A failed step is no error if access was granted: one offer of several is enough. */
 function mark(check, passed, granted) {
   if (passed) return badge('✓', 'good');
   if (check === 'pin') return badge('PIN', 'warn');
@@ -42,7 +42,8 @@ function mark(check, passed, granted) {
 async function answer(id, asset, more) {
   const [user, said] = await Promise.all([get(at`users/${id}`), get(at`users/${id}/why/${asset}` + query(more))]);
   const { granted, code, pinNeeded, steps } = said;
-  const [verdict, kind] = granted ? (pinNeeded ? ['Yes, with the PIN', 'warn'] : ['Yes', 'good']) : ['No', 'bad'];
+  const yes = pinNeeded ? ['Granted, PIN required', 'warn'] : ['Granted', 'good'];
+  const [verdict, kind] = granted ? yes : ['Denied', 'bad'];
   const rows = steps.map(({ check, subject, finding, passed }) => [
     mark(check, passed, granted),
     check,
@@ -54,11 +55,11 @@ async function answer(id, asset, more) {
     el(
       'p',
       link(user.email, 'users', id),
-      user.disabled && badge('shut', 'bad'),
-      ' and ',
+      user.disabled && [' ', badge('disabled', 'bad')],
+      ' · ',
       el('code', asset),
-      ', as it stands now.',
+      ', evaluated now',
     ),
-    table(['', 'Looked at', 'Of', 'Found'], rows),
+    table(['', 'Check', 'Subject', 'Finding'], rows),
   ];
 }

@@ -1,4 +1,4 @@
-// The operators' console in a browser: who gets in, what it shows and does, and what it lets nobody do.
+// The operators' console in a browser: login, pages, actions, and isolation from other origins.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAppliance } from './lib/appliance.mjs';
@@ -29,7 +29,7 @@ describe('the console', () => {
     await guides?.stop();
   });
 
-  /** Steps of an operator: the demo's administrator, or whoever's token is given; `null` is nobody yet. */
+  /** A test logged in with the demo's administrator token, or with `token`; not logged in if it is `null`. */
   function as(name, steps, { token, ...how } = {}) {
     test(name, { skip, timeout: 120_000 }, async () => {
       const operator = await openConsole(browser, demo, how);
@@ -46,7 +46,7 @@ describe('the console', () => {
   const someone = (name) => signUp(demo, `${crypto.randomUUID()}@example.org`, name);
 
   as(
-    'lets in who has a token, and keeps it nowhere but in the tab',
+    'requires a valid token, and keeps it in the tab only',
     async (operator, page) => {
       assert.equal(new URL(page.url()).pathname, '/console/');
       for (const wrong of ['nonsense', 'två ord', UNKNOWN]) {
@@ -64,7 +64,7 @@ describe('the console', () => {
       assert.deepEqual([kept.session, kept.local, kept.cookies], [[demo.operatorToken], [], []]);
       assert.ok(!kept.address.includes('pgo_'));
 
-      // It is there again when the tab is loaded anew, and gone with the log-out.
+      // A reload keeps the token; logging out removes it.
       await page.reload();
       await operator.settled();
       await page.click('#log-out');
@@ -77,18 +77,18 @@ describe('the console', () => {
   );
 
   as(
-    'is used with the keyboard alone',
+    'can be used with the keyboard alone',
     async (operator, page) => {
-      // The cursor waits in the field.
+      // The token field has the focus.
       await page.keyboard.type(demo.operatorToken);
       await page.keyboard.press('Enter');
       await operator.settled();
       const focused = () => page.evaluate(() => document.activeElement.textContent);
       assert.equal(await focused(), 'Overview');
-      while ((await focused()) !== 'Why?') await page.keyboard.press('Shift+Tab');
+      while ((await focused()) !== 'Entitlement check') await page.keyboard.press('Shift+Tab');
       await page.keyboard.press('Enter');
       await page.getByLabel('User', { exact: true }).waitFor();
-      assert.equal(await focused(), 'Why?');
+      assert.equal(await focused(), 'Entitlement check');
       await page.keyboard.press('Tab');
       await page.keyboard.type(demo.identity);
       await page.keyboard.press('Tab');
@@ -99,44 +99,44 @@ describe('the console', () => {
     { token: null },
   );
 
-  as('tells why, and what an offer changes about it', async (operator, page) => {
+  as('explains an entitlement decision, before and after a grant', async (operator, page) => {
     const ask = async () => {
       await operator.open('why');
       await page.getByLabel('User', { exact: true }).fill(demo.identity);
       await page.getByLabel('Asset', { exact: true }).fill(demo.vod.premium);
-      await page.getByRole('button', { name: 'Why?' }).click();
-      await operator.panel('Answer').getByText('Looked at').first().waitFor();
-      return operator.panel('Answer').textContent();
+      await page.getByRole('button', { name: 'Check' }).click();
+      await operator.panel('Result').getByText('Finding').first().waitFor();
+      return operator.panel('Result').textContent();
     };
-    assert.match(await ask(), /^AnswerNo NOT_ENTITLED.*the user does not have it/);
+    assert.match(await ask(), /^ResultDenied NOT_ENTITLED.*the user does not have it/);
     await page.getByRole('link', { name: demo.identity }).click();
     const offers = operator.panel('Offers');
     await offers.getByLabel('Offer', { exact: true }).selectOption('premium');
-    await offers.getByRole('button', { name: 'Give' }).click();
-    await operator.isTold('“premium” was given.', offers);
+    await offers.getByRole('button', { name: 'Grant' }).click();
+    await operator.isTold('Granted “premium”.', offers);
     await operator.sees('active', offers);
-    assert.match(await ask(), /^AnswerYes.*the user has it until \d{4}-/);
+    assert.match(await ask(), /^ResultGranted.*the user has it until \d{4}-/);
 
-    // It asks before it takes something away, and does nothing if it is told not to.
+    // Revoking needs a confirmation; cancelling changes nothing.
     await page.getByRole('link', { name: demo.identity }).click();
     const revoke = offers.getByRole('button', { name: 'Revoke premium' });
     await revoke.click();
     await page.keyboard.press('Escape');
     await page.locator('#question').waitFor({ state: 'hidden' });
     await operator.sees('active', offers);
-    assert.match(await operator.confirm(revoke), /^Take the offer “premium” back/);
-    await operator.isTold('“premium” was taken back.', offers);
+    assert.match(await operator.confirm(revoke), /^Revoke the offer “premium”/);
+    await operator.isTold('Revoked “premium”.', offers);
     await operator.sees('revoked', offers);
-    assert.match(await ask(), /^AnswerNo NOT_ENTITLED/);
+    assert.match(await ask(), /^ResultDenied NOT_ENTITLED/);
 
-    // The answer has an address, and what cannot be answered says so where it was asked.
+    // The result survives a reload, and errors appear in its panel.
     await page.reload();
     await operator.sees('NOT_ENTITLED');
     await operator.open(`why/${'A'.repeat(22)}/open`);
-    await operator.isRefused('There is no such user.', operator.panel('Answer'));
+    await operator.isRefused('There is no such user.', operator.panel('Result'));
   });
 
-  as('finds a user, ends what they play, and shuts the account', async (operator, page) => {
+  as('finds a user, ends a playback session, and disables the account', async (operator, page) => {
     const user = await someone('Ann');
     const beat = await play(demo, user, demo.vod.open);
     assert.equal(await beat(), 200);
@@ -146,84 +146,84 @@ describe('the console', () => {
     await operator.isRefused('There is no such user.', operator.panel('Find'));
     await page.getByLabel('User', { exact: true }).fill(user.email);
     await page.getByRole('button', { name: 'Find' }).click();
-    await operator.sees('Telly 5', operator.panel('Playing now'));
+    await operator.sees('Telly 5', operator.panel('Playback sessions'));
     assert.ok(page.url().endsWith(`#/users/${user.userId}`), page.url());
 
-    const end = operator.panel('Playing now').getByRole('button', { name: /^End/ });
+    const end = operator.panel('Playback sessions').getByRole('button', { name: /^End/ });
     assert.match(await operator.confirm(end), /End this session\?/);
-    await operator.sees('Nothing is playing.', operator.panel('Playing now'));
+    await operator.sees('No playback sessions.', operator.panel('Playback sessions'));
     assert.equal(await beat(), 410);
 
     const account = operator.panel('Account');
-    await operator.confirm(account.getByRole('button', { name: 'Shut the account' }));
-    await operator.isTold('The account is shut.', account);
+    await operator.confirm(account.getByRole('button', { name: 'Disable account' }));
+    await operator.isTold('Account disabled.', account);
     assert.equal((await appliance.operate('GET', `/admin/v1/users/${user.userId}`)).disabled, true);
-    await account.getByRole('button', { name: 'Open the account' }).click();
-    await operator.isTold('The account is open.', account);
+    await account.getByRole('button', { name: 'Enable account' }).click();
+    await operator.isTold('Account enabled.', account);
   });
 
   as('logs a user out everywhere', async (operator) => {
     const user = await someone('Bo');
     await operator.open(`users/${user.userId}`);
-    const logins = operator.panel('Logged in');
+    const logins = operator.panel('Login sessions');
     await operator.confirm(logins.getByRole('button', { name: 'Log out everywhere' }));
-    await operator.isTold('They are logged out everywhere.', logins);
+    await operator.isTold('Logged out everywhere.', logins);
     assert.deepEqual(await appliance.operate('GET', `/admin/v1/users/${user.userId}/sessions`), []);
   });
 
-  as('mails a user a link to choose a password', async (operator) => {
+  as('sends a user a password reset mail', async (operator) => {
     const user = await someone('Cy');
     await operator.open(`users/${user.userId}`);
-    const logins = operator.panel('Logged in');
-    await logins.getByRole('button', { name: 'Mail a link to choose a password' }).click();
-    await operator.isTold('A link to choose a password is on its way.', logins);
+    const logins = operator.panel('Login sessions');
+    await logins.getByRole('button', { name: 'Send password reset mail' }).click();
+    await operator.isTold('Queued a password reset mail.', logins);
     const [mail] = await appliance.operate('GET', '/admin/v1/mail');
     assert.deepEqual([mail.kind, mail.to], ['reset', user.email]);
   });
 
-  as('says otherwise of one broadcast, and takes it back', async (operator, page) => {
+  as('overrides the rights of a broadcast, and removes the override', async (operator, page) => {
     const now = await serverTime(appliance);
     const id = `news-${now}-0`;
     await importGuide(appliance, 'news', [['Tonight', now, now + 600]]);
     await operator.open(`broadcast/${id}`);
     const rights = operator.panel('Rights');
     await rights.getByLabel('Live', { exact: true }).selectOption('no');
-    await rights.getByRole('button', { name: 'Set' }).click();
-    await operator.isTold('Said of this broadcast: live false.', rights);
+    await rights.getByRole('button', { name: 'Set override' }).click();
+    await operator.isTold('Override set: live false.', rights);
     const said = () => appliance.operate('GET', `/admin/v1/broadcasts/${id}/why`);
     assert.equal((await said()).liveAvailable, false);
     await operator.open('schedule');
-    await operator.sees('not live', page.getByRole('row').filter({ hasText: 'Tonight' }));
+    await operator.sees('no live rights', page.getByRole('row').filter({ hasText: 'Tonight' }));
     await operator.open(`broadcast/${id}`);
-    await operator.confirm(rights.getByRole('button', { name: 'Take it back' }));
-    await operator.isTold(/livestream and rules/, rights);
+    await operator.confirm(rights.getByRole('button', { name: 'Remove override' }));
+    await operator.isTold(/^Override removed/, rights);
     assert.equal((await said()).liveAvailable, true);
   });
 
-  as('fetches a guide, and takes one that is held when it is told to', async (operator) => {
+  as('imports from an EPG source, and accepts an import that is held', async (operator) => {
     await operator.open('guides');
     const livestream = [{ id: 'guided', name: 'Guided', live_rights: true }];
     await appliance.operate('POST', '/admin/v1/catalog/import?merge', { livestream });
     const main = operator.panel('main');
     guides.programmes = 40;
-    await main.getByRole('button', { name: 'Fetch now' }).click();
-    await operator.isTold(/^Taken: .* added/, main);
+    await main.getByRole('button', { name: 'Import now' }).click();
+    await operator.isTold(/^Imported: .* added/, main);
     guides.programmes = 4;
-    await main.getByRole('button', { name: 'Fetch now' }).click();
+    await main.getByRole('button', { name: 'Import now' }).click();
     await operator.isRefused(/IMPORT_HELD 409.*the guide ends on/, main);
     await operator.sees('held', main);
     assert.match(
       await operator.confirm(main.getByRole('button', { name: 'Accept' })),
-      /^Fetch main and take its guide/,
+      /^Fetch the guide of main and import it/,
     );
-    await operator.isTold(/^Accepted: .* 4 as before/, main);
+    await operator.isTold(/^Accepted: .* 4 unchanged/, main);
     guides.programmes = null;
-    await main.getByRole('button', { name: 'Fetch now' }).click();
+    await main.getByRole('button', { name: 'Import now' }).click();
     await operator.isRefused(/GUIDE_SOURCE_FAILED/, main);
     await operator.sees('failing', main);
   });
 
-  as('shows markup as text, whoever brings it', async (operator, page) => {
+  as('shows markup from any source as text', async (operator, page) => {
     const user = await someone(MARKUP);
     const now = await serverTime(appliance);
     await importGuide(appliance, 'cinema', [[MARKUP, now - 60, now + 600]]);
@@ -242,26 +242,26 @@ describe('the console', () => {
       await page.locator('#main').getByText(MARKUP).first().waitFor({ state: 'attached' });
       assert.equal(await page.locator('#main img').count(), 0, path);
     }
-    // In an address, and in what is asked for: it comes back in refusals and questions.
+    // Markup in the URL and in requests comes back in errors and confirmation questions.
     await operator.open(`why/${encodeURIComponent(MARKUP)}/${encodeURIComponent(MARKUP)}`);
     await operator.open(encodeURIComponent(MARKUP));
     await operator.open('access');
     const remove = operator.panel('Operators').getByRole('button', { name: `Remove ${MARKUP}` });
     assert.ok((await operator.confirm(remove)).includes(MARKUP));
-    await operator.isTold(`${MARKUP} is no longer an operator.`, operator.panel('Operators'));
-    assert.equal(await page.locator('img').count(), 2, 'its own pictures');
-    // The control: read as markup it would have been stopped by the page's policy, and heard of.
+    await operator.isTold(`Removed the operator ${MARKUP}.`, operator.panel('Operators'));
+    assert.equal(await page.locator('img').count(), 2, 'the console’s own images');
+    // The control: parsed as markup, it violates the page's CSP and is reported.
     await page.evaluate((markup) => void (document.createElement('div').innerHTML = markup), MARKUP);
     assert.match(await operator.complains(), /^policy: script-src/);
     assert.equal(await page.evaluate(() => window.ran), undefined);
   });
 
-  as('tells a token once', async (operator, page) => {
+  as('shows a token once', async (operator, page) => {
     await operator.open('access');
     const operators = operator.panel('Operators');
     await operators.getByLabel('Name', { exact: true }).fill('Once');
     await operators.getByLabel('Role', { exact: true }).selectOption('content');
-    await operators.getByRole('button', { name: 'Add an operator' }).click();
+    await operators.getByRole('button', { name: 'Add operator' }).click();
     const token = await operators.locator('.secret code').textContent();
     const answer = await fetch(new URL('/admin/v1/about', demo.opsUrl), {
       headers: { Authorization: `Bearer ${token}` },
@@ -270,50 +270,51 @@ describe('the console', () => {
     await operator.open('overview');
     await operator.open('access');
     assert.equal(await page.getByText(token).count(), 0);
-    // A name twice is refused where it was typed.
+    // A duplicate name is refused next to the form.
     await operators.getByLabel('Name', { exact: true }).fill('Once');
-    await operators.getByRole('button', { name: 'Add an operator' }).click();
+    await operators.getByRole('button', { name: 'Add operator' }).click();
     await operator.isRefused('NAME_IN_USE', operators);
   });
 
   as('makes a backup and verifies it', async (operator) => {
     await operator.open('store');
     const verify = operator.page.getByRole('button', { name: /^Verify 2/ });
-    await operator.page.getByRole('button', { name: 'Back up now' }).click();
-    await operator.isTold(/ was made and read back: /);
+    await operator.page.getByRole('button', { name: 'Create backup' }).click();
+    await operator.isTold(/^Created and verified /);
     await verify.first().click();
-    await operator.isTold(/ is sound: /);
-    await operator.panel('Store').getByRole('button', { name: 'Verify the store' }).click();
-    await operator.sees('sound', operator.panel('Store').getByRole('definition').first());
+    await operator.isTold(/ is intact: /);
+    await operator.panel('Store').getByRole('button', { name: 'Verify store' }).click();
+    await operator.sees('intact', operator.panel('Store').getByRole('definition').first());
   });
 
   as(
-    'tells an agent plainly what is not theirs',
+    'shows an agent which pages the role does not allow',
     async (operator, page) => {
       assert.match(await page.locator('#who').textContent(), /Agnes · agent/);
       const pages = await page.locator('#nav a').allTextContents();
-      assert.ok(pages.includes('Users') && !pages.includes('Audit') && !pages.includes('Access'), String(pages));
+      const hidden = ['Audit log', 'Partners and operators'].filter((name) => pages.includes(name));
+      assert.deepEqual([pages.includes('Users'), hidden], [true, []], String(pages));
       for (const path of ['audit', 'catalog', 'guides', 'store', 'access', 'quality']) {
         await operator.open(path);
         await operator.isRefused(/^Your role does not allow this; ask an administrator\..* ROLE_NOT_ALLOWED 403$/);
       }
-      // Offers are in the catalogue, which an agent does not see: their ids are typed.
+      // Agents have no access to the catalogue, so they type the ids of offers.
       const user = await someone('Cia');
       await operator.open(`users/${user.userId}`);
       const offers = operator.panel('Offers');
       await offers.getByLabel('Offer', { exact: true }).fill('nothing');
-      await offers.getByRole('button', { name: 'Give' }).click();
+      await offers.getByRole('button', { name: 'Grant' }).click();
       await operator.isRefused('OFFER_NOT_FOUND', offers);
       await offers.getByLabel('Offer', { exact: true }).fill('premium');
-      await offers.getByRole('button', { name: 'Give' }).click();
-      await operator.isTold('“premium” was given.', offers);
+      await offers.getByRole('button', { name: 'Grant' }).click();
+      await operator.isTold('Granted “premium”.', offers);
       assert.equal(await offers.getByRole('alert').count(), 0);
     },
     { token: () => add('Agnes', 'agent') },
   );
 
   as(
-    'shows the log-in again when the token is revoked',
+    'shows the login form when the token is revoked',
     async (operator, page) => {
       await appliance.operate('DELETE', '/admin/v1/operators/Gone');
       await page.getByRole('link', { name: 'Users' }).click();
@@ -322,7 +323,7 @@ describe('the console', () => {
         .getByText(/no longer valid/)
         .waitFor();
       assert.deepEqual((await operator.keeps()).session, []);
-      // Who logs in then is where the other one was.
+      // The next login shows the same page.
       await operator.logIn(demo.operatorToken);
       await operator.settled();
       assert.equal(await page.locator('#main h1').textContent(), 'Users');
@@ -334,14 +335,14 @@ describe('the console', () => {
     'overview why users sessions mail schedule schedule/open catalog guides quality store audit access'.split(' ');
   for (const phone of [false, true]) {
     as(
-      `has every page, without one that is wider than a ${phone ? 'phone' : 'screen'}`,
+      `fits every page on a ${phone ? 'phone' : 'screen'}`,
       async (operator, page) => {
         for (const path of PAGES) {
           await operator.open(path);
           const [shown, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
           assert.ok(shown <= room, `${path}: ${shown} of ${room}`);
           assert.equal(await page.locator('#main .refusal').count(), 0, path);
-          // What can be pressed or filled in has a name.
+          // Every form control has a label.
           const nameless = await page
             .locator('#main input, #main select')
             .evaluateAll((all) => all.filter((one) => !one.labels.length).length);
@@ -352,7 +353,7 @@ describe('the console', () => {
     );
   }
 
-  as('shows times where the operator is, and UTC beside them', async (operator, page) => {
+  as('shows times in the browser’s time zone, with UTC as tooltip', async (operator, page) => {
     await operator.open('audit');
     const time = page.locator('#main time').first();
     const [iso, utc, shown] = await time.evaluate((at) => [at.dateTime, at.title, at.textContent]);
@@ -363,7 +364,7 @@ describe('the console', () => {
     assert.ok(shown.endsWith(here), `${shown}, not ${here}`);
   });
 
-  test('is read and framed by no page of another origin', { skip }, async () => {
+  test('cannot be read or framed by another origin', { skip }, async () => {
     const site = await startSite();
     const page = await browser.newPage();
     await page.goto(site.address);
