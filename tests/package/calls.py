@@ -1,5 +1,5 @@
-"""What the server asks of the kernel in its main job is what the unit's filter lets through. Arguments: the binary and the
-unit. It needs strace, curl, and systemd's `systemd-analyze`."""
+"""Checks that the unit's SystemCallFilter allows all system calls that the server makes. Arguments: the binary and the unit.
+Needs strace, curl and `systemd-analyze`."""
 
 import os
 import re
@@ -15,7 +15,7 @@ BINARY, UNIT = sys.argv[1:]
 
 
 def expand(names):
-    """The calls of a filter's words, groups of groups among them."""
+    """Expands the groups of a filter, recursively, to system calls."""
     calls = set()
     for name in names:
         if name.startswith("@"):
@@ -28,7 +28,7 @@ def expand(names):
 
 
 def allowed():
-    """The filter as systemd puts it together: a line with `~` takes away."""
+    """The calls that the filter allows, combined as systemd does: a line with `~` removes calls."""
     calls = set()
     for line in re.findall(r"^SystemCallFilter=(.*)$", Path(UNIT).read_text(), re.M):
         names = expand(line.lstrip("~").split())
@@ -37,15 +37,15 @@ def allowed():
 
 
 def made():
-    """The calls of a demo that is asked everything, and stopped; those before the program begins are the launcher's."""
+    """The system calls of a demo from start to shutdown, with requests to the whole interface."""
     with tempfile.TemporaryDirectory() as folder:
         trace, lines = Path(folder, "trace"), []
-        # With a data directory, so that backups and a new beginning are there too.
+        # With a data directory, so that backups and restarts are included.
         command = ["strace", "-f", "-qq", "-o", trace, BINARY, "demo", "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data"]
         demo = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
         )
-        # It prints variables and the lines that use them, and then serves.
+        # The demo prints shell variables and curl commands, and then serves.
         too_long = threading.Timer(60, os.killpg, (demo.pid, signal.SIGKILL))
         too_long.start()
         for line in demo.stdout:
@@ -53,7 +53,7 @@ def made():
             if "That was all" in line:
                 break
         else:
-            sys.exit("the demo does not end its lines as it did")
+            sys.exit("the last line of the demo's output has changed")
         too_long.cancel()
         for path in ("backups", "store/verify", "store/compact", "store/rebuild"):
             lines.append(f'curl -sS --fail -X POST -H "$O" "$OPS/admin/v1/{path}"\n')
@@ -69,6 +69,6 @@ def made():
 
 used = made()
 forbidden = sorted(used - allowed())
-print(f"{len(used)} system calls in the main job")
+print(f"{len(used)} system calls used")
 if forbidden or len(used) < 40:
     sys.exit(f"not in the unit's filter: {', '.join(forbidden)}")

@@ -1,5 +1,5 @@
-"""Plays systemd for one service in a folder: reads its unit as installed there, holds its sockets, starts it as its user with
-the notify socket and the watchdog, restarts it when it fails, and answers a `systemctl` that the package's scripts call."""
+"""Emulates systemd for one service in a chroot: reads the installed unit, holds its sockets, starts the service as its user
+with notify socket and watchdog, restarts it when it fails, and answers the `systemctl` calls of the package's scripts."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-# What the package's scripts call in the folder: one question at a time, answered by `Launcher.answer`.
+# The `systemctl` of the chroot. Calls are serialized and answered by `Launcher.answer`.
 SYSTEMCTL = """#!/bin/sh
 exec 9>/run/systemd/lock
 flock 9
@@ -24,14 +24,14 @@ exit "$code"
 
 
 def seconds(text):
-    """A time span of a unit file, as far as ours goes."""
+    """Parses the time spans that our unit uses."""
     units = {"ms": 0.001, "min": 60, "s": 1, "": 1}
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     return float(number) * units[text[len(number) :]]
 
 
 class Unit:
-    """The settings of a unit and its drop-ins that are played here; the sandbox is systemd's to play."""
+    """The settings of a unit and its drop-ins. The sandbox is not emulated."""
 
     def __init__(self, root, name):
         parts = [root / "usr/lib/systemd/system" / name]
@@ -53,7 +53,7 @@ class Unit:
 class Launcher:
     def __init__(self, root, name):
         self.root, self.name = Path(root), name
-        self.told = []  # every message of the service: (when, {name: value})
+        self.told = []  # every sd_notify message: (time, {name: value})
         self.news = threading.Condition()
         self.process = None
         self.wanted = False
@@ -74,10 +74,10 @@ class Launcher:
         for job in (self.listen, self.answer_all, self.watch):
             threading.Thread(target=job, daemon=True).start()
 
-    # What the manager does.
+    # Emulation of the service manager.
 
     def hold(self, name):
-        """Starts a socket unit: its socket outlives the service."""
+        """Starts a socket unit; its socket outlives the service."""
         unit = Unit(self.root, name)
         host, _, port = unit.get("ListenStream").rpartition(":")
         held = socket.socket()
@@ -87,7 +87,7 @@ class Launcher:
         self.sockets[name] = (unit.get("FileDescriptorName"), held)
 
     def start(self):
-        """Starts the service and waits until it says that it is ready, as `systemctl start` does; tells how long it took."""
+        """Starts the service and waits for READY=1, as `systemctl start` does. Returns the seconds that it took."""
         with self.lock:
             unit = Unit(self.root, self.name)
             began = time.monotonic()
@@ -138,7 +138,7 @@ class Launcher:
             return time.monotonic() - began
 
     def reload(self):
-        """What Type=notify-reload promises: SIGHUP, then RELOADING=1 with a later time, then READY=1."""
+        """Reloads as Type=notify-reload does: SIGHUP, then RELOADING=1 with a later timestamp, then READY=1."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGHUP)
         at = self.wait_for(
@@ -149,7 +149,7 @@ class Launcher:
     def running(self):
         return self.wanted and self.process is not None and self.process.poll() is None
 
-    # What it hears.
+    # Messages of the service.
 
     def listen(self):
         while True:
@@ -165,7 +165,7 @@ class Launcher:
                 self.news.notify_all()
 
     def wait_for(self, wanted, limit):
-        """When a message came that is wanted. A service that asks for more time has it."""
+        """Waits for a matching message and returns its time. EXTEND_TIMEOUT_USEC extends the limit."""
         deadline = time.monotonic() + limit
         seen = 0
         with self.news:
@@ -178,7 +178,7 @@ class Launcher:
                 seen = len(self.told)
                 left = deadline - time.monotonic()
                 if left <= 0 or self.process.poll() is not None:
-                    raise AssertionError(f"{self.name} did not say it (exit code {self.process.poll()})")
+                    raise AssertionError(f"{self.name} did not send the expected message (exit code {self.process.poll()})")
                 self.news.wait(min(left, 0.2))
 
     def status(self):
@@ -186,7 +186,7 @@ class Launcher:
             return next((news["STATUS"] for _, news in reversed(self.told) if "STATUS" in news), None)
 
     def watch(self):
-        """Ends what no longer feeds the watchdog, and starts again what ended without being asked to."""
+        """Kills the service if it misses the watchdog, and restarts it if it ended unexpectedly."""
         while True:
             time.sleep(0.1)
             with self.lock:
@@ -204,7 +204,7 @@ class Launcher:
                     time.sleep(seconds(unit.get("RestartSec")))
                     self.spawn(unit)
 
-    # What the package's scripts ask.
+    # `systemctl` calls of the package's scripts.
 
     def answer_all(self):
         run = self.root / "run/systemd"
@@ -212,17 +212,17 @@ class Launcher:
             words = [word for word in (run / "question").read_text().split() if not word.startswith("-")]
             try:
                 code, text = self.answer(*words)
-            except Exception as error:  # the script is to see that it failed
+            except Exception as error:  # reported to the script as a failure
                 code, text = 1, f"{type(error).__name__}: {error}"
             (run / "answer").write_text(f"{code} {text}\n")
 
     def answer(self, verb, *units):
-        """Exit code and output of a `systemctl`."""
+        """Exit code and output of a `systemctl` call."""
         answers = [getattr(self, "on_" + verb.replace("-", "_"))(unit) for unit in units]
         return max(answers, default=(0, ""))
 
     def on_preset(self, unit):
-        # Debian enables what is installed; the socket is asked for with `enable`.
+        # Debian enables the service on installation; the socket is enabled with `enable`.
         return self.on_enable(unit) if unit == self.name else (0, "")
 
     def on_enable(self, unit):
@@ -234,7 +234,7 @@ class Launcher:
         return 0, ""
 
     def on_is_enabled(self, unit):
-        # A link that leads to nowhere, seen from outside of the folder.
+        # The links are dangling when seen from outside the chroot.
         wants = (self.root / "etc/systemd/system").glob("*.wants")
         enabled = any(os.path.lexists(folder / unit) for folder in wants)
         return (0, "enabled") if enabled else (1, "disabled")
@@ -264,9 +264,9 @@ class Launcher:
 
 
 def become(root, identity, descriptors, command):
-    """The service's process before it is the service: sockets from 3 on, in the folder, as its user."""
+    """Sets up the process before exec: inherited sockets from fd 3, chroot, user."""
     uid, gid, mask = identity.split(":")
-    # Out of the way first, so that none is overwritten by another.
+    # Moves them to high numbers first, so that dup2 overwrites none of them.
     high = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 100) for fd in descriptors.split(",") if fd]
     for at, fd in enumerate(high, 3):
         os.dup2(fd, at, inheritable=True)

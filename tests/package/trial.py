@@ -1,5 +1,5 @@
-"""The life of the package in a folder with a Debian in it: every step as an operator would go it, played by `launcher.py` where
-systemd would act. It runs in namespaces of its own, so that nothing of it is left."""
+"""Life cycle test of the package in a Debian chroot. `launcher.py` emulates systemd. It runs in its own namespaces, so that it
+leaves no processes or mounts behind."""
 
 import fcntl
 import http.client
@@ -45,7 +45,7 @@ def step(text):
 
 
 class Debian:
-    """The folder that the package is installed in."""
+    """The chroot that the package is installed in."""
 
     def __init__(self, root):
         self.root = Path(root)
@@ -68,11 +68,11 @@ class Debian:
         return done.stdout
 
     def try_install(self, package):
-        """A file of the configuration that both sides changed stays as the operator has it."""
+        """Installs a package; changed configuration files are kept."""
         return self.try_("dpkg", "--force-confold", "-i", f"/tmp/{package}.deb")
 
     def install(self, package):
-        """Tells the version that is there then."""
+        """Installs a package and returns the installed version."""
         done = self.try_install(package)
         assert done.returncode == 0, f"{package}: {done.stdout}{done.stderr}"
         return self.run("dpkg-query", "-f", "${Version}", "-W", "playgate")
@@ -81,13 +81,13 @@ class Debian:
         return self.run("stat", "-c", "%U:%G %a", path).strip()
 
     def files(self):
-        """Every path outside of what the package manager itself keeps, with those of other users' accounts."""
+        """All paths except the package manager's own files."""
         found = self.run("find", "/", "-xdev", "-path", "/var/lib/dpkg", "-prune", "-o", "-path", "/var/cache", "-prune", "-o", "-print")
         return set(found.splitlines())
 
 
 def ask(method, path, headers={}, body=None, address=PUBLIC):
-    """Status and content of an answer on a connection of its own."""
+    """Sends a request on a new connection; returns status and content."""
     connection = http.client.HTTPConnection(*address, timeout=30)
     try:
         connection.request(method, path, json.dumps(body) if body is not None else None, headers)
@@ -108,7 +108,7 @@ def good(method, path, headers={}, body=None, status=200, address=PUBLIC):
 
 
 class Viewer:
-    """Somebody who is logged in, and plays."""
+    """A logged-in user with a playback session."""
 
     def __init__(self, partner, email):
         self.headers = {"Service-AccessToken": partner}
@@ -133,10 +133,10 @@ class Viewer:
 
 
 class Load:
-    """Clients who go on, whatever the operator does; what they ask before, meanwhile and after is answered."""
+    """Continuous requests during an operation; none of them may fail."""
 
     def __init__(self, viewers, headers):
-        """Two viewers' heartbeats, and four who ask what is on, each request on a connection of its own."""
+        """The viewers' heartbeats and four clients that fetch the live schedule, each request on a new connection."""
         self.done, self.failed, self.slowest = 0, [], 0.0
         self.ended = threading.Event()
         jobs = [(viewer.heartbeat, 0.55) for viewer in viewers]
@@ -160,7 +160,7 @@ class Load:
             assert self.done > 100, self.done
 
     def told(self):
-        return f"{self.done} requests on connections of their own, none failed, the slowest took {self.slowest:.2f} s"
+        return f"{self.done} requests on separate connections, none failed, the slowest took {self.slowest:.2f} s"
 
     def go_on(self, job, pause):
         while not self.ended.wait(pause):
@@ -178,7 +178,7 @@ class Load:
 
 
 def guide():
-    """XMLTV of a day around now."""
+    """An XMLTV guide of one day around the current time."""
     hour = int(time.time()) // 3600 * 3600
     when = lambda at: time.strftime("%Y%m%d%H%M%S +0000", time.gmtime(at))
     shows = "".join(
@@ -195,7 +195,7 @@ def raise_loopback():
 
 
 def main_job(debian):
-    """Partner, catalogue, guide, user, schedule, playback; what README.md begins with."""
+    """Normal use as in README.md: partner, catalogue, guide, user, schedule, playback."""
     partner = json.loads(debian.run("playgate", "partner", "add", "trial", "--json"))["accessToken"]
     for name, content in (("catalog.toml", CATALOG), ("guide.xml", guide())):
         (debian.root / "tmp" / name).write_text(content)
@@ -221,10 +221,10 @@ def main(root):
     launcher = Launcher(root, UNIT)
     debian.run("rm", "-f", "/usr/sbin/policy-rc.d")
 
-    # Install: the package's own script starts it.
+    # Install: the package's script starts the service.
     version = debian.install("before")
     assert launcher.running()
-    step(f"{version} installed and started; systemd was told: {launcher.status()}")
+    step(f"{version} installed and started; status: {launcher.status()}")
     assert debian.owner("/etc/playgate") == "root:playgate 750", debian.owner("/etc/playgate")
     assert debian.owner("/etc/playgate/playgate.toml") == "root:playgate 640"
     assert debian.owner("/var/lib/playgate") == "playgate:playgate 750"
@@ -232,20 +232,20 @@ def main(root):
     good("GET", "/readyz", address=OPS)
 
     headers, viewers = main_job(debian)
-    step("main job: partner, catalogue, guide, user, schedule, playback, heartbeat")
+    step("normal use: partner, catalogue, guide, user, schedule, playback, heartbeat")
 
-    # The address is held for the service from now on, and what an operator changes survives the upgrade.
+    # Socket activation from here on. The changed configuration must survive the upgrade.
     configuration = debian.root / "etc/playgate/playgate.toml"
     configuration.write_text(configuration.read_text() + 'listen = ["socket:http"]\n')
     launcher.stop()
     launcher.answer("enable", "playgate.socket")
     launcher.answer("start", "playgate.socket")
     took = launcher.start()
-    step(f"started again with a passed socket in {took:.2f} s")
+    step(f"restarted with an inherited socket in {took:.2f} s")
 
     with Load(viewers, headers) as load:
         launcher.reload()
-    step(f"reloaded under load, with RELOADING=1, its time, and READY=1: {load.told()}")
+    step(f"reloaded under load, with RELOADING=1, timestamp and READY=1: {load.told()}")
 
     with Load(viewers, headers) as load:
         version = debian.install("this")
@@ -253,30 +253,30 @@ def main(root):
     assert 'socket:http' in configuration.read_text()
     step(f"upgraded to {version} under load: {load.told()}")
 
-    # The way back is open, or is refused while the one that can read the store is still there.
+    # A downgrade works, or is refused before the newer version is removed.
     with Load(viewers, headers) as load:
         back = debian.try_install("before")
     if back.returncode == 0:
-        step(f"back to the version before under load: {load.told()}")
+        step(f"downgraded to the previous version under load: {load.told()}")
         debian.install("this")
     else:
         assert "the store has format" in back.stderr, back
-        step("the version before cannot read the store, and was refused")
+        step("the previous version cannot read the store, and was refused")
 
-    # A hang is ended, and mended.
+    # The watchdog kills a hung process, and the service is restarted.
     starts, began = launcher.starts, time.monotonic()
     launcher.process.send_signal(signal.SIGSTOP)
     while launcher.starts == starts:
-        assert time.monotonic() - began < 60, "the watchdog does not bark"
+        assert time.monotonic() - began < 60, "the watchdog did not kill the hung process"
         time.sleep(0.1)
     launcher.wait_for(lambda at, news: news.get("READY") == "1" and at >= began, 60)
     good("GET", "/api/schedule/v1/broadcasts/live?livestreams=news", headers)
     assert launcher.watchdog_kills == 1, launcher.watchdog_kills
     took = time.monotonic() - began
     assert took < 20, took
-    step(f"a hung process was ended by the watchdog, and served again after {took:.1f} s")
+    step(f"the watchdog killed a hung process; the service was back after {took:.1f} s")
 
-    # A package that cannot read the store is refused while the one that can is still there.
+    # A package that cannot read the store is refused before the installed version is removed.
     identity = debian.root / "var/lib/playgate/store/identity"
     kept = identity.read_text()
     identity.write_text(re.sub(r"format = \d+", "format = 99", kept))
@@ -286,22 +286,22 @@ def main(root):
     assert launcher.running()
     step("a package that cannot read the store was refused")
 
-    # Commands while it rests, as root, are nothing that the next start could stumble over.
+    # Commands of root while the service is stopped leave no files that the next start cannot use.
     launcher.stop()
     debian.run("playgate", "partner", "list")
     debian.run("playgate", "catalog", "import", "/tmp/catalog.toml")
     launcher.start()
-    step("commands of root while the service rested")
+    step("commands of root while the service was stopped")
 
-    # A removal keeps what is the operator's, and an installation finds it.
+    # A removal keeps configuration and data; a new installation uses them.
     debian.run("dpkg", "-r", "playgate")
-    assert not launcher.running(), "the removal did not stop it"
+    assert not launcher.running(), "the removal did not stop the service"
     assert launcher.process.returncode == 0, launcher.process.returncode
     debian.install("this")
     good("GET", "/api/schedule/v1/broadcasts/live?livestreams=news", viewers[0].headers)
-    step("removed, installed again, and everything was there")
+    step("removed and installed again, with all data")
 
-    # A purge leaves data alone unless somebody says otherwise.
+    # A purge keeps the data unless the debconf question was answered with yes.
     debian.run("dpkg", "--purge", "playgate")
     assert identity.exists() and not configuration.exists()
     debian.install("this")
@@ -309,11 +309,11 @@ def main(root):
     debian.run("dpkg", "--purge", "playgate")
     assert not launcher.running()
     left = debian.files() - before
-    # The scripts' `systemctl` and the log are the trial's own; the account stays, and accounts have backups.
+    # Files of this test, and the backups of the account files: the account stays.
     ours = {"/usr/bin/systemctl", "/var/log/playgate-trial.log", "/tmp/catalog.toml", "/tmp/guide.xml"}
     ours |= {"/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-"}
     assert left <= ours, left - ours
-    step("purged: nothing is left")
+    step("purged: no files left")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Serializes what Schemathesis makes up for a media type that it does not know."""
+"""A serializer for NDJSON, which Schemathesis does not support."""
 
 import json
 
@@ -7,7 +7,7 @@ import schemathesis
 
 @schemathesis.serializer("application/x-ndjson")
 def lines(context, value):
-    """One JSON value a line; text and bytes go as they are."""
+    """One JSON value per line; strings and bytes are sent unchanged."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
