@@ -114,6 +114,23 @@ impl Txn<'_> {
         self.entries::<I>(&from.prefix_bytes(), Some(&to.prefix_bytes()), limit)
     }
 
+    /// Calls `each` with every key of an index that was committed before this call, in no order; also
+    /// with some that were changed since, and more than once with some. It holds few of them at a time.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn for_each_key<I: Index>(&self, each: &mut dyn FnMut(I::Key)) -> Result<(), StoreError> {
+        // Before the engine is read: what it takes over meanwhile is seen twice, never not at all.
+        let tail = self.tail.range(I::NAME, &[], None);
+        for pair in self.engine.scan(I::NAME, &[], None) {
+            each(split_entry::<I>(&pair?.0)?.0);
+        }
+        for (entry, _) in tail.iter().filter(|(_, change)| change.is_some()) {
+            each(split_entry::<I>(entry)?.0);
+        }
+        Ok(())
+    }
+
     fn entries<I: Index>(
         &self,
         from: &[u8],
@@ -134,6 +151,21 @@ impl Txn<'_> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
         self.reindex::<T>(key, &bytes, &table::entries::<T>(key, record))?;
+        self.plan.set(T::NAME, bytes, Some(value));
+        Ok(())
+    }
+
+    /// As [`Txn::put`], under a key that has no record, such as an id that was drawn at random a moment
+    /// ago: what was there is not looked up.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`].
+    pub fn insert<T: Table>(&mut self, key: &T::Key, record: &T::Record) -> Result<(), StoreError> {
+        let bytes = key.to_bytes();
+        let value = record::seal(T::NAME, &bytes, record)?;
+        for (tree, entry) in table::entries::<T>(key, record) {
+            self.plan.set(tree, entry, Some(Vec::new()));
+        }
         self.plan.set(T::NAME, bytes, Some(value));
         Ok(())
     }

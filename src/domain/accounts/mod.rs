@@ -4,6 +4,7 @@
 //! Verbs that hash take a [`HashPool`] and wait for commits without blocking. What hot requests ask is
 //! answered from memory. What users may watch is not for this module.
 
+mod addresses;
 mod attempt;
 mod counter;
 mod erase;
@@ -29,6 +30,7 @@ mod throttle;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use addresses::AddressesKnown;
 pub use attempt::{HashPool, PoolError};
 pub use counter::Rule;
 pub use error::{AccountsError, PinError};
@@ -37,7 +39,7 @@ pub use model::{
     Export, FirstPassword, Login, LoginInfo, NewUser, Opened, OperatorChange, PARENTAL_LIMIT_MAX,
     ParentalControl, Settings, Swept, User, UserChange,
 };
-pub use sign_up::{NewAccount, Prepared, Unhashed};
+pub use sign_up::{IdRange, NewAccount, Prepared, Unhashed};
 pub use throttle::Limits;
 
 use crate::domain::clock_guard::ExpiryClock;
@@ -47,6 +49,7 @@ use crate::ports::Entropy;
 use crate::store::{Commit, Durability, MemoryTable, Need, Schema, Store, StoreError, Txn};
 use crate::types::{Email, PartnerId, Password, PersonName, UserId};
 use crate::types::{LimitReached, Malformed, UnixSeconds};
+use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
 use stand_in::StandIns;
 use tables::{CredentialRecord, Credentials, Logins, Throttles, UserRecord, UserTable, Users};
@@ -102,6 +105,7 @@ struct Inner {
     logins: Arc<MemoryTable<Logins>>,
     throttles: Arc<MemoryTable<Throttles>>,
     undecided: Arc<Undecided>,
+    addresses: KnownAddresses,
 }
 
 impl Accounts {
@@ -143,6 +147,7 @@ impl Accounts {
             logins,
             throttles,
             undecided: Arc::default(),
+            addresses: KnownAddresses::default(),
         })))
     }
 
@@ -150,6 +155,12 @@ impl Accounts {
     #[must_use]
     pub fn user(&self, id: &UserId) -> Option<Arc<User>> {
         self.0.users.get(id)
+    }
+
+    /// The number of users, from memory.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.users.len()
     }
 
     /// The user of an address; a cold read.

@@ -13,7 +13,9 @@ use tokio::time::sleep;
 use super::resolve;
 use crate::app::App;
 use crate::config::limits::USER_LINE;
-use crate::domain::accounts::{Accounts, AccountsError, NewAccount, Prepared, Unhashed};
+use crate::domain::accounts::{
+    Accounts, AccountsError, AddressesKnown, IdRange, NewAccount, Prepared, Unhashed,
+};
 use crate::domain::partners::Partners;
 use crate::http::auth::OperatorAuth;
 use crate::http::body::BodyStream;
@@ -34,6 +36,9 @@ const PIECE: usize = 128 * 1024;
 const COMMIT_USERS: usize = 500;
 /// Rejected lines that the report names. The rest are counted.
 const PROBLEMS: usize = 1_000;
+/// After this many lines an import is worth collecting all addresses that are taken; and not before it
+/// has an eighth as many lines as there are users, since those cost time too.
+const KNOW_AFTER: u64 = 10_000;
 /// How long an import waits for a place in the queue of hashes, before it asks again.
 const HASH_RETRY: Duration = Duration::from_millis(200);
 
@@ -61,6 +66,7 @@ pub async fn import_users(
         app,
         reader: Arc::new(reader),
         report: UserImportReport::new(request.dry_run),
+        known: None,
     };
     let mut lines = Lines::new(request.file);
     let outcome = import.run(&mut lines).await;
@@ -95,6 +101,7 @@ struct Import<'a> {
     app: &'a App,
     reader: Arc<Reader>,
     report: UserImportReport,
+    known: Option<AddressesKnown>,
 }
 
 impl Import<'_> {
@@ -109,7 +116,18 @@ impl Import<'_> {
                 return Ok(());
             };
             ready = self.accept(batch);
+            self.know_addresses().await?;
         }
+    }
+
+    async fn know_addresses(&mut self) -> Result<(), ApiError> {
+        let worth = KNOW_AFTER.max(count(self.app.accounts.count() / 8));
+        if self.known.is_none() && !self.report.dry_run && self.report.lines >= worth {
+            let accounts = self.app.accounts.clone();
+            let known = cold(self.app, move || accounts.know_addresses());
+            self.known = Some(known.await?);
+        }
+        Ok(())
     }
 
     /// Stores users; returns how many are new, and how many were there.
@@ -216,6 +234,7 @@ impl Reader {
         let mut batch = Batch::default();
         // Most lines name the partner of the line before, or none.
         let mut last = None;
+        let ids = self.accounts.id_range();
         for line in piece
             .strip_suffix(b"\n")
             .unwrap_or(piece)
@@ -226,7 +245,7 @@ impl Reader {
             if line.is_empty() {
                 continue;
             }
-            match self.prepare(line, &mut last) {
+            match self.prepare(line, &ids, &mut last) {
                 // A password that is there already costs no second hash.
                 Ok(Prepared::Unhashed(user)) if self.is_there(user.address())? => {
                     batch.existing += 1;
@@ -257,6 +276,7 @@ impl Reader {
     fn prepare(
         &self,
         line: &[u8],
+        ids: &IdRange,
         last: &mut Option<(Option<PartnerRef>, PartnerId)>,
     ) -> Result<Prepared, ApiError> {
         if line.len() > USER_LINE {
@@ -271,7 +291,8 @@ impl Reader {
                 last.insert((named, partner)).1
             }
         };
-        let prepared = self.accounts.prepare(partner, new, password, self.now);
+        let id = self.accounts.id_in(ids);
+        let prepared = self.accounts.prepare(id, partner, new, password, self.now);
         prepared.map_err(ApiError::from)
     }
 }

@@ -2,6 +2,7 @@
 
 mod foreign;
 mod guessing;
+mod imports;
 mod login;
 mod operators;
 mod pins;
