@@ -11,10 +11,10 @@
 )]
 #![allow(clippy::cast_precision_loss, clippy::disallowed_methods)]
 
-#[path = "../tests/it/guide_maker.rs"]
-mod guide_maker;
 #[path = "yardstick/record.rs"]
 mod record;
+#[path = "../tests/it/synthetic_guide.rs"]
+mod synthetic_guide;
 
 use std::fs::File;
 use std::hint::black_box;
@@ -24,16 +24,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use guide_maker::MadeGuide;
-use playgate::domain::schedule::claims::Standing;
+use playgate::domain::schedule::source_spans::ImportPriority;
+use synthetic_guide::MadeGuide;
 
-use playgate::domain::schedule::import::draft::{ChannelMap, Draft};
-use playgate::domain::schedule::import::reader::unpack;
+use playgate::domain::schedule::import::decompress::unpack;
+use playgate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
 use playgate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
 use playgate::domain::schedule::ratings::Ratings;
 use playgate::domain::schedule::{
-    Broadcast, BroadcastRights, ChannelFacts, ImportOptions, ImportReport, Rights, Schedule, View,
-    tables,
+    Broadcast, BroadcastRights, ChannelFacts, ImportOptions, ImportReport, Rights, Schedule,
+    ScheduleSettings, tables,
 };
 use playgate::store::{Durability, Options, Schema, Store};
 use playgate::types::time::DAY;
@@ -85,10 +85,10 @@ fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     let (began, worked) = (Instant::now(), processor_time());
     let file = File::open(path).expect("it was just written");
     let mut source = Xmltv::new(unpack(file).expect("readable"), options);
-    let draft = Draft::read(&mut source, &ChannelMap::new()).expect("well-formed");
+    let draft = ParsedGuide::read(&mut source, &ChannelMap::new()).expect("well-formed");
     let read = began.elapsed();
     let options = ImportOptions {
-        standing: Standing::default(),
+        standing: ImportPriority::default(),
         dry_run: false,
         accept: true,
         now: UnixSeconds(FIRST),
@@ -328,7 +328,11 @@ fn main() {
     let catalogue = Arc::new(Catalogue(livestreams.clone()));
     let serve = |store| {
         let catalogue = Arc::clone(&catalogue);
-        Schedule::open(store, Box::new(move || catalogue.clone()), View::default())
+        Schedule::open(
+            store,
+            Box::new(move || catalogue.clone()),
+            ScheduleSettings::default(),
+        )
     };
     let store = open();
     let schedule = serve(store.clone()).expect("an empty store");

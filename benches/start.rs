@@ -11,8 +11,8 @@
 )]
 #![allow(clippy::disallowed_methods)]
 
-#[path = "../tests/it/guide_maker.rs"]
-mod guide_maker;
+#[path = "../tests/it/synthetic_guide.rs"]
+mod synthetic_guide;
 mod yardstick;
 
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use guide_maker::MadeGuide;
+use synthetic_guide::MadeGuide;
 use yardstick::{median, sorted};
 
 const ROUNDS: usize = 9;

@@ -1,12 +1,12 @@
 //! The assembled service: ports, settings and services, put together once. No logic.
 
-mod figures;
-mod gate;
-mod ground;
-mod keys;
-mod lanes;
-mod opening;
+mod authenticator;
+mod key_files;
+mod metrics;
+mod open_store;
 mod settings;
+mod wiring;
+mod worker_pools;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,34 +21,34 @@ use crate::domain::audit::Audit;
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::catalog::Catalog;
 use crate::domain::clock_guard::ClockGuard;
-use crate::domain::entitlement::{Grants, Rights};
-use crate::domain::feeds::Feeds;
+use crate::domain::entitlement::{EntitlementService, Grants};
+use crate::domain::epg_sources::EpgSources;
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback::Playback;
+use crate::domain::playback_context::ServiceContext;
 use crate::domain::schedule::Schedule;
-use crate::domain::surroundings::Surroundings;
+use crate::domain::store_admin::StoreAdmin;
 use crate::domain::telemetry::{Forwarder, Telemetry, TelemetryError};
-use crate::domain::upkeep::Upkeep;
-use crate::http::auth::Gate;
-use crate::http::front::Front;
-use crate::http::lanes::Lane;
+use crate::http::auth::Authenticator;
+use crate::http::state::HttpState;
+use crate::http::worker_pool::WorkerPool;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::clock::boot_id;
 use crate::ports::fetch::Fetcher;
+use crate::ports::geoip::GeoIp;
+use crate::ports::license_server::LicenseServers;
 use crate::ports::media::MediaDirectory;
-use crate::ports::places::Places;
 use crate::ports::tls::Tls;
-use crate::ports::upstream::LicenseServers;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::store::{Store, StoreError};
-use gate::Doors;
-use ground::Ground;
-pub use keys::KeyError;
-pub use opening::{Opening, drop_content_keys, has_store, import_store, open_store};
+use authenticator::TokenAuthenticator;
+pub use key_files::KeyError;
+pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, open_store};
 pub use settings::{backups as backup_settings, license_systems, tls};
+use wiring::Assembly;
 
 /// What every handler gets.
 pub struct App {
@@ -67,9 +67,9 @@ pub struct App {
     /// Limits that are settings.
     pub limits: Limits,
     /// Who asks.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<dyn Authenticator>,
     /// What the front made of its settings.
-    pub front: Front,
+    pub front: HttpState,
     /// Metrics.
     pub metrics: Arc<Registry>,
     /// What is in the way of doing our work.
@@ -90,17 +90,17 @@ pub struct App {
     /// The broadcast schedule.
     pub schedule: Arc<Schedule>,
     /// Sources of guides.
-    pub feeds: Feeds,
+    pub feeds: EpgSources,
     /// The offers that users have.
     pub grants: Grants,
     /// Who may play what.
-    pub rights: Rights,
+    pub rights: EntitlementService,
     /// Entitlements, sessions, devices.
     pub playback: Playback,
     /// License servers of others.
     pub licenses: LicenseServers,
     /// In which country an address is, where the operator has a database of that.
-    pub places: Option<Arc<Places>>,
+    pub places: Option<Arc<GeoIp>>,
     /// The files of the built-in origin.
     pub media: MediaDirectory,
     /// What the partner interface is served over TLS with, where it is.
@@ -110,20 +110,20 @@ pub struct App {
     /// What sends it on, where that is asked for.
     pub forwarder: Option<Arc<Forwarder>>,
     /// The health of the store.
-    pub upkeep: Upkeep,
+    pub upkeep: StoreAdmin,
     /// Backups of the store.
     pub backups: Backups,
     /// Ends the process once what runs is done, and begins it again; not everywhere is that possible.
     pub restart: Option<Restart>,
 
     /// Work that hashes passwords and PINs.
-    pub hashing: Lane<HashMemory>,
+    pub hashing: WorkerPool<HashMemory>,
     /// Compression of large responses, and exports of the schedule.
-    pub compression: Lane<()>,
+    pub compression: WorkerPool<()>,
     /// Cold reads, and short work that waits for a commit.
-    pub cold: Lane<()>,
+    pub cold: WorkerPool<()>,
     /// Imports and verifications, one at a time.
-    pub bulk: Lane<()>,
+    pub bulk: WorkerPool<()>,
 
     /// The store, for its own verbs. The last field: services go before what they stand on.
     pub store: Store,
@@ -208,7 +208,7 @@ pub struct Ports {
 impl Ports {
     /// The machine's, with a clock that can be moved where the configuration allows that.
     #[must_use]
-    pub fn of_machine(config: &Config) -> Self {
+    pub fn for_machine(config: &Config) -> Self {
         let lab = config
             .lab
             .clock
@@ -245,7 +245,7 @@ impl App {
         let http = settings::http(&config, listener);
         let metrics = Arc::new(Registry::default());
         let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
-        let ground = Ground::new(&config, &store, &entropy, guard.expiry());
+        let ground = Assembly::new(&config, &store, &entropy, guard.expiry());
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = ground.mail(&http.public_url)?;
@@ -255,8 +255,9 @@ impl App {
         let feeds = ground.feeds(&schedule, &catalog, Box::<Fetcher>::default())?;
         let grants = Grants::open(store.clone(), catalog.clone(), accounts::exists)?;
         let pins = settings::entitlement(&config)?;
-        let rights = Rights::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
-        let playback = ground.playback(Surroundings {
+        let rights =
+            EntitlementService::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
+        let playback = ground.playback(ServiceContext {
             accounts: accounts.clone(),
             catalog: catalog.clone(),
             schedule: Arc::clone(&schedule),
@@ -266,13 +267,13 @@ impl App {
         let (telemetry, forwarder) = ground.telemetry(sync, clock.now(), on_failure)?;
         // After the catalogue, which makes the key that backups tell.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
-        let upkeep = Upkeep::new(store.clone());
+        let upkeep = StoreAdmin::new(store.clone());
         let stores = (&upkeep, &backups);
-        figures::register(&metrics, &config, &clock, &telemetry, stores, &mail);
+        metrics::register(&metrics, &config, &clock, &telemetry, stores, &mail);
         let guides = (&schedule, &feeds);
-        figures::of_services(&metrics, forwarder.as_ref(), &playback, guides, &clock);
+        metrics::register_services(&metrics, forwarder.as_ref(), &playback, guides, &clock);
         let clock_guard = Arc::new(guard);
-        figures::of_clock(&metrics, &clock_guard);
+        metrics::register_clock(&metrics, &clock_guard);
         Ok(Self {
             front: ground.front(&http, &metrics)?,
             clock,
@@ -281,11 +282,13 @@ impl App {
             entropy,
             limits: config.limits.clone(),
             http,
-            gate: Arc::new(Doors::new(&config, &partners, &operators, &accounts)),
-            hashing: lanes::hashing(&metrics)?,
-            compression: lanes::compression(&metrics)?,
-            cold: lanes::cold(&metrics)?,
-            bulk: lanes::bulk(&metrics)?,
+            gate: Arc::new(TokenAuthenticator::new(
+                &config, &partners, &operators, &accounts,
+            )),
+            hashing: worker_pools::hashing(&metrics)?,
+            compression: worker_pools::compression(&metrics)?,
+            cold: worker_pools::cold(&metrics)?,
+            bulk: worker_pools::bulk(&metrics)?,
             metrics,
             readiness: Arc::new(Readiness::default()),
             partners,

@@ -10,20 +10,22 @@ use std::sync::Arc;
 use chrono::{NaiveDate, NaiveTime};
 use ring::digest;
 
-use super::{AppError, keys};
+use super::{AppError, key_files};
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{self, Address, Config, Secret, SmtpSecurity, WatershedRule, WhenFull};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
-    accounts, backups, catalog, entitlement, feeds, mail, playback, schedule, telemetry,
+    accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule, telemetry,
 };
-use crate::http::messages::Messages;
+use crate::http::localized_messages::Messages;
+use crate::ports::event_sink::HttpSink;
+use crate::ports::geoip::GeoIp;
+use crate::ports::license_server::{
+    self, HttpLicenseServer, LicenseServerSettings, LicenseServers,
+};
 use crate::ports::mailer::Mailer;
-use crate::ports::places::Places;
-use crate::ports::sink::HttpSink;
 use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
 use crate::ports::tls::Tls;
-use crate::ports::upstream::{self, HttpLicenseServer, LicenseServerSettings, LicenseServers};
 use crate::types::Drm;
 use crate::types::time::DAY;
 
@@ -221,8 +223,8 @@ pub fn catalog(config: &Config) -> catalog::Settings {
 }
 
 /// How the schedule is cut and padded.
-pub fn schedule(config: &Config) -> schedule::query::View {
-    schedule::query::View {
+pub fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
+    schedule::query::ScheduleSettings {
         day_start: config.schedule.day_start,
         pad_before: i64::from(config.schedule.padding_before),
         pad_after: i64::from(config.schedule.padding_after),
@@ -230,7 +232,7 @@ pub fn schedule(config: &Config) -> schedule::query::View {
 }
 
 /// Where guides come from, and what their ratings mean.
-pub fn feeds(config: &Config) -> Result<feeds::Settings, AppError> {
+pub fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> {
     let mut ratings = Ratings::built_in();
     if let Some(path) = &config.epg.ratings {
         let text = fs::read_to_string(path).map_err(|error| AppError::File {
@@ -241,12 +243,12 @@ pub fn feeds(config: &Config) -> Result<feeds::Settings, AppError> {
         ratings.add(&text).map_err(wrong)?;
     }
     let sources = config.epg.sources.iter();
-    let feeds = sources.map(|source| feeds::Feed {
+    let feeds = sources.map(|source| epg_sources::EpgSource {
         name: source.name.clone(),
         place: source.url.clone(),
         interval: i64::try_from(source.interval.as_secs()).unwrap_or(i64::MAX),
         priority: source.priority,
-        reading: feeds::Reading {
+        reading: epg_sources::GuideOptions {
             zone: source.zone,
             ignore_offsets: source.ignore_offsets,
             languages: source.languages.clone(),
@@ -255,7 +257,7 @@ pub fn feeds(config: &Config) -> Result<feeds::Settings, AppError> {
         },
         create_livestreams: source.create_livestreams,
     });
-    Ok(feeds::Settings {
+    Ok(epg_sources::Settings {
         feeds: feeds.collect(),
         ratings: Arc::new(ratings),
         retention_days: config.schedule.retention_days,
@@ -330,11 +332,11 @@ pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
 }
 
 /// The database of countries.
-pub fn places(config: &Config) -> Result<Option<Arc<Places>>, AppError> {
+pub fn places(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
     let Some(path) = &config.geo.database else {
         return Ok(None);
     };
-    let places = Places::open(path).map_err(|error| {
+    let places = GeoIp::open(path).map_err(|error| {
         AppError::Setting(format!("`geo.database`: {}: {error}", path.display()))
     })?;
     Ok(Some(Arc::new(places)))
@@ -355,7 +357,7 @@ pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
 fn license_server(
     system: &str,
     given: &config::LicenseServer,
-) -> Result<Option<Arc<dyn upstream::LicenseServer>>, AppError> {
+) -> Result<Option<Arc<dyn license_server::LicenseServer>>, AppError> {
     let Some(url) = &given.url else {
         return Ok(None);
     };
@@ -363,7 +365,7 @@ fn license_server(
         url: url.clone(),
         authorization: given.authorization.as_ref().map(|s| s.reveal().to_owned()),
         style: given.style,
-        message: upstream::MessageSettings {
+        message: license_server::MessageSettings {
             header: given.custom_data_header.clone(),
             merchant: given.merchant.clone(),
             key_id: given.message_key_id.clone(),
@@ -424,7 +426,7 @@ pub fn backups(config: &Config) -> backups::Settings {
         keep: usize::try_from(config.backup.keep).unwrap_or(usize::MAX),
         at: config.backup.at,
         zone: config.schedule.zone,
-        key: keys::fingerprint(data, keys::CONTENT),
+        key: key_files::fingerprint(data, key_files::CONTENT),
     }
 }
 

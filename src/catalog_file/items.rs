@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use chrono_tz::Tz;
 
-use super::reader::{Reader, Table, nearest};
+use super::decode::{Decoder, TableDecoder, nearest};
 use super::rights::{broadcast, catchup_days, extended_rights, mention, rule};
-use super::tree::{Member, Value};
+use super::value::{Member, Value};
 use crate::domain::catalog::{
     Asset, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects, ExtendedRights, IMAGES_MAX,
-    KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Placed,
-    Playlists, STREAMS_MAX, Unrated,
+    KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
+    STREAMS_MAX, Spanned, Unrated,
 };
 use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
@@ -20,10 +20,10 @@ use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol}
 const TOP: [&str; 5] = ["livestream", "asset", "offer", "rule", "broadcast"];
 
 /// Reads all that is in the file.
-pub(super) fn read(reader: &Reader<'_>, root: &[Member]) -> CatalogImport {
+pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> CatalogImport {
     let mut import = CatalogImport::default();
     for member in root {
-        let read: fn(&mut CatalogImport, Table<'_>) = match member.name.as_str() {
+        let read: fn(&mut CatalogImport, TableDecoder<'_>) = match member.name.as_str() {
             "livestream" => livestream,
             "asset" => asset,
             "offer" => offer,
@@ -41,7 +41,7 @@ pub(super) fn read(reader: &Reader<'_>, root: &[Member]) -> CatalogImport {
     import
 }
 
-fn livestream(import: &mut CatalogImport, table: Table<'_>) {
+fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let line = table.line("id");
     let id = table.needed_parsed("id", LivestreamId::parse);
     let name = table.parsed("name", bounded::<NAME_MAX>);
@@ -85,11 +85,11 @@ fn livestream(import: &mut CatalogImport, table: Table<'_>) {
         id,
         zone: default.zone,
     };
-    import.livestreams.push(Placed { line, item });
+    import.livestreams.push(Spanned { line, item });
 }
 
 /// What unrated programs count as: a word or an age.
-fn unrated(table: &Table<'_>) -> Option<Unrated> {
+fn unrated(table: &TableDecoder<'_>) -> Option<Unrated> {
     let node = table.node("unrated")?;
     let found = match &node.value {
         Value::Text(text) => Unrated::parse(text),
@@ -103,7 +103,7 @@ fn unrated(table: &Table<'_>) -> Option<Unrated> {
     found
 }
 
-fn asset(import: &mut CatalogImport, table: Table<'_>) {
+fn asset(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let line = table.line("id");
     let id = table.needed_parsed("id", AssetId::parse);
     let title = table.parsed("title", bounded::<NAME_MAX>);
@@ -127,11 +127,11 @@ fn asset(import: &mut CatalogImport, table: Table<'_>) {
             playlist,
             streams,
         };
-        import.assets.push(Placed { line, item });
+        import.assets.push(Spanned { line, item });
     }
 }
 
-fn offer(import: &mut CatalogImport, table: Table<'_>) {
+fn offer(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let line = table.line("id");
     let id = table.needed_parsed("id", OfferId::parse);
     let kind = table.needed_parsed("type", |text| {
@@ -158,11 +158,11 @@ fn offer(import: &mut CatalogImport, table: Table<'_>) {
             sale,
             duration_days,
         };
-        import.offers.push(Placed { line, item });
+        import.offers.push(Spanned { line, item });
     }
 }
 
-fn pack(import: &mut CatalogImport, table: &Table<'_>) -> Option<Pack> {
+fn pack(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Option<Pack> {
     let form = "must be \"all\", or a table of `livestreams` and `assets`";
     let Some(node) = table.node("pack") else {
         table.report("`pack` is missing");
@@ -190,7 +190,7 @@ fn pack(import: &mut CatalogImport, table: &Table<'_>) -> Option<Pack> {
 /// Ids of a list in a pack, each of which must lead somewhere.
 fn ids<T: Ord>(
     import: &mut CatalogImport,
-    table: &Table<'_>,
+    table: &TableDecoder<'_>,
     name: &'static str,
     parse: impl Fn(&str) -> Result<T, Malformed>,
 ) -> BTreeSet<T> {
@@ -204,11 +204,11 @@ fn ids<T: Ord>(
     ids
 }
 
-fn streams(table: &Table<'_>) -> Option<u32> {
+fn streams(table: &TableDecoder<'_>) -> Option<u32> {
     table.number("streams", 1..=i64::from(STREAMS_MAX))
 }
 
-fn zone(table: &Table<'_>) -> Option<Tz> {
+fn zone(table: &TableDecoder<'_>) -> Option<Tz> {
     let node = table.node("zone")?;
     let name = table.as_text("zone", node)?;
     let zone = name.parse().ok();
@@ -224,7 +224,7 @@ fn zone(table: &Table<'_>) -> Option<Tz> {
     zone
 }
 
-fn playlist(table: &Table<'_>, livestream: bool) -> Playlists {
+fn playlist(table: &TableDecoder<'_>, livestream: bool) -> Playlists {
     let mut playlists = Playlists::default();
     let Some(playlist) = table.table("playlist") else {
         return playlists;
@@ -271,7 +271,7 @@ fn loops_here(
     ))
 }
 
-fn images(table: &Table<'_>) -> Vec<Image> {
+fn images(table: &TableDecoder<'_>) -> Vec<Image> {
     let mut images: Vec<Image> = Vec::new();
     let tables = table.tables("images");
     if tables.len() > IMAGES_MAX {
@@ -300,7 +300,7 @@ fn images(table: &Table<'_>) -> Vec<Image> {
     images
 }
 
-fn keys(import: &mut CatalogImport, table: &Table<'_>) -> Vec<KeyId> {
+fn keys(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Vec<KeyId> {
     let mut ids = Vec::new();
     let tables = table.tables("keys");
     if tables.len() > KEYS_MAX {
@@ -319,14 +319,14 @@ fn keys(import: &mut CatalogImport, table: &Table<'_>) -> Vec<KeyId> {
         ids.push(id);
         if let Some(key) = key {
             let item = (id, key);
-            import.keys.push(Placed { line, item });
+            import.keys.push(Spanned { line, item });
         }
     }
     ids
 }
 
 /// The key itself, which may be absent: then a license server has it.
-fn key(table: &Table<'_>) -> Option<ContentKey> {
+fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
     let inline = table.node("key");
     let Some(node) = table.node("key_file") else {
         return inline.and_then(|node| table.parse("key", node, ContentKey::parse));

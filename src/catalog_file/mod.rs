@@ -4,27 +4,27 @@
 //! lines; whether things fit together is checked where they are imported. Nothing here opens a
 //! file: whoever reads a catalogue hands in what opens the key files that it names.
 
-mod inline;
+mod decode;
+mod encode;
+mod inline_keys;
 mod items;
-pub mod json_mistake;
-mod json_tree;
-mod reader;
+mod json;
+pub mod json_errors;
 mod rights;
-mod toml_tree;
-mod tree;
-mod write;
+mod toml;
+mod value;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
 
-pub use inline::inline_key_files;
-pub use write::{rights_to_json, rule_to_json, to_json, to_toml};
+pub use encode::{rights_to_json, rule_to_json, to_json, to_toml};
+pub use inline_keys::inline_key_files;
 
 use crate::domain::catalog::{CatalogImport, Effects, Problem};
-use reader::Reader;
-use tree::{Lines, Member, Parsed};
+use decode::Decoder;
+use value::{Lines, Member, Parsed};
 
 /// The largest catalogue file, in bytes.
 pub const FILE_MAX: usize = 16 * 1024 * 1024;
@@ -71,14 +71,14 @@ pub fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
 fn read(
     text: &str,
     open: Option<OpenKeyFile<'_>>,
-    items: impl FnOnce(&Reader<'_>, &[Member]) -> CatalogImport,
+    items: impl FnOnce(&Decoder<'_>, &[Member]) -> CatalogImport,
 ) -> CatalogImport {
     if text.len() > FILE_MAX {
         return unreadable("the file has over 16 MiB");
     }
     let text = without_mark(text);
-    let lines = Lines::of(text);
-    let Parsed { root, errors } = tree(text);
+    let lines = Lines::new(text);
+    let Parsed { root, errors } = parse_value(text);
     let syntax: Vec<Problem> = errors
         .into_iter()
         .map(|error| Problem {
@@ -87,7 +87,7 @@ fn read(
         })
         .collect();
     let torn = !syntax.is_empty();
-    let reader = Reader::new(&lines, open, torn);
+    let reader = Decoder::new(&lines, open, torn);
     let mut import = items(&reader, &root);
     // What else seems wrong with a line that is no TOML is an echo of that.
     let echo = |problem: &Problem| syntax.iter().any(|error| error.line == problem.line);
@@ -111,11 +111,11 @@ fn unreadable(message: &str) -> CatalogImport {
     }
 }
 
-fn tree(text: &str) -> Parsed {
+fn parse_value(text: &str) -> Parsed {
     if is_json(text) {
-        json_tree::parse(text)
+        json::parse(text)
     } else {
-        toml_tree::parse(text)
+        toml::parse(text)
     }
 }
 

@@ -1,29 +1,29 @@
 //! What a catalogue file says of rights: defaults, rules, single broadcasts.
 
-use super::reader::{Reader, Table};
-use super::tree::{Member, Node, Value};
+use super::decode::{Decoder, TableDecoder};
+use super::value::{Member, Node, Value};
 use crate::domain::catalog::{
-    CATCHUP_DAYS_MAX, CatalogImport, Condition, Effects, Glob, Hours, PG_AGE_MAX, Placed,
-    RULE_IDS_MAX, Reference, Rule, When,
+    CATCHUP_DAYS_MAX, CatalogImport, Condition, Effects, Glob, Hours, PG_AGE_MAX, RULE_IDS_MAX,
+    Reference, Rule, Spanned, TimeWindow,
 };
 use crate::types::{BroadcastId, LivestreamId, Malformed};
 
 /// Reads a document that is one rule.
-pub(super) fn one_rule(reader: &Reader<'_>, root: &[Member]) -> CatalogImport {
+pub(super) fn one_rule(reader: &Decoder<'_>, root: &[Member]) -> CatalogImport {
     let mut import = CatalogImport::default();
-    rule(&mut import, Table::of_root(reader, "rule", root));
+    rule(&mut import, TableDecoder::from_root(reader, "rule", root));
     import
 }
 
 /// Reads a document that says something about rights.
-pub(super) fn read(reader: &Reader<'_>, root: &[Member]) -> Effects {
-    let table = Table::of_root(reader, "rights", root);
+pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> Effects {
+    let table = TableDecoder::from_root(reader, "rights", root);
     let effects = effects(&table);
     table.finish();
     effects
 }
 
-pub(super) fn rule(import: &mut CatalogImport, table: Table<'_>) {
+pub(super) fn rule(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let mut livestreams = Vec::new();
     if let Some(node) = table.node("livestream") {
         let nodes = match &node.value {
@@ -58,11 +58,11 @@ pub(super) fn rule(import: &mut CatalogImport, table: Table<'_>) {
     let effects = effects(&table);
     table.finish();
     let item = Rule { condition, effects };
-    import.rules.push(Placed { line, item });
+    import.rules.push(Spanned { line, item });
 }
 
 /// The window of a rule: two dates with times, or two times of day.
-fn when(table: &Table<'_>) -> Option<When> {
+fn when(table: &TableDecoder<'_>) -> Option<TimeWindow> {
     let node = table.node("window")?;
     let window = table.as_table("window", node)?;
     let of_day = |name: &str| {
@@ -73,17 +73,17 @@ fn when(table: &Table<'_>) -> Option<When> {
         let window = window.into_window();
         // One without ends is none: what is written of it is nothing.
         let ends = window.from.is_some() || window.to.is_some();
-        return ends.then_some(When::Window(window));
+        return ends.then_some(TimeWindow::Window(window));
     }
     let (from, to) = (window.text("from")?, window.text("to")?);
     window.finish();
     Hours::parse(from, to)
         .map_err(|Malformed(why)| table.wrong("window", node, why))
-        .map(When::Hours)
+        .map(TimeWindow::Hours)
         .ok()
 }
 
-fn rating(table: &Table<'_>) -> Option<(u8, u8)> {
+fn rating(table: &TableDecoder<'_>) -> Option<(u8, u8)> {
     let rating = table.table("rating")?;
     let bounds = 0..=i64::from(PG_AGE_MAX);
     let least = rating.number("from", bounds.clone()).unwrap_or(0);
@@ -95,14 +95,14 @@ fn rating(table: &Table<'_>) -> Option<(u8, u8)> {
     Some((least, most))
 }
 
-pub(super) fn broadcast(import: &mut CatalogImport, table: Table<'_>) {
+pub(super) fn broadcast(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let line = table.line("id");
     let id = table.needed_parsed("id", BroadcastId::parse);
     let effects = effects(&table);
     table.finish();
     if let Some(id) = id {
         let item = (id, effects);
-        import.broadcasts.push(Placed { line, item });
+        import.broadcasts.push(Spanned { line, item });
     }
 }
 
@@ -115,7 +115,7 @@ const EFFECTS: [&str; 5] = [
     "extended_rights",
 ];
 
-fn effects(table: &Table<'_>) -> Effects {
+fn effects(table: &TableDecoder<'_>) -> Effects {
     let mut effects = Effects {
         live: table.boolean("live"),
         catchup: table.boolean("catchup"),
@@ -130,11 +130,11 @@ fn effects(table: &Table<'_>) -> Effects {
     effects
 }
 
-pub(super) fn catchup_days(table: &Table<'_>) -> Option<u16> {
+pub(super) fn catchup_days(table: &TableDecoder<'_>) -> Option<u16> {
     table.number("catchup_days", 0..=i64::from(CATCHUP_DAYS_MAX))
 }
 
-pub(super) fn extended_rights(table: &Table<'_>, effects: &mut Effects) {
+pub(super) fn extended_rights(table: &TableDecoder<'_>, effects: &mut Effects) {
     if let Some(rights) = table.table("extended_rights") {
         effects.pause = rights.boolean("pause");
         effects.rewind = rights.boolean("rewind");
@@ -145,12 +145,12 @@ pub(super) fn extended_rights(table: &Table<'_>, effects: &mut Effects) {
 
 pub(super) fn mention(
     import: &mut CatalogImport,
-    table: &Table<'_>,
+    table: &TableDecoder<'_>,
     node: &Node,
     livestream: bool,
 ) {
     if let Value::Text(id) = &node.value {
-        import.references.push(Placed {
+        import.references.push(Spanned {
             line: table.reader().line(node),
             item: Reference {
                 by: table.what().to_owned(),

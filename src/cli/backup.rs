@@ -10,13 +10,13 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use super::admin::{Admin, path, upload, with_query};
+use super::admin::{Admin, path, request_body, with_query};
 use super::exit::{ADOPT, Exit, Failure, Outcome};
-use super::{Global, output, owner};
+use super::{Global, output, privileges};
 use crate::app::backup_settings;
 use crate::config::Loaded;
 use crate::domain::audit::Change;
-use crate::domain::backups::{BackupError, Restoring, Shelf, examine};
+use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
 use crate::http::auth::Administrator;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -115,7 +115,7 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
     if let Some(mut admin) = Admin::running(loaded).await? {
         return admin.get(&path(&["backups"])).await;
     }
-    let listed = Shelf::of(backup_settings(&loaded.config)).list()?;
+    let listed = BackupDirectory::new_offline(backup_settings(&loaded.config)).list()?;
     let lines: Vec<_> = listed.iter().map(BackupLine::from).collect();
     serde_json::to_value(lines).map_err(|error| Failure::failed(error.to_string()))
 }
@@ -141,7 +141,8 @@ async fn verify(file: &Path, json: bool, global: &Global) -> Outcome {
                     admin.call(Method::POST, &target, None).await?
                 }
                 None => {
-                    let found = Shelf::of(backup_settings(&loaded.config)).find(name)?;
+                    let found =
+                        BackupDirectory::new_offline(backup_settings(&loaded.config)).find(name)?;
                     match examine(&found) {
                         Ok(contents) => to_json(&ContentsBody::from(contents))?,
                         Err(error) => return unsound(&found, error, json),
@@ -154,7 +155,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> Outcome {
         return output::json(&contents);
     }
     show_tables(&contents)?;
-    output::note(&format!(
+    output::print_note(&format!(
         "sound: {} records, every one of them read",
         output::text(&contents, "records")
     ));
@@ -199,7 +200,7 @@ async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Outco
 
 /// Without a server: put into place here.
 fn restore_at_rest(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
-    let shelf = Shelf::of(backup_settings(&loaded.config));
+    let shelf = BackupDirectory::new_offline(backup_settings(&loaded.config));
     let file = match bare_name(file) {
         Some(name) => shelf.find(name)?,
         None => file.to_owned(),
@@ -237,7 +238,7 @@ pub(super) fn change_at_rest(action: &str, target: String, clock: &dyn Clock) ->
         target,
         // Nobody asked a server.
         request: String::new(),
-        claimed: owner::claim(),
+        claimed: privileges::claim(),
     }
 }
 
@@ -255,8 +256,8 @@ async fn restore_in_server(
             admin.ask(Method::POST, &target, None).await?
         }
         None => {
-            let sent = upload::Sent::default();
-            let body = upload::counted(upload::file(file)?, &sent);
+            let sent = request_body::Sent::default();
+            let body = request_body::counted(request_body::file(file)?, &sent);
             let target = with_query(path(&["backups", "restore"]), &adopt);
             let kind = "application/octet-stream";
             admin
@@ -317,23 +318,23 @@ fn tell_restored(restored: &Value, json: bool) -> Outcome {
     } else {
         show_tables(restored)?;
     }
-    output::note(&format!(
+    output::print_note(&format!(
         "restored: {} records, as many as the backup holds; the store that was there is in aside/",
         output::text(restored, "records")
     ));
     match output::text(restored, "keys").as_str() {
-        "open" => output::note("keys at rest are not in a backup; this machine's open it"),
-        "sealed" => output::note(
+        "open" => output::print_note("keys at rest are not in a backup; this machine's open it"),
+        "sealed" => output::print_note(
             "warning: the content keys in it were sealed under another machine's key, and no license \
              can be given with them. Put that machine's keys/content.key into keys/ of this data \
              directory and start again, or import the catalogue with its keys once more",
         ),
-        _ => output::note(
+        _ => output::print_note(
             "keys at rest are not in a backup, and this one does not tell which it needs: if licenses \
              fail, bring keys/content.key of the machine that made it",
         ),
     }
-    output::note("events of telemetry are not in a backup; those of this machine stay");
+    output::print_note("events of telemetry are not in a backup; those of this machine stay");
     Ok(())
 }
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::admin::upload;
-use super::admin::{Admin, Refusal, path, with_query};
-use super::begin::Beginning;
+use super::admin::request_body;
+use super::admin::{Admin, AdminError, path, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, media, output};
+use super::startup::Startup;
+use super::{Global, missing_media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
 
 /// The catalogue: livestreams, assets, offers, keys and rights.
@@ -92,9 +92,9 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             if !dry_run
                 && let Ok(loaded) = global.load()
                 && let directory = loaded.config.origin.media_dir
-                && let Ok(Some(missing)) = media::missing(&mut admin, &directory).await
+                && let Ok(Some(missing)) = missing_media::missing(&mut admin, &directory).await
             {
-                output::note(&format!("warning: {missing}"));
+                output::print_note(&format!("warning: {missing}"));
             }
             Ok(())
         }
@@ -128,7 +128,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             let report = global.admin().await?.work(&target).await??;
             show(&report, json)?;
             let version = output::text(&report, "version");
-            output::note(&if dry_run {
+            output::print_note(&if dry_run {
                 format!("an undo would go back to version {version}")
             } else {
                 format!("went back to version {version}; `playgate catalog undo` takes that back")
@@ -157,7 +157,7 @@ pub fn show(report: &Value, json: bool) -> Outcome {
         .iter()
         .map(|name| format!("{} {name}", output::text(report, name)))
         .collect();
-    output::note(&figures.join(", "));
+    output::print_note(&figures.join(", "));
     Ok(())
 }
 
@@ -170,8 +170,8 @@ fn drop_keys(global: &Global, yes: bool) -> Outcome {
     if !yes && !output::confirmed(&format!("{WHAT}. Go on?")) {
         return Err(Failure::failed("nothing was given up"));
     }
-    let dropped = Beginning::new(global.load()?).drop_content_keys()?;
-    output::note(&format!("{dropped} content keys were given up"));
+    let dropped = Startup::new(global.load()?).drop_content_keys()?;
+    output::print_note(&format!("{dropped} content keys were given up"));
     Ok(())
 }
 
@@ -198,7 +198,9 @@ async fn import(admin: &mut Admin, file: &Path, how: How) -> Outcome {
             show(&report, how.json)?;
             doubts(&report);
             if how.dry_run && !how.accept && is_in_doubt(&report) {
-                output::note("an import would be held for approval, unless it has `--accept`");
+                output::print_note(
+                    "an import would be held for approval, unless it has `--accept`",
+                );
             }
             Ok(())
         }
@@ -224,7 +226,7 @@ async fn send(
     admin: &mut Admin,
     text: String,
     how: How,
-) -> Result<Result<Value, Refusal>, Failure> {
+) -> Result<Result<Value, AdminError>, Failure> {
     let target = with_query(
         path(&["catalog", "import"]),
         &[
@@ -233,7 +235,7 @@ async fn send(
             ("accept", flag(how.accept)),
         ],
     );
-    let body = upload::whole(text);
+    let body = request_body::whole(text);
     admin
         .upload(&target, "application/octet-stream", body, String::new)
         .await
@@ -248,7 +250,7 @@ fn is_in_doubt(report: &Value) -> bool {
 fn doubts(report: &Value) {
     let doubts = report.get("doubts").and_then(Value::as_array);
     for doubt in doubts.into_iter().flatten().filter_map(Value::as_str) {
-        output::note(&format!("in doubt: {doubt}"));
+        output::print_note(&format!("in doubt: {doubt}"));
     }
 }
 

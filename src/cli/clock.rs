@@ -28,6 +28,6 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     if json {
         return output::json(&clock);
     }
-    output::note("accepted");
+    output::print_note("accepted");
     Ok(())
 }

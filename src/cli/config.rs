@@ -56,7 +56,7 @@ fn check(global: &Global, as_json: bool) -> Outcome {
         warn(&warnings);
     }
     if problems.0.is_empty() {
-        output::note("the configuration is in order");
+        output::print_note("the configuration is in order");
         Ok(())
     } else {
         Err(mistaken(&problems))
@@ -75,7 +75,7 @@ fn warnings(loaded: Loaded) -> Vec<String> {
 
 fn warn(warnings: &[String]) {
     for warning in warnings {
-        output::note(&format!("warning: {warning}"));
+        output::print_note(&format!("warning: {warning}"));
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::admin::upload::{self, Sent};
-use super::admin::{Refusal, path, remote, with_query};
+use super::admin::request_body::{self, Sent};
+use super::admin::{AdminError, fetch_url, path, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, guide_report, output, rights};
+use super::{Global, epg_report, output, rights};
 
 /// The electronic programme guide.
 #[derive(Subcommand)]
@@ -110,10 +110,10 @@ async fn import(import: Import, global: &Global) -> Outcome {
         return refresh(which, global).await;
     };
     let sent = Sent::default();
-    let body = if remote::is_address(guide) {
-        upload::counted(remote::get(guide).await?, &sent)
+    let body = if fetch_url::is_address(guide) {
+        request_body::counted(fetch_url::get(guide).await?, &sent)
     } else {
-        upload::counted(upload::file(Path::new(guide))?, &sent)
+        request_body::counted(request_body::file(Path::new(guide))?, &sent)
     };
     let target = with_query(
         path(&["epg", "import"]),
@@ -171,19 +171,21 @@ async fn refresh(which: Refresh, global: &Global) -> Outcome {
 
 /// Shows the report of an import, or of one that was only tried, with whether it would be accepted. A
 /// guide that is held comes with the same report.
-fn reported(answer: Result<Value, Refusal>, tried: Option<bool>, json: bool) -> Outcome {
+fn reported(answer: Result<Value, AdminError>, tried: Option<bool>, json: bool) -> Outcome {
     match answer {
         Ok(report) => {
-            guide_report::show(&report, tried.is_none(), json)?;
-            if tried == Some(false) && guide_report::is_in_doubt(&report) {
-                output::note("an import would be held for approval, unless it has `--accept`");
+            epg_report::show(&report, tried.is_none(), json)?;
+            if tried == Some(false) && epg_report::is_in_doubt(&report) {
+                output::print_note(
+                    "an import would be held for approval, unless it has `--accept`",
+                );
             }
             Ok(())
         }
         Err(refusal) => {
             if refusal.code == "IMPORT_HELD" {
-                guide_report::show(&refusal.details, false, json)?;
-                let hint = guide_report::hint(&refusal.details);
+                epg_report::show(&refusal.details, false, json)?;
+                let hint = epg_report::hint(&refusal.details);
                 return Err(Failure::from(refusal).hint(hint));
             }
             Err(refusal.into())

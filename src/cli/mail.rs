@@ -100,7 +100,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             match report.get("status").and_then(Value::as_str) {
                 Some("failed") => Err(Failure::failed("the mail server has not taken the message")),
                 Some("sink") => {
-                    output::note("no mail leaves this machine: `smtp.host` is not set");
+                    output::print_note("no mail leaves this machine: `smtp.host` is not set");
                     Ok(())
                 }
                 _ => Ok(()),

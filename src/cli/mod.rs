@@ -2,44 +2,44 @@
 //! done is done by the operators' interface, in a running server or in this process.
 
 mod admin;
+mod admin_socket;
 mod audit;
 mod backup;
-mod begin;
-mod bind;
 mod catalog;
 mod clock;
-mod complete;
+mod completions;
 mod config;
-mod decision;
 mod demo;
 mod descriptors;
 mod doctor;
 mod epg;
-mod examiner;
+mod epg_report;
 mod exit;
-mod guide_report;
-mod held;
+mod explain_output;
+mod inherited_sockets;
+mod listeners;
 mod mail;
-mod manager;
-mod media;
+mod missing_media;
 mod operator;
 mod output;
-mod owner;
 mod partner;
 mod playable;
+mod privileges;
+mod read_secret;
+mod reexec;
 mod reload;
-mod restart;
 mod rights;
-mod secret;
 mod serve;
 mod server;
 mod signals;
-mod socket;
+mod startup;
 mod store;
+mod systemd;
 mod telemetry;
-mod token;
+mod tokens;
 mod user;
 mod user_import;
+mod verify_subprocess;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app;
-use crate::config::{Inputs, Loaded, Origin, Problems, load, read};
+use crate::config::{Inputs, Loaded, Problems, Provenance, load, read};
 use crate::types::VERSION;
 use admin::Admin;
 use exit::{Exit, Failure, Outcome};
@@ -85,7 +85,7 @@ struct Global {
 impl Global {
     /// The inputs of the configuration, with the flags that every command takes.
     fn inputs(&self) -> Result<Inputs, Failure> {
-        let mut inputs = Inputs::of_process(self.config.clone());
+        let mut inputs = Inputs::from_process(self.config.clone());
         if let Some(directory) = &self.data_dir {
             let text = directory
                 .to_str()
@@ -122,7 +122,7 @@ impl Global {
         self.admin_over(|loaded| {
             if !app::has_store(&loaded.config) {
                 let place = loaded.config.server.data_dir.display();
-                output::note(&format!("{place} has no store: a new one is made"));
+                output::print_note(&format!("{place} has no store: a new one is made"));
             }
             Ok(())
         })
@@ -149,12 +149,12 @@ impl Global {
             return Ok(None);
         };
         let mut named = loaded.effective.iter().filter(|key| key.key == "data_dir");
-        if named.all(|key| key.origin == Origin::Default) {
+        if named.all(|key| key.origin == Provenance::Default) {
             return Ok(None);
         }
         let admin = Admin::running(&loaded).await?;
         if admin.is_some() {
-            output::note(
+            output::print_note(
                 "warning: the configuration has mistakes (`playgate config check` lists them); the \
                  server goes on with the one before",
             );
@@ -172,7 +172,7 @@ fn mistaken(problems: &Problems) -> Failure {
 /// The same for a process that has only begun: whatever it does with a data directory begins with this.
 fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
     let loaded = load(inputs).map_err(|problems| mistaken(&problems))?;
-    owner::act_as_owner_of(&loaded.config.server.data_dir);
+    privileges::drop_to_owner_of(&loaded.config.server.data_dir);
     Ok(loaded)
 }
 
@@ -240,7 +240,7 @@ enum Command {
     Completions {
         /// The shell
         #[arg(value_enum)]
-        shell: complete::Shell,
+        shell: completions::Shell,
     },
     /// Write the manual page, as troff
     Man {
@@ -257,7 +257,7 @@ pub fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::note(&failure.to_string());
+            output::print_note(&failure.to_string());
             failure.exit().into()
         }
     }
@@ -283,8 +283,8 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
         Command::Doctor(command) => wait(doctor::run(command, &global)),
-        Command::Completions { shell } => complete::run(shell),
-        Command::Man { dir } => complete::man(dir.as_deref()),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { dir } => completions::man(dir.as_deref()),
     }
 }
 

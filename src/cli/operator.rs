@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::admin::path;
 use super::exit::Outcome;
-use super::token::Tokens;
+use super::tokens::Tokens;
 use super::{Global, output};
 
 /// Operators of the administration interface. Whoever may open the administration socket of the
@@ -91,7 +91,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             admin
                 .call(Method::DELETE, &path(&["operators", &operator]), None)
                 .await?;
-            output::note(&format!("revoked {operator}"));
+            output::print_note(&format!("revoked {operator}"));
             Ok(())
         }
         Command::Token(command) => command.run(&mut admin, "operators").await,

@@ -36,7 +36,7 @@ pub fn json(value: &Value) -> Result<(), Failure> {
 }
 
 /// Says something to the person.
-pub fn note(text: &str) {
+pub fn print_note(text: &str) {
     // If standard error is gone, nobody is left to be told.
     let _ = writeln!(io::stderr(), "{text}");
 }

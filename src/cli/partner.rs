@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
 use super::exit::{Exit, Failure, Outcome};
-use super::token::Tokens;
+use super::tokens::Tokens;
 use super::{Global, output};
 
 /// Partners: client applications' operators, each with its own users.
@@ -99,7 +99,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         } => {
             let body = json!({"telemetryDurationUnit": telemetry_duration_unit});
             change(&mut admin, &partner, &body).await?;
-            output::note(&format!("changed {partner}"));
+            output::print_note(&format!("changed {partner}"));
             Ok(())
         }
         Command::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
@@ -129,7 +129,7 @@ async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
     admin
         .call(Method::DELETE, &path(&["partners", partner]), None)
         .await?;
-    output::note(&format!("removed {what}"));
+    output::print_note(&format!("removed {what}"));
     Ok(())
 }
 
@@ -143,6 +143,6 @@ async fn change(admin: &mut Admin, partner: &str, body: &Value) -> Outcome {
 async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> Outcome {
     change(admin, partner, &json!({"disabled": disabled})).await?;
     let done = if disabled { "disabled" } else { "enabled" };
-    output::note(&format!("{done} {partner}"));
+    output::print_note(&format!("{done} {partner}"));
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::output;
 use crate::app;
 use crate::config::Config;
 use crate::domain::playback::Playability;
-use crate::domain::playback::world::Playlists;
+use crate::domain::playback::context::Playlists;
 use crate::types::{Drm, Protocol};
 
 /// Ids that are named; more are counted.
@@ -27,10 +27,10 @@ pub async fn unplayable(
     let catalogue = admin.get(&target).await?;
     let mut systems = app::license_systems(config);
     systems.extend(config.playback.clearkey.then_some(Drm::Clearkey));
-    Ok(of_catalogue(&catalogue, &systems))
+    Ok(unplayable_assets(&catalogue, &systems))
 }
 
-fn of_catalogue(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'static str)> {
+fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
     for (member, name) in [("livestream", "livestreams"), ("asset", "assets")] {
         let items = catalogue[member].as_array().into_iter().flatten();
@@ -94,7 +94,7 @@ mod tests {
             "asset": [{"id": "film", "playlist": {"hls": "origin:f.m3u8"}}],
         });
         let said = |systems: &[Drm]| -> Vec<String> {
-            let found = of_catalogue(&catalogue, systems).into_iter();
+            let found = unplayable_assets(&catalogue, systems).into_iter();
             found.map(|(said, _)| said).collect()
         };
         let bare = "2 livestreams have no playlist, so they are granted and cannot play: a, b";

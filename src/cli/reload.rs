@@ -2,8 +2,8 @@
 //! with its own sockets, so that every key has its effect and nobody is refused. First everything is
 //! asked that would keep it from starting.
 
-use super::bind;
 use super::exit::Outcome;
+use super::listeners;
 use super::{examined, mistaken};
 use crate::config::{Address, Config, Inputs};
 
@@ -22,7 +22,7 @@ impl Reload {
         let loaded = examined(&self.inputs).map_err(|problems| mistaken(&problems))?;
         for (key, address) in addresses(&loaded.config) {
             if !addresses(in_force).contains(&(key, address)) {
-                bind::probe(address, key).await?;
+                listeners::probe(address, key).await?;
             }
         }
         Ok(())

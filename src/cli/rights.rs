@@ -13,7 +13,7 @@ use super::{Global, catalog, output};
 #[derive(Subcommand)]
 pub enum Command {
     /// Set the defaults of a livestream, or what is said of one broadcast alone
-    Set(Set),
+    Set(SetRights),
     /// Say nothing more of one broadcast: rules and defaults hold again
     Clear {
         /// The broadcast's id
@@ -47,11 +47,11 @@ pub enum RuleCommand {
 
 /// Whose rights are set, and to what.
 #[derive(Args)]
-pub struct Set {
+pub struct SetRights {
     #[command(flatten)]
-    whose: Whose,
+    whose: RightsTarget,
     #[command(flatten)]
-    says: Says,
+    says: RightsArgs,
     /// Print the change as JSON
     #[arg(long)]
     json: bool,
@@ -60,7 +60,7 @@ pub struct Set {
 /// A livestream or a broadcast.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-struct Whose {
+struct RightsTarget {
     /// The livestream whose defaults change as far as they are given
     #[arg(long, value_name = "ID")]
     livestream: Option<String>,
@@ -94,7 +94,7 @@ pub struct Add {
     #[arg(long, value_name = "AGE")]
     rating_to: Option<u8>,
     #[command(flatten)]
-    says: Says,
+    says: RightsArgs,
     /// Print the change as JSON
     #[arg(long)]
     json: bool,
@@ -102,7 +102,7 @@ pub struct Add {
 
 /// What is said about rights; what is not given stays as it was.
 #[derive(Args)]
-struct Says {
+struct RightsArgs {
     /// Whether it may be seen live
     #[arg(long, value_name = "on|off", value_parser = switch)]
     live: Option<bool>,
@@ -134,7 +134,7 @@ fn switch(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-impl Says {
+impl RightsArgs {
     /// In the names of catalogue files, as the interface takes it.
     fn body(&self) -> Map<String, Value> {
         let extended = object(&[
@@ -194,7 +194,7 @@ impl Add {
 /// Runs `playgate rights`.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     match command {
-        Command::Set(Set { whose, says, json }) => {
+        Command::Set(SetRights { whose, says, json }) => {
             let target = match (&whose.livestream, &whose.broadcast) {
                 (Some(livestream), None) => path(&["livestreams", livestream, "rights"]),
                 (None, Some(broadcast)) => path(&["broadcasts", broadcast, "rights"]),

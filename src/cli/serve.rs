@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use super::begin::{self, Beginning};
 use super::exit::Outcome;
 use super::reload::Reload;
-use super::server::{End, Server, announce, on_runtime, start_log};
-use super::signals::outlive_hang_up;
+use super::server::{Server, ServerExit, announce, on_runtime, start_log};
+use super::signals::ignore_sighup;
+use super::startup::{self, Startup};
 use super::{Global, configured};
 
 /// Runs the server until SIGTERM or SIGINT. One line on standard output tells its address when it
@@ -55,11 +55,11 @@ impl Serve {
         let loaded = configured(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            outlive_hang_up()?;
-            let mut beginning = Beginning::new(loaded).with_tls()?;
+            ignore_sighup()?;
+            let mut beginning = Startup::new(loaded).with_tls()?;
             let reload = Reload { inputs };
-            let Some(store) = begin::open_or_wait(&mut beginning, &reload).await? else {
-                return Ok(End::Stopped);
+            let Some(store) = startup::open_or_wait(&mut beginning, &reload).await? else {
+                return Ok(ServerExit::Stopped);
             };
             let server = Server::start(beginning, store, Some(reload)).await?;
             announce(&server);

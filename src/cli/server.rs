@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::begin::Beginning;
 use super::exit::{Exit, Failure, Outcome};
+use super::reexec::{reexec, remember_process_name};
 use super::reload::Reload;
-use super::restart::{begin_again, keep_name};
-use super::signals::{Asked, Signals};
-use super::{bind, examiner, held, manager, output, socket};
+use super::signals::{SignalAction, Signals};
+use super::startup::Startup;
+use super::{admin_socket, inherited_sockets, listeners, output, systemd, verify_subprocess};
 use crate::app::{App, AppError, Parts, Restart};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Loaded, LogFormat, LogLevel};
-use crate::http::listen::{Listener, Running, serve_with_late};
+use crate::http::listener::{Listener, Running, serve_with_late};
 use crate::jobs::Jobs;
 use crate::observe::log;
 use crate::store::Store;
@@ -26,11 +26,11 @@ const JOBS_TIME: Duration = Duration::from_secs(5);
 
 /// How a server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ServerExit {
     /// A signal asked for it.
     Stopped,
     /// The process begins again, with a backup to be put into place or another configuration.
-    Again,
+    Restart,
 }
 
 /// A server that serves.
@@ -81,11 +81,11 @@ impl Server {
     /// # Errors
     /// What cannot be had, with the exit code that goes with it.
     pub async fn start(
-        beginning: Beginning,
+        beginning: Startup,
         store: Store,
         again: Option<Reload>,
     ) -> Result<Self, Failure> {
-        let Beginning {
+        let Startup {
             config,
             ports,
             tls,
@@ -99,9 +99,9 @@ impl Server {
             // Asked twice it begins again once.
             let _ = restarted.try_send(());
         });
-        let bound = bind::all(&config, tls.as_ref()).await?;
-        let admin = bind::admin(&config.server.data_dir)?;
-        let late = bind::admin_later(admin.is_none(), config.server.data_dir.clone());
+        let bound = listeners::all(&config, tls.as_ref()).await?;
+        let admin = listeners::admin(&config.server.data_dir)?;
+        let late = listeners::admin_later(admin.is_none(), config.server.data_dir.clone());
         let app = Arc::new(App::open(Parts {
             ports,
             config,
@@ -110,7 +110,7 @@ impl Server {
             tls,
             sync,
             on_failure: Box::new(move |error| fail(error)),
-            examine: examiner::in_child(),
+            examine: verify_subprocess::verify_in_subprocess(),
             restart: again.is_some().then_some(restart),
         })?);
         let jobs =
@@ -139,7 +139,7 @@ impl Server {
     ///
     /// # Errors
     /// That the store has failed: the process has to be started again.
-    pub async fn run(mut self) -> Result<End, Failure> {
+    pub async fn run(mut self) -> Result<ServerExit, Failure> {
         self.tell_ready("");
         tracing::info!(
             public = self.public,
@@ -147,12 +147,12 @@ impl Server {
             ops = self.ops.map(|ops| ops.to_string()),
             "ready"
         );
-        let watchdog = tokio::spawn(manager::feed_watchdog(self.app.store.clone()));
+        let watchdog = tokio::spawn(systemd::feed_watchdog(self.app.store.clone()));
         let end = self.end().await;
         watchdog.abort();
         match end {
-            Ok(End::Again) => manager::tell_restarting(),
-            Ok(End::Stopped) | Err(_) => manager::tell_stopping(),
+            Ok(ServerExit::Restart) => systemd::notify_restarting(),
+            Ok(ServerExit::Stopped) | Err(_) => systemd::notify_stopping(),
         }
         self.app.readiness.stopping();
         if let Err(error) = end {
@@ -161,8 +161,8 @@ impl Server {
             std::mem::forget(self);
             return Err(Failure::new(Exit::Fatal, error));
         }
-        if end == Ok(End::Stopped) {
-            held::let_go();
+        if end == Ok(ServerExit::Stopped) {
+            inherited_sockets::close_all();
         }
         if !self.running.stop(SHUTDOWN_TIME).await {
             tracing::warn!("some requests did not finish in time");
@@ -171,7 +171,8 @@ impl Server {
         if !self.jobs.stop(JOBS_TIME) {
             tracing::warn!("a task did not finish in time");
         }
-        if let Ok(place) = socket::Place::of(&self.app.config.server.data_dir) {
+        if let Ok(place) = admin_socket::SocketPath::for_data_dir(&self.app.config.server.data_dir)
+        {
             // Left behind it would do no harm: nobody answers on it.
             let _ = std::fs::remove_file(place.path());
         }
@@ -180,21 +181,21 @@ impl Server {
     }
 
     /// Waits for what ends it, or for what has failed.
-    async fn end(&mut self) -> Result<End, String> {
+    async fn end(&mut self) -> Result<ServerExit, String> {
         loop {
             tokio::select! {
                 asked = self.signals.next() => match asked {
-                    Asked::End(signal) => {
+                    SignalAction::End(signal) => {
                         tracing::info!(signal, "stopping");
-                        return Ok(End::Stopped);
+                        return Ok(ServerExit::Stopped);
                     }
-                    Asked::Reload => if self.may_reload().await {
-                        return Ok(End::Again);
+                    SignalAction::Reload => if self.can_reload().await {
+                        return Ok(ServerExit::Restart);
                     }
                 },
                 Some(()) = self.restarts.recv() => {
                     tracing::warn!("beginning again with a restored backup");
-                    return Ok(End::Again);
+                    return Ok(ServerExit::Restart);
                 }
                 Some(failure) = self.failures.recv() => return Err(failure),
             }
@@ -202,12 +203,12 @@ impl Server {
     }
 
     /// Whether the process can begin again with what is configured now. If not, it is told why.
-    async fn may_reload(&self) -> bool {
+    async fn can_reload(&self) -> bool {
         let Some(reload) = &self.reload else {
             tracing::info!("SIGHUP: what is temporary keeps its configuration");
             return false;
         };
-        manager::tell_reloading();
+        systemd::notify_reloading();
         match reload.examine(&self.app.config).await {
             Ok(()) => {
                 tracing::info!("SIGHUP: beginning again with the configuration as it is now");
@@ -230,7 +231,7 @@ impl Server {
     }
 
     fn tell_ready(&self, remark: &str) {
-        manager::tell_ready(&format!("serving on {}{remark}", self.public));
+        systemd::notify_ready(&format!("serving on {}{remark}", self.public));
     }
 }
 
@@ -258,9 +259,9 @@ impl From<AppError> for Failure {
 ///
 /// # Errors
 /// As the future, and that there is no runtime; and if the process is to begin again, that it cannot.
-pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome {
-    held::take()?;
-    keep_name();
+pub fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> Outcome {
+    inherited_sockets::adopt()?;
+    remember_process_name();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -274,8 +275,8 @@ pub fn on_runtime(future: impl Future<Output = Result<End, Failure>>) -> Outcome
     // Every handle on the store goes with what still runs.
     drop(runtime);
     match outcome? {
-        End::Stopped => Ok(()),
-        End::Again => Err(begin_again()),
+        ServerExit::Stopped => Ok(()),
+        ServerExit::Restart => Err(reexec()),
     }
 }
 

@@ -8,7 +8,7 @@ use super::exit::{Exit, Failure, Outcome};
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum SignalAction {
     /// To come to an end; the signal's name.
     End(&'static str),
     /// To read the configuration again: SIGHUP.
@@ -36,11 +36,11 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub async fn next(&mut self) -> Asked {
+    pub async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::End("SIGTERM"),
-            _ = self.interrupt.recv() => Asked::End("SIGINT"),
-            _ = self.hang_up.recv() => Asked::Reload,
+            _ = self.terminate.recv() => SignalAction::End("SIGTERM"),
+            _ = self.interrupt.recv() => SignalAction::End("SIGINT"),
+            _ = self.hang_up.recv() => SignalAction::Reload,
         }
     }
 }
@@ -49,7 +49,7 @@ impl Signals {
 ///
 /// # Errors
 /// The system lets it not be listened for.
-pub fn outlive_hang_up() -> Outcome {
+pub fn ignore_sighup() -> Outcome {
     heard(SignalKind::hangup()).map(drop)
 }
 

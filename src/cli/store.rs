@@ -13,12 +13,12 @@ use tokio::time::sleep;
 
 use super::admin::{Admin, path};
 use super::backup::change_at_rest;
-use super::begin::Beginning;
 use super::exit::{Failure, Outcome};
+use super::startup::Startup;
 use super::{Global, output};
 use crate::app;
 use crate::domain::audit::Audit;
-use crate::domain::upkeep;
+use crate::domain::store_admin;
 use crate::store::{Exported, Salvaged, StoreError};
 
 /// How often a store that another process has is tried again.
@@ -98,7 +98,9 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 .await?;
             show(&report, json)?;
             if report.get("sound") == Some(&Value::Bool(true)) {
-                output::note("every record and index is sound, and the engine as base and log say");
+                output::print_note(
+                    "every record and index is sound, and the engine as base and log say",
+                );
                 return Ok(());
             }
             Err(Failure::failed("the store is not sound").hint(
@@ -135,26 +137,26 @@ async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Glob
         let loaded = global.load()?;
         let mut out = writer(file)?;
         let Salvaged { exported, missing } =
-            upkeep::salvage(&loaded.config.server.data_dir, &mut out)?;
+            store_admin::salvage(&loaded.config.server.data_dir, &mut out)?;
         finish(out, file)?;
         for what in &missing {
-            output::note(&format!("missing: {what}"));
+            output::print_note(&format!("missing: {what}"));
         }
-        return tell(&exported, file);
+        return print_export(&exported, file);
     }
     let snapshot = match from {
-        Some(backup) => upkeep::Export::open(backup)?,
+        Some(backup) => store_admin::Export::open(backup)?,
         None => open_base(global).await?,
     };
     let mut out = writer(file)?;
     let exported = snapshot.write(&mut out)?;
     finish(out, file)?;
-    tell(&exported, file)
+    print_export(&exported, file)
 }
 
 /// A new base of the server, opened. The next base may take its place before it is, and then there is
 /// that one.
-async fn open_base(global: &Global) -> Result<upkeep::Export, Failure> {
+async fn open_base(global: &Global) -> Result<store_admin::Export, Failure> {
     const TRIES: usize = 10;
     let mut admin = global.admin().await?;
     let mut tries = 0;
@@ -164,7 +166,7 @@ async fn open_base(global: &Global) -> Result<upkeep::Export, Failure> {
             .call(Method::POST, &path(&["store", "base"]), None)
             .await?;
         let base: PathBuf = output::text(&base, "path").into();
-        match upkeep::Export::open(&base) {
+        match store_admin::Export::open(&base) {
             Err(_) if tries < TRIES && !base.exists() => {}
             opened => return Ok(opened?),
         }
@@ -173,7 +175,7 @@ async fn open_base(global: &Global) -> Result<upkeep::Export, Failure> {
 
 /// Opens the store itself, as a server does, but for what it gives up.
 async fn recover(accept_loss: bool, json: bool, global: &Global) -> Outcome {
-    let mut beginning = Beginning::new(global.load()?);
+    let mut beginning = Startup::new(global.load()?);
     beginning.accept_loss = accept_loss;
     if !app::has_store(&beginning.config) {
         return Err(Failure::failed("there is no store to recover"));
@@ -190,7 +192,7 @@ async fn recover(accept_loss: bool, json: bool, global: &Global) -> Outcome {
         if json {
             return output::json(&json!({ "lost": 0 }));
         }
-        output::note("the store opens as it is: nothing is lost");
+        output::print_note("the store opens as it is: nothing is lost");
         return Ok(());
     };
     let (kept, lost) = (loss.kept, loss.count());
@@ -204,7 +206,7 @@ async fn recover(accept_loss: bool, json: bool, global: &Global) -> Outcome {
         Some(last) => format!("commits {} to {last} are given up", kept + 1),
         None => "how many commits are given up is not known".to_owned(),
     };
-    output::note(&format!(
+    output::print_note(&format!(
         "the store opens with everything up to commit {kept}; {given_up}"
     ));
     Ok(())
@@ -234,8 +236,8 @@ fn finish(mut out: BufWriter<Box<dyn Write>>, file: &Path) -> Outcome {
         .map_err(|error| Failure::file(file, &error))
 }
 
-fn tell(exported: &Exported, file: &Path) -> Outcome {
-    output::note(&format!("{}: {} records", file.display(), exported.records));
+fn print_export(exported: &Exported, file: &Path) -> Outcome {
+    output::print_note(&format!("{}: {} records", file.display(), exported.records));
     if exported.damaged.count == 0 {
         return Ok(());
     }
@@ -260,7 +262,7 @@ fn import(file: &Path, json: bool, global: &Global) -> Outcome {
         let (bytes, opened) = open().map_err(|error| Failure::file(file, &error))?;
         (Box::new(opened), bytes)
     };
-    let imported = Beginning::new(loaded).import(&mut input, bytes)?;
+    let imported = Startup::new(loaded).import(&mut input, bytes)?;
     if json {
         output::json(&json!({
             "records": imported.records,
@@ -268,10 +270,10 @@ fn import(file: &Path, json: bool, global: &Global) -> Outcome {
             "complete": imported.complete,
         }))?;
     } else {
-        output::note(&format!("{} records", imported.records));
+        output::print_note(&format!("{} records", imported.records));
     }
     for (line, why) in &imported.mistakes {
-        output::note(&format!("line {line} {why}"));
+        output::print_note(&format!("line {line} {why}"));
     }
     if imported.skipped > 0 {
         return Err(Failure::failed(format!(

@@ -81,7 +81,7 @@ fn show(report: &Value, json: bool) -> Outcome {
     let nothing = Value::Null;
     output::list(report.get("rows").unwrap_or(&nothing), &columns, false)?;
     if report.get("cut") == Some(&Value::Bool(true)) {
-        output::note("the report was cut; ask for a shorter span");
+        output::print_note("the report was cut; ask for a shorter span");
     }
     Ok(())
 }

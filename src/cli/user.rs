@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
-use super::{Global, decision, output, secret, user_import};
+use super::{Global, explain_output, output, read_secret, user_import};
 
 /// Users of the partners.
 #[derive(Subcommand)]
@@ -176,7 +176,7 @@ pub struct Add {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     #[command(flatten)]
-    facts: Facts,
+    facts: UserAttributes,
     /// Print {"userId"}
     #[arg(long)]
     json: bool,
@@ -184,7 +184,7 @@ pub struct Add {
 
 /// What is known of a user.
 #[derive(Args)]
-pub struct Facts {
+pub struct UserAttributes {
     /// Name
     #[arg(long)]
     name: Option<String>,
@@ -199,7 +199,7 @@ pub struct Facts {
     birth_date: Option<String>,
 }
 
-impl Facts {
+impl UserAttributes {
     fn body(self) -> Map<String, Value> {
         let texts = [
             ("name", self.name),
@@ -219,7 +219,7 @@ pub struct Change {
     #[command(flatten)]
     user: Named,
     #[command(flatten)]
-    facts: Facts,
+    facts: UserAttributes,
     /// All tags, with commas between them; an empty text takes them away
     #[arg(long, value_name = "TAGS")]
     tags: Option<String>,
@@ -288,13 +288,13 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             let body = expiry.map_or_else(|| json!({}), |expiry| json!({"expiry": expiry}));
             let grant = user.path(&["grants", &offer]);
             admin.call(Method::PUT, &grant, Some(&body)).await?;
-            output::note(&format!("{} has {offer}", user.user));
+            output::print_note(&format!("{} has {offer}", user.user));
             Ok(())
         }
         Command::Revoke { user, offer } => {
             let grant = user.path(&["grants", &offer]);
             admin.call(Method::DELETE, &grant, None).await?;
-            output::note(&format!("{} no longer has {offer}", user.user));
+            output::print_note(&format!("{} no longer has {offer}", user.user));
             Ok(())
         }
         Command::Sessions { user, json } => {
@@ -310,13 +310,13 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             admin
                 .call(Method::POST, &user.path(&["logout"]), None)
                 .await?;
-            output::note(&format!("{} is logged out everywhere", user.user));
+            output::print_note(&format!("{} is logged out everywhere", user.user));
             Ok(())
         }
         Command::Reset { user } => {
             let target = user.path(&["reset-mail"]);
             admin.call(Method::POST, &target, None).await?;
-            output::note(&format!("{} gets a link by mail", user.user));
+            output::print_note(&format!("{} gets a link by mail", user.user));
             Ok(())
         }
         Command::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
@@ -332,7 +332,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 ("country", country.as_deref()),
             ];
             let why = with_query(user.path(&["why", &asset]), &parameters);
-            decision::show(&admin.get(&why).await?, json)
+            explain_output::show(&admin.get(&why).await?, json)
         }
     }
 }
@@ -348,7 +348,7 @@ async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> Outcome {
         return Err(Failure::failed("nothing was removed"));
     }
     admin.call(Method::DELETE, &user.path(&[]), None).await?;
-    output::note(&format!("removed {}", user.user));
+    output::print_note(&format!("removed {}", user.user));
     Ok(())
 }
 
@@ -380,7 +380,7 @@ async fn add(admin: &mut Admin, new: Add) -> Outcome {
         body.insert("partner".to_owned(), partner.into());
     }
     if let Some(file) = &new.password_file {
-        body.insert("password".to_owned(), secret::read(file)?.into());
+        body.insert("password".to_owned(), read_secret::read(file)?.into());
     }
     let made = admin
         .call(Method::POST, &path(&["users"]), Some(&Value::Object(body)))
@@ -388,7 +388,7 @@ async fn add(admin: &mut Admin, new: Add) -> Outcome {
     output::record(&made, new.json)?;
     if new.password_file.is_none() {
         let id = output::text(&made, "userId");
-        output::note(&format!(
+        output::print_note(&format!(
             "no password yet: `playgate user reset {id}` mails a link to choose one"
         ));
     }
@@ -434,19 +434,19 @@ async fn set_disabled(admin: &mut Admin, user: &Named, disabled: bool) -> Outcom
         .call(Method::PUT, &user.path(&[]), Some(&body))
         .await?;
     let done = if disabled { "disabled" } else { "enabled" };
-    output::note(&format!("{done} {}", user.user));
+    output::print_note(&format!("{done} {}", user.user));
     Ok(())
 }
 
 async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> Outcome {
     let body = match file {
-        Some(file) => json!({"pinCode": secret::read(file)?}),
+        Some(file) => json!({"pinCode": read_secret::read(file)?}),
         None => json!({}),
     };
     admin
         .call(Method::PUT, &user.path(&["pin"]), Some(&body))
         .await?;
-    output::note(match file {
+    output::print_note(match file {
         Some(_) => "the PIN is set",
         None => "a new PIN is on its way by mail",
     });

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::admin::upload::{self, Sent};
+use super::admin::request_body::{self, Sent};
 use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
 use super::output;
@@ -25,7 +25,7 @@ pub async fn run(
     as_json: bool,
 ) -> Outcome {
     let sent = Sent::default();
-    let body = upload::counted(upload::file(file)?, &sent);
+    let body = request_body::counted(request_body::file(file)?, &sent);
     let users = total(file).map_err(|error| Failure::file(file, &error))?;
     let target = with_query(
         path(&["users", "import"]),
@@ -45,7 +45,7 @@ pub async fn run(
         Err(refusal) => {
             // What was stored before the import ended stays.
             if refusal.details.get("added").is_some() {
-                output::note(&counts(&refusal.details));
+                output::print_note(&counts(&refusal.details));
                 let hint = "run it again to go on; users who are there are counted and not changed";
                 return Err(Failure::from(refusal).hint(hint));
             }
@@ -66,7 +66,7 @@ fn total(file: &Path) -> io::Result<Option<u64>> {
         if bytes.is_empty() {
             return Ok(Some(lines));
         }
-        lines += upload::line_ends(bytes);
+        lines += request_body::line_ends(bytes);
         let read = bytes.len();
         reader.consume(read);
     }
@@ -103,15 +103,15 @@ fn show(report: &Value, as_json: bool) -> Outcome {
                 output::text(failure, "line"),
                 output::text(failure, "message"),
             );
-            output::note(&format!("line {line}: {message}"));
+            output::print_note(&format!("line {line}: {message}"));
         }
         let more = count("rejected").saturating_sub(u64::try_from(failed.len()).unwrap_or(0));
         if more > 0 {
-            output::note(&format!("and {more} more lines"));
+            output::print_note(&format!("and {more} more lines"));
         }
     }
     if report.get("dryRun") == Some(&Value::Bool(true)) {
-        output::note("nothing was stored: this was a dry run");
+        output::print_note("nothing was stored: this was a dry run");
     }
     match count("rejected") {
         0 => Ok(()),

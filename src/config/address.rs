@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::kinds::Read;
 use super::raw::Raw;
+use super::value_parsers::Read;
 
 /// A listener as the configuration names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::kinds::{Read, Setting};
 use super::raw::Raw;
+use super::value_parsers::{Read, Setting};
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

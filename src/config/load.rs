@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use super::check;
-use super::declare::Reader;
 use super::http::Environment;
-use super::sections::Config;
+use super::keys::Config;
+use super::schema::Reader;
 use super::sources::{Found, UNSAFE_NO_SYNC, variable_of};
-use super::{DEFAULT_FILE, Effective, LogLevel, Origin, Problems};
+use super::validate;
+use super::{DEFAULT_FILE, Effective, LogLevel, Problems, Provenance};
 
 /// What a configuration is loaded from.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub struct Inputs {
 impl Inputs {
     /// The inputs of this process, without flags.
     #[must_use]
-    pub fn of_process(file: Option<PathBuf>) -> Self {
+    pub fn from_process(file: Option<PathBuf>) -> Self {
         Self {
             file,
             demo: false,
@@ -138,12 +138,12 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
         return (None, problems);
     };
     if inputs.demo {
-        of_demo(&mut config, &mut effective);
+        apply_demo_defaults(&mut config, &mut effective);
     }
-    check::check(&config, &effective, inputs.demo, &mut problems);
+    validate::check(&config, &effective, inputs.demo, &mut problems);
     problems.sort();
     let mut warnings = warnings;
-    warnings.extend(check::warnings(&effective, unsafe_no_sync));
+    warnings.extend(validate::warnings(&effective, unsafe_no_sync));
     let loaded = Loaded {
         warnings,
         config,
@@ -156,9 +156,9 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
 
 /// The demo has Clear Key and a clock that can be moved, and is no production; it logs what needs
 /// attention, since what it prints is to be read. All of it unless somebody says otherwise.
-fn of_demo(config: &mut Config, effective: &mut [Effective]) {
+fn apply_demo_defaults(config: &mut Config, effective: &mut [Effective]) {
     for key in effective {
-        if key.origin != Origin::Default {
+        if key.origin != Provenance::Default {
             continue;
         }
         let value = match key.key.as_str() {
@@ -189,7 +189,7 @@ fn no_sync(inputs: &Inputs, problems: &mut Problems) -> bool {
         None => false,
         Some(value) if value == "1" => true,
         Some(_) => {
-            let origin = Origin::Variable(UNSAFE_NO_SYNC.to_owned());
+            let origin = Provenance::Variable(UNSAFE_NO_SYNC.to_owned());
             problems.add(Some(origin), "must be 1 or not be set");
             false
         }

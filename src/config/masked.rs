@@ -1,6 +1,6 @@
 //! What is shown in the place of secrets.
 
-use super::kinds::Setting;
+use super::value_parsers::Setting;
 
 /// A secret as it is shown.
 pub(super) const MASK: &str = "********";

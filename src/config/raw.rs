@@ -26,7 +26,7 @@ pub(super) enum Raw {
 }
 
 impl Raw {
-    pub(super) fn of_toml(value: &DeValue<'_>) -> Self {
+    pub(super) fn from_toml(value: &DeValue<'_>) -> Self {
         match value {
             DeValue::String(text) => Self::Text(text.clone().into_owned()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
@@ -36,7 +36,7 @@ impl Raw {
             DeValue::Array(items) => Self::List(
                 items
                     .iter()
-                    .map(|item| Self::of_toml(item.get_ref()))
+                    .map(|item| Self::from_toml(item.get_ref()))
                     .collect(),
             ),
             DeValue::Table(table) => Self::Table(
@@ -44,7 +44,7 @@ impl Raw {
                     .iter()
                     .map(|(key, value)| {
                         let key = key.get_ref().clone().into_owned();
-                        (key, Self::of_toml(value.get_ref()))
+                        (key, Self::from_toml(value.get_ref()))
                     })
                     .collect(),
             ),

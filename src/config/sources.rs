@@ -8,11 +8,11 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::declare::Given;
+use super::keys::Config;
 use super::raw::Raw;
-use super::sections::Config;
-use super::{Origin, Problems, network};
-use crate::ports::files::readable_by_all;
+use super::schema::Given;
+use super::{Problems, Provenance, cdn};
+use crate::ports::watched_file::readable_by_all;
 use crate::types::toml_mistake::explain;
 
 /// What every variable of ours begins with.
@@ -143,7 +143,7 @@ impl<'a> Found<'a> {
                 }
                 DeValue::Table(_) if self.names.sections.contains(&name) => {}
                 value if known => {
-                    let raw = Raw::of_toml(value);
+                    let raw = Raw::from_toml(value);
                     self.given.insert(name, Given { raw, origin });
                 }
                 _ if self.names.sections.contains(&name) => self
@@ -158,7 +158,7 @@ impl<'a> Found<'a> {
     fn refuse_open_secrets(&mut self, path: &Path) {
         let open = fs::metadata(path).is_ok_and(|found| readable_by_all(path, found.mode()));
         let secret = self.given.iter().find(|(name, given)| {
-            let in_list = *name == network::SECRET.0 && given.raw.has(network::SECRET.1);
+            let in_list = *name == cdn::SECRET.0 && given.raw.has(cdn::SECRET.1);
             in_list || self.names.secrets.contains(*name)
         });
         if let (true, Some((name, given))) = (open, secret) {
@@ -183,7 +183,7 @@ impl<'a> Found<'a> {
             let Some(variable) = variable.to_str().filter(|name| is_ours(name)) else {
                 continue;
             };
-            let origin = Origin::Variable(variable.to_owned());
+            let origin = Provenance::Variable(variable.to_owned());
             let Some(value) = value.to_str() else {
                 self.problems.add(Some(origin), "is not UTF-8");
                 continue;
@@ -218,7 +218,7 @@ impl<'a> Found<'a> {
         let nearest = nearest.map_or("", |name| name);
         let message = format!("unknown variable; the nearest is {nearest}");
         if typo || of_section || of_key {
-            let origin = Origin::Variable(variable.to_owned());
+            let origin = Provenance::Variable(variable.to_owned());
             self.problems.add(Some(origin), message);
         } else {
             self.warnings
@@ -230,7 +230,7 @@ impl<'a> Found<'a> {
     pub(super) fn flags(&mut self, flags: &[(&'static str, &'static str, String)]) {
         for (name, flag, value) in flags {
             let raw = Raw::Loose(value.clone());
-            let origin = Origin::Flag((*flag).to_owned());
+            let origin = Provenance::Flag((*flag).to_owned());
             self.given.insert((*name).to_owned(), Given { raw, origin });
         }
     }
@@ -269,8 +269,8 @@ impl File<'_> {
         before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    fn origin(&self, line: usize) -> Origin {
-        Origin::File {
+    fn origin(&self, line: usize) -> Provenance {
+        Provenance::File {
             path: self.path.to_owned(),
             line,
         }

@@ -106,7 +106,7 @@ fn nothing_at_all_is_a_working_configuration() {
     assert!(loaded.warnings.is_empty());
     assert!(!loaded.unsafe_no_sync);
     assert_eq!(loaded.effective.len(), keys().count());
-    let defaults = |effective: &Effective| effective.origin == Origin::Default;
+    let defaults = |effective: &Effective| effective.origin == Provenance::Default;
     assert!(loaded.effective.iter().all(defaults));
 }
 

@@ -50,12 +50,12 @@ impl Change {
     ///
     /// # Errors
     /// That it is too large to be told.
-    pub fn word(self) -> Result<Vec<u8>, StoreError> {
+    pub fn encode(self) -> Result<Vec<u8>, StoreError> {
         let record = ChangeRecord {
             change: self,
             status: Some(DONE),
         };
-        store::word(&record)
+        store::encode_note(&record)
     }
 }
 
@@ -159,7 +159,7 @@ impl Audit {
         let audit = Self { store };
         // A disk that cannot be written keeps the word for another start. A kill in between has the
         // restore recorded twice.
-        let recorded = audit.store.word().map(|restore| {
+        let recorded = audit.store.restore_note().map(|restore| {
             audit.add(restore).wait()?;
             audit.store.forget_word()
         });

@@ -9,17 +9,17 @@ pub mod backups;
 pub mod catalog;
 pub mod clock_guard;
 pub mod entitlement;
-pub mod feeds;
-pub mod loops;
+pub mod epg_sources;
+pub mod loop_channel;
 pub mod mail;
 pub mod operators;
 pub mod partners;
 pub mod playback;
+pub mod playback_context;
 pub mod schedule;
-pub mod surroundings;
+pub mod sealing;
+pub mod store_admin;
 pub mod telemetry;
-pub mod upkeep;
-pub mod vault;
 
 use crate::store::Schema;
 /// What can go wrong in the store, as the errors of the services carry it.
@@ -40,7 +40,7 @@ pub fn schema() -> Schema {
     let schema = catalog::schema(schema);
     let schema = entitlement::schema(schema);
     let schema = schedule::tables::schema(schema);
-    let schema = feeds::schema(schema);
+    let schema = epg_sources::schema(schema);
     let schema = playback::schema(schema);
     telemetry::schema(schema)
 }

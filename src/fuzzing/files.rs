@@ -10,12 +10,12 @@ use crate::catalog_file::{
 use crate::config::{Inputs, load};
 use crate::domain;
 use crate::domain::catalog::{Catalog, Mode, Settings};
-use crate::domain::schedule::import::draft::{ChannelMap, Draft};
-use crate::domain::schedule::import::reader::unpack;
+use crate::domain::schedule::import::decompress::unpack;
+use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
-use crate::domain::schedule::import::{GuideSource, time};
+use crate::domain::schedule::import::{GuideEvents, xmltv_time};
 use crate::domain::schedule::ratings::Ratings;
-use crate::http::wire::guide::JsonGuide;
+use crate::http::wire::epg_json::JsonGuide;
 use crate::ports::entropy::SeededEntropy;
 use crate::store::fuzzing as store;
 use crate::store::{Schema, Store};
@@ -51,8 +51,8 @@ pub fn guide(data: &[u8]) {
         languages: vec!["sv".to_owned(), "en".to_owned()],
         ratings: Arc::clone(&RATINGS),
     };
-    let read = |source: &mut dyn GuideSource| {
-        if let Ok(draft) = Draft::read(source, &ChannelMap::new()) {
+    let read = |source: &mut dyn GuideEvents| {
+        if let Ok(draft) = ParsedGuide::read(source, &ChannelMap::new()) {
             let rows: usize = draft
                 .channels
                 .values()
@@ -70,8 +70,8 @@ pub fn guide(data: &[u8]) {
         read(&mut JsonGuide::new(input));
     }
     if let Ok(text) = std::str::from_utf8(data) {
-        let _ = time::parse(text, Tz::Europe__Stockholm);
-        let _ = time::parse_local(text, Tz::Europe__Stockholm);
+        let _ = xmltv_time::parse(text, Tz::Europe__Stockholm);
+        let _ = xmltv_time::parse_local(text, Tz::Europe__Stockholm);
     }
 }
 

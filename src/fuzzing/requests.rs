@@ -8,15 +8,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Number, Value};
 
 use crate::domain::accounts::ForeignHash;
-use crate::domain::playback::challenge::key_ids;
-use crate::http::auth::{Administrator, Credentials, Gate, OperatorIdentity, UserIdentity, prove};
+use crate::domain::playback::license_challenge::key_ids;
+use crate::http::auth::{
+    Administrator, Authenticator, Credentials, OperatorIdentity, UserIdentity, prove,
+};
 use crate::http::endpoint::{Endpoint, Input, Payload};
-use crate::http::headers::{HeaderNames, Heads};
-use crate::http::matcher::{Found, Table};
-use crate::http::path::check_path;
+use crate::http::headers::{HeaderNames, RequestHeaders};
+use crate::http::path_validation::check_path;
 use crate::http::query::Query;
 use crate::http::range::{Part, part};
-use crate::http::routes::{BodyRule, RateClass};
+use crate::http::route::{BodyRule, RateClass};
+use crate::http::router::{RouteMatch, RouteSet};
 use crate::types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
     Locale, LoginId, MediaPath, OperatorId, PartnerId, Pin, Protocol, Role, TokenHash, UnixSeconds,
@@ -26,7 +28,7 @@ use crate::types::{
 /// Lets everybody in: what is looked at comes after it.
 struct Open;
 
-impl Gate for Open {
+impl Authenticator for Open {
     fn partner(&self, _: &TokenHash) -> Option<PartnerId> {
         Some(PartnerId::from_bytes([1; 16]))
     }
@@ -91,19 +93,19 @@ pub fn request(data: &[u8]) {
             headers.append(name, value);
         }
     }
-    let heads = Heads::read(&headers, names);
+    let heads = RequestHeaders::read(&headers, names);
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    for table in [Table::Public, Table::Ops] {
+    for table in [RouteSet::Public, RouteSet::Ops] {
         ask(table, &method, path, Query::new(query), &heads, names, rest);
     }
 }
 
 fn ask(
-    table: Table,
+    table: RouteSet,
     method: &Method,
     path: &str,
     query: Query<'_>,
-    heads: &Heads<'_>,
+    heads: &RequestHeaders<'_>,
     names: &HeaderNames,
     body: &[u8],
 ) {
@@ -112,7 +114,7 @@ fn ask(
     if check_path(path).is_err() {
         return;
     }
-    let Ok(Found::Route(_, route, params)) = table.find(method, path) else {
+    let Ok(RouteMatch::Route(_, route, params)) = table.find(method, path) else {
         return;
     };
     let credentials = Credentials {
@@ -148,12 +150,12 @@ fn ask(
 
 /// Any bytes as JSON: what the strict reader takes, others take for the same.
 pub fn json(data: &[u8]) {
-    let Ok(value) = crate::http::json::strict(data) else {
+    let Ok(value) = crate::http::strict_json::strict(data) else {
         return;
     };
     let other = serde_json::from_slice::<Value>(data);
     assert_eq!(other.ok().as_ref(), Some(&value), "another value to others");
-    let again = crate::http::json::strict(value.to_string().as_bytes());
+    let again = crate::http::strict_json::strict(value.to_string().as_bytes());
     let same = again.is_ok_and(|again| are_same(&again, &value));
     assert!(same, "another value once it was written: {value}");
 }

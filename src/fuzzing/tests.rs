@@ -30,7 +30,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 
 /// One thing that is done to bytes, at a place that is counted from either end.
 #[derive(Clone, Debug)]
-enum Slip {
+enum FuzzFailure {
     Flip(usize, u8),
     Remove(usize, usize),
     Insert(usize, Vec<u8>),
@@ -38,7 +38,7 @@ enum Slip {
     Cut(usize),
 }
 
-fn slip() -> impl Strategy<Value = Slip> {
+fn slip() -> impl Strategy<Value = FuzzFailure> {
     let pieces = prop::sample::select(vec![
         "0",
         "-1",
@@ -59,38 +59,38 @@ fn slip() -> impl Strategy<Value = Slip> {
         "=",
     ]);
     prop_oneof![
-        3 => (any::<usize>(), 1_u8..).prop_map(|(at, bits)| Slip::Flip(at, bits)),
-        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| Slip::Remove(at, length)),
-        1 => (any::<usize>(), vec(any::<u8>(), 1..16)).prop_map(|(at, bytes)| Slip::Insert(at, bytes)),
-        2 => (any::<usize>(), pieces).prop_map(|(at, piece)| Slip::Insert(at, piece.into())),
-        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| Slip::Repeat(at, length)),
-        1 => any::<usize>().prop_map(Slip::Cut),
+        3 => (any::<usize>(), 1_u8..).prop_map(|(at, bits)| FuzzFailure::Flip(at, bits)),
+        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| FuzzFailure::Remove(at, length)),
+        1 => (any::<usize>(), vec(any::<u8>(), 1..16)).prop_map(|(at, bytes)| FuzzFailure::Insert(at, bytes)),
+        2 => (any::<usize>(), pieces).prop_map(|(at, piece)| FuzzFailure::Insert(at, piece.into())),
+        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| FuzzFailure::Repeat(at, length)),
+        1 => any::<usize>().prop_map(FuzzFailure::Cut),
     ]
 }
 
-fn spoil(bytes: &mut Vec<u8>, slip: &Slip) {
+fn spoil(bytes: &mut Vec<u8>, slip: &FuzzFailure) {
     let at = |at: usize| at % (bytes.len() + 1);
     match slip {
-        Slip::Flip(place, bits) => {
+        FuzzFailure::Flip(place, bits) => {
             let place = at(*place);
             if let Some(byte) = bytes.get_mut(place) {
                 *byte ^= bits;
             }
         }
-        Slip::Remove(place, length) => {
+        FuzzFailure::Remove(place, length) => {
             let place = at(*place);
             bytes.drain(place..(place + length).min(bytes.len()));
         }
-        Slip::Insert(place, more) => {
+        FuzzFailure::Insert(place, more) => {
             let place = at(*place);
             bytes.splice(place..place, more.iter().copied());
         }
-        Slip::Repeat(place, length) => {
+        FuzzFailure::Repeat(place, length) => {
             let place = at(*place);
             let piece = bytes[place..(place + length).min(bytes.len())].to_vec();
             bytes.splice(place..place, piece);
         }
-        Slip::Cut(place) => bytes.truncate(at(*place)),
+        FuzzFailure::Cut(place) => bytes.truncate(at(*place)),
     }
 }
 

@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::admin::resolve;
-use super::auth::{Asker, OperatorAuth, claim};
+use super::auth::{AdminIdentity, OperatorAuth, claim};
 use super::context::Context;
 use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::admin::users::UserRef;
 use super::endpoint::{Endpoint, Input};
-use super::headers::Heads;
-use super::path::decode;
+use super::headers::RequestHeaders;
+use super::path_validation::decode;
 use super::query::Query;
-use super::routes::Route;
+use super::route::Route;
 use crate::app::App;
 use crate::domain::audit::Change;
 
@@ -23,7 +23,7 @@ const NOBODY: &str = "-";
 const TARGET_MAX: usize = 512;
 
 /// What is recorded of a request.
-pub(super) struct Asked {
+pub(super) struct AuditDraft {
     auth: OperatorAuth,
     claimed: Option<String>,
     /// Whether the request only reads, and must not where it cannot be recorded.
@@ -35,14 +35,14 @@ pub(super) struct Asked {
     user: Option<UserRef>,
 }
 
-impl Asked {
+impl AuditDraft {
     /// That of a request which changes something, and does not only try, or which reads secrets.
-    pub(super) fn of(
+    pub(super) fn new(
         auth: OperatorAuth,
         route: &Route,
         input: &Input<'_>,
         query: Option<&str>,
-        heads: &Heads<'_>,
+        heads: &RequestHeaders<'_>,
     ) -> Option<Self> {
         let tried = || Query::new(query.unwrap_or_default()).flag("dryRun");
         if !route.is_recorded(auth.role()) || (route.can_be_tried() && matches!(tried(), Ok(true)))
@@ -59,8 +59,8 @@ impl Asked {
         Some(Self {
             auth,
             claimed: match auth.asker() {
-                Asker::Operator(_) => None,
-                Asker::Administrator(administrator) => claim(administrator, heads),
+                AdminIdentity::Operator(_) => None,
+                AdminIdentity::Administrator(administrator) => claim(administrator, heads),
             },
             reads: !route.is_change(),
             action: route.label,
@@ -89,8 +89,8 @@ impl Asked {
             operator: self.auth.operator(),
             name: match self.auth.asker() {
                 // Who was removed meanwhile has an id still.
-                Asker::Operator(id) => app.operators.name(id).unwrap_or_default(),
-                Asker::Administrator(administrator) => administrator.to_string(),
+                AdminIdentity::Operator(id) => app.operators.name(id).unwrap_or_default(),
+                AdminIdentity::Administrator(administrator) => administrator.to_string(),
             },
             role: self.auth.role(),
             action: self.action.to_owned(),
@@ -108,7 +108,7 @@ impl Asked {
 pub(super) async fn recorded(
     app: Arc<App>,
     mut cx: Context,
-    asked: Asked,
+    asked: AuditDraft,
     endpoint: Endpoint,
 ) -> Answer {
     let reads = asked.reads;

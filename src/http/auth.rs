@@ -9,9 +9,11 @@ use std::net::IpAddr;
 use rustix::process::getuid;
 
 use super::error::{ApiError, ErrorCode};
-use super::headers::{HeaderNames, Heads, Slot};
+use super::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use super::query::Query;
-use super::routes::{OpenRoute, OperatorRoute, PartnerRoute, RateClass, Route, Target, UserRoute};
+use super::route::{
+    Endpoint, OperatorRoute, PartnerRoute, PublicRoute, RateClass, Route, UserRoute,
+};
 use crate::types::{
     LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, TokenHash, TokenKind, UnixSeconds,
     UserId,
@@ -39,7 +41,7 @@ pub struct OperatorIdentity {
 pub const PARTNER_LIMIT: &str = "partner";
 
 /// What the front must know before a request is let in. All of it is answered from memory.
-pub trait Gate: Send + Sync {
+pub trait Authenticator: Send + Sync {
     /// The partner whose token has this hash, unless it is revoked.
     fn partner(&self, token: &TokenHash) -> Option<PartnerId>;
 
@@ -136,8 +138,8 @@ impl Administrator {
 /// the person behind `sudo`, or a user whom the service's own namespace hides. Nothing vouches for
 /// it, so the audit record keeps it beside the name that the kernel gives and never in its place.
 #[must_use]
-pub fn claim(administrator: Administrator, heads: &Heads<'_>) -> Option<String> {
-    let Slot::One(value) = heads.authorization else {
+pub fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option<String> {
+    let SingleHeader::One(value) = heads.authorization else {
         return None;
     };
     let claim = value.to_str().ok()?.strip_prefix(NAMED)?.trim();
@@ -162,7 +164,7 @@ impl fmt::Display for Administrator {
 
 /// Who an operator's request is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum AdminIdentity {
     /// An operator.
     Operator(OperatorId),
     /// The machine's administrator.
@@ -172,14 +174,14 @@ pub enum Asker {
 /// Proof that an operator asks whose role reaches to the route.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorAuth {
-    asker: Asker,
+    asker: AdminIdentity,
     role: Role,
 }
 
 impl OperatorAuth {
     /// Who asks.
     #[must_use]
-    pub const fn asker(&self) -> Asker {
+    pub const fn asker(&self) -> AdminIdentity {
         self.asker
     }
 
@@ -187,8 +189,8 @@ impl OperatorAuth {
     #[must_use]
     pub const fn operator(&self) -> Option<OperatorId> {
         match self.asker {
-            Asker::Operator(operator) => Some(operator),
-            Asker::Administrator(_) => None,
+            AdminIdentity::Operator(operator) => Some(operator),
+            AdminIdentity::Administrator(_) => None,
         }
     }
 
@@ -203,7 +205,7 @@ impl OperatorAuth {
 #[derive(Clone, Copy, Debug)]
 pub enum Proof {
     /// None is needed.
-    Open(OpenRoute),
+    Open(PublicRoute),
     /// The partner's.
     Partner(PartnerAuth, PartnerRoute),
     /// The user's.
@@ -236,7 +238,7 @@ impl Proof {
 /// What a request brings to prove who asks.
 pub struct Credentials<'a> {
     /// Its headers.
-    pub heads: &'a Heads<'a>,
+    pub heads: &'a RequestHeaders<'a>,
     /// Its query, for the routes that take the partner token there.
     pub query: Query<'a>,
     /// The names of our headers.
@@ -251,18 +253,18 @@ pub struct Credentials<'a> {
 /// 400 for a repeated header, 401 for a token that is missing or not valid, 403 for an operator
 /// whose role does not reach.
 pub fn prove(
-    gate: &dyn Gate,
+    gate: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
     now: UnixSeconds,
 ) -> Result<Proof, ApiError> {
     match route.target {
-        Target::Open(to) => Ok(Proof::Open(to)),
-        Target::Partner(to) => {
+        Endpoint::Open(to) => Ok(Proof::Open(to)),
+        Endpoint::Partner(to) => {
             let partner = partner(gate, route, credentials)?;
             Ok(Proof::Partner(PartnerAuth { partner }, to))
         }
-        Target::User(to) => {
+        Endpoint::User(to) => {
             let partner = partner(gate, route, credentials)?;
             let hash =
                 bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
@@ -276,25 +278,25 @@ pub fn prove(
             };
             Ok(Proof::User(auth, to))
         }
-        Target::Operator(to) => {
+        Endpoint::Operator(to) => {
             operator(gate, route, credentials).map(|auth| Proof::Operator(auth, to))
         }
     }
 }
 
 fn partner(
-    gate: &dyn Gate,
+    gate: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
 ) -> Result<PartnerId, ApiError> {
     let header = || credentials.names.full(ACCESS_TOKEN);
     let (hash, place) = match credentials.heads.access_token {
-        Slot::One(value) => {
-            let hash = value.to_str().ok().and_then(TokenHash::of_partner_token);
+        SingleHeader::One(value) => {
+            let hash = value.to_str().ok().and_then(TokenHash::hash_partner_token);
             (hash, Place::Header)
         }
-        Slot::Repeated => return Err(ApiError::field(header(), "is sent more than once")),
-        Slot::Absent => {
+        SingleHeader::Repeated => return Err(ApiError::field(header(), "is sent more than once")),
+        SingleHeader::Absent => {
             let given = match route.query_token {
                 true => credentials.query.one(TOKEN_IN_QUERY)?,
                 false => None,
@@ -303,7 +305,7 @@ fn partner(
                 let message = format!("header {} is missing", header());
                 return Err(ApiError::new(ErrorCode::PartnerTokenInvalid, message));
             };
-            (TokenHash::of_partner_token(&text), Place::Query)
+            (TokenHash::hash_partner_token(&text), Place::Query)
         }
     };
     hash.and_then(|hash| gate.partner(&hash)).ok_or_else(|| {
@@ -362,11 +364,13 @@ impl Refusal {
 
 /// The hash of the bearer token. The scheme is matched without case and followed by one or more
 /// spaces; the token has the form of its kind, or nothing of it is hashed.
-fn bearer(slot: Slot<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>, ApiError> {
+fn bearer(slot: SingleHeader<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>, ApiError> {
     let value = match slot {
-        Slot::One(value) => value,
-        Slot::Repeated => return Err(ApiError::field("Authorization", "is sent more than once")),
-        Slot::Absent => return Ok(Err(Refusal::Missing)),
+        SingleHeader::One(value) => value,
+        SingleHeader::Repeated => {
+            return Err(ApiError::field("Authorization", "is sent more than once"));
+        }
+        SingleHeader::Absent => return Ok(Err(Refusal::Missing)),
     };
     let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else {
         return Ok(Err(Refusal::NotBearer));
@@ -375,7 +379,7 @@ fn bearer(slot: Slot<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>,
         return Ok(Err(Refusal::NotBearer));
     }
     let token = token.trim_start_matches(' ');
-    Ok(TokenHash::of_presented(kind, token).ok_or(Refusal::Sent))
+    Ok(TokenHash::hash_presented(kind, token).ok_or(Refusal::Sent))
 }
 
 fn user_refused(why: Refusal) -> ApiError {
@@ -387,13 +391,13 @@ fn user_refused(why: Refusal) -> ApiError {
 }
 
 fn operator(
-    gate: &dyn Gate,
+    gate: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
 ) -> Result<OperatorAuth, ApiError> {
     if let Some(administrator) = credentials.local {
         return Ok(OperatorAuth {
-            asker: Asker::Administrator(administrator),
+            asker: AdminIdentity::Administrator(administrator),
             role: Role::Admin,
         });
     }
@@ -411,7 +415,7 @@ fn operator(
         .is_some_and(|roles| roles.contains(&known.role))
     {
         Ok(OperatorAuth {
-            asker: Asker::Operator(known.operator),
+            asker: AdminIdentity::Operator(known.operator),
             role: known.role,
         })
     } else {

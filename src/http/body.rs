@@ -11,8 +11,8 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use super::error::{ApiError, ErrorCode};
-use super::headers::Heads;
-use super::routes::BodyRule;
+use super::headers::RequestHeaders;
+use super::route::BodyRule;
 use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
 
 /// A body as it arrives.
@@ -173,7 +173,11 @@ pub enum Coding {
 ///
 /// # Errors
 /// 413, 415.
-pub fn check(body: &Incoming, heads: &Heads<'_>, rule: BodyRule) -> Result<Coding, ApiError> {
+pub fn check(
+    body: &Incoming,
+    heads: &RequestHeaders<'_>,
+    rule: BodyRule,
+) -> Result<Coding, ApiError> {
     let limit = rule.limit();
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));

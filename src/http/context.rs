@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderValue;
 
-use super::headers::Heads;
+use super::headers::RequestHeaders;
 use crate::config::limits::REQUEST_ID_MAX;
 use crate::domain::audit::Change;
-use crate::ports::places::Places;
+use crate::ports::geoip::GeoIp;
 use crate::types::{Country, UnixSeconds};
 
 /// What stands in every log line of a request and in `X-Request-Id` of its answer.
@@ -71,7 +71,7 @@ impl RequestIds {
     /// The id of a request: the one it brings if that is sane, else a new one. An id goes into
     /// logs and tickets, so nothing but letters, digits and `-._~:` may be in it.
     #[must_use]
-    pub fn of(&self, heads: &Heads<'_>) -> RequestId {
+    pub fn for_request(&self, heads: &RequestHeaders<'_>) -> RequestId {
         match heads.request_id.value() {
             Some(value) if sane(value.as_bytes()) => RequestId::Echoed(value.clone()),
             _ => RequestId::Made(self.start, self.count.fetch_add(1, Ordering::Relaxed)),
@@ -107,7 +107,7 @@ impl Context {
     /// The viewer's country, as far as it is known: as a trusted proxy tells it, else by the
     /// operator's database. Looked up when it is asked for: most requests need none.
     #[must_use]
-    pub fn country(&self, places: Option<&Places>) -> Option<Country> {
+    pub fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
         self.told_country.or_else(|| places?.country(self.peer))
     }
 }
@@ -126,7 +126,8 @@ mod tests {
         let of = |value: &str| {
             let mut map = HeaderMap::new();
             map.insert("x-request-id", HeaderValue::from_str(value).unwrap());
-            ids.of(&Heads::read(&map, &names)).to_string()
+            ids.for_request(&RequestHeaders::read(&map, &names))
+                .to_string()
         };
         assert_eq!(of("abc-1.2:3"), "abc-1.2:3");
         for bad in ["", "a b", "a\"b", &"x".repeat(65), "<script>"] {

@@ -6,10 +6,10 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue};
 
-use super::front::Front;
-use super::headers::Heads;
-use super::matcher::PathEntry;
+use super::headers::RequestHeaders;
 use super::reply::Reply;
+use super::router::PathEntry;
+use super::state::HttpState;
 
 /// Answers that scripts may read beyond the few that they may anyway.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
@@ -50,7 +50,7 @@ pub fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
 }
 
 /// Lets the origin of the request read the answer, whatever the answer is.
-pub fn allow(front: &Front, heads: &Heads<'_>, answer: &mut HeaderMap) {
+pub fn allow(front: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
     let Some(origin) = heads.origin.value() else {
         return;
     };

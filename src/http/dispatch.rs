@@ -6,17 +6,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::admin::{
-    about, audit as changes, backups, catalog as catalog_file, clock, console, content, feeds,
-    grants, mail, operators, partners, playback as running, probes, rights, schedule as guide,
-    store, telemetry as events, user_import, users as people,
+    about, audit as changes, backups, catalog as catalog_file, clock, console, content,
+    epg_sources, grants, mail, operators, partners, playback as running, probes, rights,
+    schedule as guide, store, telemetry as events, user_import, users as people,
 };
 use super::api::{
-    catalog, description, devices, export, license, login, offers, origin, playback, reset_page,
+    catalog, devices, guide_export, license, login, media, offers, openapi, playback, reset_page,
     schedule, sessions, telemetry, users,
 };
 use super::auth::{OperatorAuth, PartnerAuth, UserAuth};
 use super::context::Context;
-use super::endpoint::{Endpoint, OpenEndpoint, OperatorEndpoint, PartnerEndpoint, UserEndpoint};
+use super::endpoint::{Endpoint, OperatorEndpoint, PartnerEndpoint, PublicEndpoint, UserEndpoint};
 use super::error::ApiError;
 use super::reply::Reply;
 use crate::app::App;
@@ -51,14 +51,14 @@ macro_rules! later {
     }};
 }
 
-fn open(app: &Arc<App>, cx: Context, endpoint: OpenEndpoint) -> Outcome {
-    use OpenEndpoint as E;
+fn open(app: &Arc<App>, cx: Context, endpoint: PublicEndpoint) -> Outcome {
+    use PublicEndpoint as E;
     match endpoint {
-        E::Origin(request) => later!(app, cx, origin::origin, request),
+        E::Origin(request) => later!(app, cx, media::origin, request),
         E::ResetPage(request) => later!(app, cx, reset_page::show, request),
         E::ResetForm(request) => later!(app, cx, reset_page::complete, request),
-        E::Openapi(table) => Outcome::Now(description::openapi(app, table)),
-        E::Docs(table) => Outcome::Now(description::docs(app, table)),
+        E::Openapi(table) => Outcome::Now(openapi::openapi(app, table)),
+        E::Docs(table) => Outcome::Now(openapi::docs(app, table)),
         E::Livez => Outcome::Now(probes::livez(app)),
         E::Readyz => Outcome::Now(probes::readyz(app)),
         E::Metrics => Outcome::Now(probes::metrics(app)),
@@ -77,9 +77,9 @@ fn partner(app: &Arc<App>, cx: Context, auth: PartnerAuth, endpoint: PartnerEndp
         E::DayOne(request) => Outcome::Now(schedule::day_one(app, &cx, auth, request)),
         E::Broadcast(request) => Outcome::Now(schedule::broadcast(app, &cx, auth, request)),
         E::Broadcasts(request) => Outcome::Now(schedule::broadcasts(app, &cx, auth, request)),
-        E::Xmltv => later!(app, cx, export::xmltv, auth),
-        E::M3u(request) => Outcome::Now(export::m3u(app, &cx, auth, &request)),
-        E::Watch(request) => Outcome::Now(export::watch(app, &cx, auth, request)),
+        E::Xmltv => later!(app, cx, guide_export::xmltv, auth),
+        E::M3u(request) => Outcome::Now(guide_export::m3u(app, &cx, auth, &request)),
+        E::Watch(request) => Outcome::Now(guide_export::watch(app, &cx, auth, request)),
         E::Livestreams(page) => Outcome::Now(catalog::livestreams(app, &cx, auth, &page)),
         E::Assets(page) => Outcome::Now(catalog::assets(app, &cx, auth, &page)),
         E::SignUp(request) => later!(app, cx, login::sign_up, auth, *request),
@@ -160,9 +160,9 @@ fn operator(
         E::RemoveRule(request) => later!(app, cx, rights::remove_rule, auth, request),
         E::ScheduleLive(request) => Outcome::Now(guide::live(app, &cx, auth, request)),
         E::ScheduleDay(request) => Outcome::Now(guide::day(app, &cx, auth, request)),
-        E::GuideSources => Outcome::Now(feeds::sources(app, &cx, auth)),
-        E::GuideSource(request) => Outcome::Now(feeds::source(app, &cx, auth, &request)),
-        E::RefreshSource(request) => later!(app, cx, feeds::refresh, auth, request),
+        E::GuideSources => Outcome::Now(epg_sources::sources(app, &cx, auth)),
+        E::GuideSource(request) => Outcome::Now(epg_sources::source(app, &cx, auth, &request)),
+        E::RefreshSource(request) => later!(app, cx, epg_sources::refresh, auth, request),
         E::Users(request) => later!(app, cx, people::users, auth, request),
         E::AddUser(request) => later!(app, cx, people::add_user, auth, *request),
         E::ImportUsers(request) => later!(app, cx, user_import::import_users, auth, request),

@@ -10,7 +10,7 @@ use std::fmt;
 use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
-pub use super::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
+pub use super::error_code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::config::limits::RETRY_OVERLOAD;
 use crate::types::LimitReached;
 
@@ -204,7 +204,7 @@ impl ApiError {
     /// Names the member at fault, where the code is one of those that are about it: what refused its
     /// value does not know what it is called on the wire.
     #[must_use]
-    pub fn of_member(self, name: &'static str, codes: &[ErrorCode]) -> Self {
+    pub fn for_member(self, name: &'static str, codes: &[ErrorCode]) -> Self {
         if codes.contains(&self.code) {
             let message = self.inner.message.clone();
             self.with_problem(name.into(), message)

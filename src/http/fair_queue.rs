@@ -24,7 +24,7 @@ pub struct Network(u64);
 impl Network {
     /// The network of an address.
     #[must_use]
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self(u64::from(v4.to_bits() >> 8)),
             // Above all of IPv4.
@@ -47,31 +47,31 @@ pub struct Turn {
 impl Turn {
     /// The turn of a client at an address, of a partner if it is one, whatever its log-ins came to.
     #[must_use]
-    pub fn of_client(partner: Option<PartnerId>, address: IpAddr) -> Self {
+    pub fn for_client(partner: Option<PartnerId>, address: IpAddr) -> Self {
         Self {
             partner,
-            network: Some(Network::of(address)),
+            network: Some(Network::from_address(address)),
             suspect: false,
         }
     }
 }
 
 /// The jobs of one network, as they came.
-struct OfNetwork<J> {
+struct NetworkTurns<J> {
     network: Option<Network>,
     jobs: VecDeque<J>,
 }
 
 /// The networks of one partner, in the order of their turns.
-struct OfPartner<J> {
+struct PartnerTurns<J> {
     partner: Option<PartnerId>,
-    networks: VecDeque<OfNetwork<J>>,
+    networks: VecDeque<NetworkTurns<J>>,
     jobs: usize,
 }
 
 /// Partners in the order of their turns.
 struct Ring<J> {
-    partners: VecDeque<OfPartner<J>>,
+    partners: VecDeque<PartnerTurns<J>>,
     jobs: usize,
 }
 
@@ -83,7 +83,7 @@ impl<J> Ring<J> {
         }
     }
 
-    fn of(&self, partner: Option<PartnerId>) -> Option<&OfPartner<J>> {
+    fn of(&self, partner: Option<PartnerId>) -> Option<&PartnerTurns<J>> {
         self.partners.iter().find(|of| of.partner == partner)
     }
 
@@ -112,7 +112,7 @@ impl<J> Ring<J> {
             .iter()
             .position(|of| of.partner == turn.partner);
         if at.is_none() {
-            self.partners.push_back(OfPartner {
+            self.partners.push_back(PartnerTurns {
                 partner: turn.partner,
                 networks: VecDeque::new(),
                 jobs: 0,
@@ -126,7 +126,7 @@ impl<J> Ring<J> {
         let network = of.networks.iter_mut().find(|of| of.network == turn.network);
         match network {
             Some(network) => network.jobs.push_back(job),
-            None => of.networks.push_back(OfNetwork {
+            None => of.networks.push_back(NetworkTurns {
                 network: turn.network,
                 jobs: VecDeque::from([job]),
             }),
@@ -292,7 +292,7 @@ mod tests {
     fn turn(partner: u8, network: u8) -> Turn {
         Turn {
             partner: Some(PartnerId::from_bytes([partner; 16])),
-            network: Some(Network::of(IpAddr::from([192, 0, network, 1]))),
+            network: Some(Network::from_address(IpAddr::from([192, 0, network, 1]))),
             suspect: false,
         }
     }
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn networks_are_those_of_one_customer() {
-        let of = |text: &str| Network::of(text.parse().unwrap());
+        let of = |text: &str| Network::from_address(text.parse().unwrap());
         assert_eq!(of("192.0.2.1"), of("192.0.2.255"));
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.9"));
         assert_ne!(of("192.0.2.1"), of("192.0.3.1"));

@@ -49,7 +49,7 @@ impl HeaderNames {
 
 /// A header that may be absent and must not be repeated.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Slot<'a> {
+pub enum SingleHeader<'a> {
     /// Not sent.
     #[default]
     Absent,
@@ -59,8 +59,8 @@ pub enum Slot<'a> {
     Repeated,
 }
 
-impl<'a> Slot<'a> {
-    fn put(&mut self, value: &'a HeaderValue) {
+impl<'a> SingleHeader<'a> {
+    fn insert(&mut self, value: &'a HeaderValue) {
         *self = match self {
             Self::Absent => Self::One(value),
             Self::One(_) | Self::Repeated => Self::Repeated,
@@ -108,7 +108,7 @@ impl<'a> Slot<'a> {
 
 /// A header that is a list: its lines count as one (RFC 9110, part 5.3).
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Lines<'a> {
+pub enum HeaderLines<'a> {
     /// Not sent.
     #[default]
     Absent,
@@ -118,8 +118,8 @@ pub enum Lines<'a> {
     Several(&'a HeaderMap, &'static str),
 }
 
-impl<'a> Lines<'a> {
-    fn put(&mut self, map: &'a HeaderMap, name: &'static str, value: &'a HeaderValue) {
+impl<'a> HeaderLines<'a> {
+    fn insert(&mut self, map: &'a HeaderMap, name: &'static str, value: &'a HeaderValue) {
         *self = match self {
             Self::Absent => Self::One(value),
             Self::One(_) | Self::Several(..) => Self::Several(map, name),
@@ -170,70 +170,70 @@ impl<'a> Lines<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlayHeaders<'a> {
     /// `DRM`.
-    pub drm: Slot<'a>,
+    pub drm: SingleHeader<'a>,
     /// `Protocol`.
-    pub protocol: Slot<'a>,
+    pub protocol: SingleHeader<'a>,
     /// `EntitlementId`: the Entitlement Token.
-    pub entitlement: Slot<'a>,
+    pub entitlement: SingleHeader<'a>,
     /// `DevicePlatform`.
-    pub device_platform: Slot<'a>,
+    pub device_platform: SingleHeader<'a>,
     /// `DeviceType`.
-    pub device_type: Slot<'a>,
+    pub device_type: SingleHeader<'a>,
     /// `DeviceModel`.
-    pub device_model: Slot<'a>,
+    pub device_model: SingleHeader<'a>,
     /// `DeviceId`.
-    pub device_id: Slot<'a>,
+    pub device_id: SingleHeader<'a>,
     /// `Session`.
-    pub session: Slot<'a>,
+    pub session: SingleHeader<'a>,
     /// `Timestamp`.
-    pub timestamp: Slot<'a>,
+    pub timestamp: SingleHeader<'a>,
     /// `Bitrate`.
-    pub bitrate: Slot<'a>,
+    pub bitrate: SingleHeader<'a>,
     /// `ResolutionWidth`.
-    pub width: Slot<'a>,
+    pub width: SingleHeader<'a>,
     /// `ResolutionHeight`.
-    pub height: Slot<'a>,
+    pub height: SingleHeader<'a>,
 }
 
 /// The headers of a request that mean something to us.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Heads<'a> {
+pub struct RequestHeaders<'a> {
     /// The partner token.
-    pub access_token: Slot<'a>,
+    pub access_token: SingleHeader<'a>,
     /// The headers of playback.
     pub play: PlayHeaders<'a>,
     /// `Authorization`.
-    pub authorization: Slot<'a>,
+    pub authorization: SingleHeader<'a>,
     /// `Host`.
-    pub host: Slot<'a>,
+    pub host: SingleHeader<'a>,
     /// `Transfer-Encoding`.
-    pub transfer_encoding: Lines<'a>,
+    pub transfer_encoding: HeaderLines<'a>,
     /// `Content-Length`.
-    pub content_length: Slot<'a>,
+    pub content_length: SingleHeader<'a>,
     /// `Content-Encoding`.
-    pub content_encoding: Slot<'a>,
+    pub content_encoding: SingleHeader<'a>,
     /// `Expect`.
-    pub expect: Slot<'a>,
+    pub expect: SingleHeader<'a>,
     /// `Origin`.
-    pub origin: Slot<'a>,
+    pub origin: SingleHeader<'a>,
     /// `Accept-Encoding`.
-    pub accept_encoding: Lines<'a>,
+    pub accept_encoding: HeaderLines<'a>,
     /// `Accept-Language`.
-    pub accept_language: Lines<'a>,
+    pub accept_language: HeaderLines<'a>,
     /// `If-None-Match`.
-    pub if_none_match: Lines<'a>,
+    pub if_none_match: HeaderLines<'a>,
     /// `If-Range`.
-    pub if_range: Slot<'a>,
+    pub if_range: SingleHeader<'a>,
     /// `Range`.
-    pub range: Slot<'a>,
+    pub range: SingleHeader<'a>,
     /// `X-Request-Id`.
-    pub request_id: Slot<'a>,
+    pub request_id: SingleHeader<'a>,
     /// Names, values and separators, in bytes.
     bytes: usize,
     count: usize,
 }
 
-impl<'a> Heads<'a> {
+impl<'a> RequestHeaders<'a> {
     /// Walks the map once.
     #[must_use]
     pub fn read(map: &'a HeaderMap, names: &HeaderNames) -> Self {
@@ -270,16 +270,18 @@ impl<'a> Heads<'a> {
             "play-resolutionheight" => &mut play.height,
             _ => return,
         };
-        slot.put(value);
+        slot.insert(value);
     }
 
     fn put_standard(&mut self, map: &'a HeaderMap, name: &str, value: &'a HeaderValue) {
         let slot = match name {
-            "accept-encoding" => return self.accept_encoding.put(map, "accept-encoding", value),
-            "accept-language" => return self.accept_language.put(map, "accept-language", value),
-            "if-none-match" => return self.if_none_match.put(map, "if-none-match", value),
+            "accept-encoding" => return self.accept_encoding.insert(map, "accept-encoding", value),
+            "accept-language" => return self.accept_language.insert(map, "accept-language", value),
+            "if-none-match" => return self.if_none_match.insert(map, "if-none-match", value),
             "transfer-encoding" => {
-                return self.transfer_encoding.put(map, "transfer-encoding", value);
+                return self
+                    .transfer_encoding
+                    .insert(map, "transfer-encoding", value);
             }
             "host" => &mut self.host,
             "authorization" => &mut self.authorization,
@@ -292,7 +294,7 @@ impl<'a> Heads<'a> {
             "if-range" => &mut self.if_range,
             _ => return,
         };
-        slot.put(value);
+        slot.insert(value);
     }
 
     /// Whether the block keeps the limits; `line` is the length of the request line.
@@ -342,7 +344,7 @@ mod tests {
             ("service-play-session", "other"),
             ("host", "a"),
         ]);
-        let heads = Heads::read(&map, &names);
+        let heads = RequestHeaders::read(&map, &names);
         assert_eq!(heads.access_token.ascii(), Some("t"));
         assert_eq!(heads.play.session.ascii(), Some("s"));
         assert_eq!(heads.host.ascii(), Some("a"));
@@ -356,7 +358,7 @@ mod tests {
     fn missing_and_repeated_headers_are_named() {
         let names = HeaderNames::new("Service-").unwrap();
         let map = map(&[("service-play-drm", "a"), ("service-play-drm", "a")]);
-        let heads = Heads::read(&map, &names);
+        let heads = RequestHeaders::read(&map, &names);
         for (slot, rest) in [
             (heads.play.drm, "Play-DRM"),
             (heads.play.session, "Play-Session"),
@@ -373,13 +375,13 @@ mod tests {
         for _ in 0..HEADERS_MAX {
             map.append("x", HeaderValue::from_static("y"));
         }
-        assert!(Heads::read(&map, &names).check_size(20).is_ok());
+        assert!(RequestHeaders::read(&map, &names).check_size(20).is_ok());
         map.append("x", HeaderValue::from_static("y"));
-        assert!(Heads::read(&map, &names).check_size(20).is_err());
+        assert!(RequestHeaders::read(&map, &names).check_size(20).is_err());
         let mut map = HeaderMap::new();
         let long = "y".repeat(HEADER_BLOCK_MAX - 25);
         map.append("x", HeaderValue::from_str(&long).unwrap());
-        assert!(Heads::read(&map, &names).check_size(20).is_ok());
-        assert!(Heads::read(&map, &names).check_size(21).is_err());
+        assert!(RequestHeaders::read(&map, &names).check_size(20).is_ok());
+        assert!(RequestHeaders::read(&map, &names).check_size(21).is_err());
     }
 }

@@ -22,15 +22,15 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use super::code::ErrorCode;
 use super::error::{ApiError, ErrorBody};
-use super::framing::{check_answers_for, check_framing};
-use super::front::BadSetting;
-use super::headers::{HeaderNames, Heads};
-use super::listen::{Door, Listener, Socket};
-use super::matcher::Table;
-use super::messages::Messages;
+use super::error_code::ErrorCode;
+use super::head_validation::{check_answers_for, check_framing};
+use super::headers::{HeaderNames, RequestHeaders};
+use super::listener::{Listener, ListenerOptions, Socket};
+use super::localized_messages::Messages;
 use super::reply::media;
+use super::router::RouteSet;
+use super::state::InvalidSetting;
 use crate::config::limits::ACCEPT_REST;
 use crate::ports::tls::HTTP_1_1;
 
@@ -59,21 +59,26 @@ impl Notice {
         reason: String,
         header_prefix: &str,
         ops_hosts: Vec<String>,
-    ) -> Result<Self, BadSetting> {
+    ) -> Result<Self, InvalidSetting> {
         Ok(Self {
             reason,
             messages: Messages::built_in("en")?,
-            names: HeaderNames::new(header_prefix).map_err(BadSetting::Prefix)?,
+            names: HeaderNames::new(header_prefix).map_err(InvalidSetting::Prefix)?,
             ops_hosts,
         })
     }
 
     /// What the service checks of a request before it looks for the route.
-    fn check(&self, table: Table, parts: &Parts, heads: &Heads<'_>) -> Result<(), ApiError> {
+    fn check(
+        &self,
+        table: RouteSet,
+        parts: &Parts,
+        heads: &RequestHeaders<'_>,
+    ) -> Result<(), ApiError> {
         check_framing(parts, heads, false)?;
         match table {
-            Table::Public => Ok(()),
-            Table::Ops => check_answers_for(parts, heads, &self.ops_hosts),
+            RouteSet::Public => Ok(()),
+            RouteSet::Ops => check_answers_for(parts, heads, &self.ops_hosts),
         }
     }
 }
@@ -111,8 +116,12 @@ async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, seats: Arc<Semapho
     }
 }
 
-async fn answered<S>(stream: S, door: Door, notice: Arc<Notice>, _seat: OwnedSemaphorePermit)
-where
+async fn answered<S>(
+    stream: S,
+    door: ListenerOptions,
+    notice: Arc<Notice>,
+    _seat: OwnedSemaphorePermit,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let answering = async {
@@ -130,7 +139,7 @@ where
     let _ = timeout(PATIENCE, answering).await;
 }
 
-async fn connection<S>(stream: S, table: Table, notice: Arc<Notice>)
+async fn connection<S>(stream: S, table: RouteSet, notice: Arc<Notice>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -146,16 +155,16 @@ where
         .await;
 }
 
-fn answer(table: Table, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
-    let heads = Heads::read(&parts.headers, &notice.names);
+fn answer(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
+    let heads = RequestHeaders::read(&parts.headers, &notice.names);
     let checked = notice.check(table, parts, &heads);
     let reading = matches!(parts.method, Method::GET | Method::HEAD);
     let (status, kind, body) = match (checked, table, parts.uri.path()) {
         (Err(error), ..) => refusal(&error, &heads, notice),
-        (Ok(()), Table::Ops, "/livez") if reading => {
+        (Ok(()), RouteSet::Ops, "/livez") if reading => {
             (StatusCode::OK, media::TEXT, "ok\n".to_owned())
         }
-        (Ok(()), Table::Ops, "/readyz") if reading => {
+        (Ok(()), RouteSet::Ops, "/readyz") if reading => {
             let body = json!({"ready": false, "reasons": {"store": notice.reason}});
             let status = StatusCode::SERVICE_UNAVAILABLE;
             (status, media::JSON, body.to_string())
@@ -173,7 +182,7 @@ fn answer(table: Table, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>>
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, kind);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if table == Table::Public {
+    if table == RouteSet::Public {
         // Players in browsers read the refusal too.
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     }
@@ -185,7 +194,7 @@ fn answer(table: Table, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>>
 
 fn refusal(
     error: &ApiError,
-    heads: &Heads<'_>,
+    heads: &RequestHeaders<'_>,
     notice: &Notice,
 ) -> (StatusCode, HeaderValue, String) {
     let languages = heads.accept_language.joined();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::code::NO_LIVE_RIGHTS_STATUS;
-use super::matcher::Table;
+use super::error_code::NO_LIVE_RIGHTS_STATUS;
+use super::router::RouteSet;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
-use crate::ports::upstream::UpstreamError;
+use crate::ports::license_server::UpstreamError;
 use crate::types::Drm;
 
 /// Classes of statuses. 552 is an answer like another, so it stands apart from our failures.
@@ -59,7 +59,7 @@ impl LicenseResult {
 
     /// What a failure of a license server counts as.
     #[must_use]
-    pub fn of(error: &UpstreamError) -> Self {
+    pub fn from_error(error: &UpstreamError) -> Self {
         match error {
             UpstreamError::Refused(_) => Self::Refused,
             UpstreamError::Status(status) if status.is_client_error() => Self::Refused,
@@ -129,7 +129,7 @@ impl HttpMetrics {
     /// Makes the metrics known to the registry.
     #[must_use]
     pub fn new(registry: &Registry) -> Self {
-        let of = |table: Table| {
+        let of = |table: RouteSet| {
             table
                 .routes()
                 .iter()
@@ -137,8 +137,8 @@ impl HttpMetrics {
                 .collect()
         };
         Self {
-            public: of(Table::Public),
-            ops: of(Table::Ops),
+            public: of(RouteSet::Public),
+            ops: of(RouteSet::Ops),
             unmatched: RouteMetrics::new(registry, "none"),
             licenses: licenses(registry),
             connections: registry.gauge("playgate_http_connections", "Open HTTP connections.", &[]),
@@ -164,10 +164,16 @@ impl HttpMetrics {
     }
 
     /// Counts an answer; `route` is its place in the table.
-    pub fn answered(&self, table: Table, route: Option<usize>, status: StatusCode, took: Duration) {
+    pub fn answered(
+        &self,
+        table: RouteSet,
+        route: Option<usize>,
+        status: StatusCode,
+        took: Duration,
+    ) {
         let routes = match table {
-            Table::Public => &self.public,
-            Table::Ops => &self.ops,
+            RouteSet::Public => &self.public,
+            RouteSet::Ops => &self.ops,
         };
         let metrics = route
             .and_then(|at| routes.get(at))
@@ -187,13 +193,18 @@ mod tests {
     fn no_live_rights_is_no_failure_of_ours() {
         let registry = Registry::default();
         let metrics = HttpMetrics::new(&registry);
-        let heartbeat = Table::Public
+        let heartbeat = RouteSet::Public
             .routes()
             .iter()
             .position(|route| route.label == "heartbeat");
         let status = StatusCode::from_u16(NO_LIVE_RIGHTS_STATUS).unwrap();
-        metrics.answered(Table::Public, heartbeat, status, Duration::ZERO);
-        metrics.answered(Table::Public, None, StatusCode::NOT_FOUND, Duration::ZERO);
+        metrics.answered(RouteSet::Public, heartbeat, status, Duration::ZERO);
+        metrics.answered(
+            RouteSet::Public,
+            None,
+            StatusCode::NOT_FOUND,
+            Duration::ZERO,
+        );
         let text = registry.render();
         for line in [
             "playgate_http_requests_total{route=\"heartbeat\",status=\"552\"} 1",

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::error::ApiError;
-use super::path::percent_decode;
+use super::path_validation::percent_decode;
 use crate::config::limits::LIST_IDS;
 use crate::types::Malformed;
 

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_network_is_suspect_while_its_failures_are_recent() {
         let failures = RecentFailures::default();
-        let network = |n: u8| Network::of(IpAddr::from([198, 51, n, 1]));
+        let network = |n: u8| Network::from_address(IpAddr::from([198, 51, n, 1]));
         let now = UnixSeconds(1_767_225_600);
         for n in 1..MANY {
             failures.record(network(1), now);

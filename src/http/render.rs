@@ -10,16 +10,16 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
-use super::coding::{Preference, is_known, preference, tag};
+use super::content_encoding::{Preference, is_known, preference, tag};
 use super::error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use super::fair_queue::Turn;
-use super::headers::{HeaderNames, Heads};
-use super::lanes::Lane;
+use super::headers::{HeaderNames, RequestHeaders};
 use super::range::{Part, part};
 use super::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
+use super::response_body::{ChunkStream, LaneBody, ResponseBody, ResponseStream};
 use super::response_cache::CompressibleBody;
 use super::soap;
-use super::stream::{LaneBody, Pieces, ReplyBody, ReplyStream};
+use super::worker_pool::WorkerPool;
 use crate::types::LimitReached;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -49,27 +49,27 @@ fn cache_control(age: u32) -> Result<HeaderValue, http::header::InvalidHeaderVal
 
 /// What the request says of the form of the answer.
 #[derive(Clone, Copy)]
-pub struct Wish<'a> {
+pub struct ResponseOptions<'a> {
     /// Its headers.
-    pub heads: &'a Heads<'a>,
+    pub heads: &'a RequestHeaders<'a>,
     /// Whether it is a HEAD.
     pub head: bool,
     /// The pool that compresses large bodies, and whose turn that takes; without one they are sent
     /// uncompressed.
-    pub compression: Option<(&'a Lane<()>, Turn)>,
+    pub compression: Option<(&'a WorkerPool<()>, Turn)>,
 }
 
 /// Makes the response of a reply.
 ///
 /// # Errors
 /// 416.
-pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiError> {
+pub fn render(reply: Reply, wish: ResponseOptions<'_>) -> Result<Response<ResponseBody>, ApiError> {
     let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
     let mut status = reply.status;
     let body = match reply.content {
         Content::Empty => {
             headers.insert(CACHE_CONTROL, NO_STORE);
-            ReplyBody::Empty
+            ResponseBody::Empty
         }
         Content::Bytes(media, bytes) => {
             headers.insert(CONTENT_TYPE, media);
@@ -81,14 +81,14 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
             if body.is_none() {
                 status = StatusCode::NOT_MODIFIED;
             }
-            body.unwrap_or(ReplyBody::Empty)
+            body.unwrap_or(ResponseBody::Empty)
         }
         Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
         Content::Export(kept, media, export) => {
             let gzip = preference(wish.heads.accept_encoding) != Preference::Identity;
             if is_held(kept, gzip, wish, &mut headers) {
                 status = StatusCode::NOT_MODIFIED;
-                ReplyBody::Empty
+                ResponseBody::Empty
             } else {
                 headers.insert(CONTENT_TYPE, media);
                 if gzip {
@@ -97,7 +97,7 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
                 } else if let Some(identity) = export.identity() {
                     whole(identity.clone(), wish, &mut headers)
                 } else {
-                    streamed(Box::pin(Pieces::new(export.inflated())), wish)
+                    streamed(Box::pin(ChunkStream::new(export.inflated())), wish)
                 }
             }
         }
@@ -116,7 +116,7 @@ pub fn render(reply: Reply, wish: Wish<'_>) -> Result<Response<ReplyBody>, ApiEr
     Ok(response(status, headers, body))
 }
 
-fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Response<ReplyBody> {
+fn response(status: StatusCode, headers: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -124,25 +124,25 @@ fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Response
 }
 
 /// The bytes, or for HEAD their length alone.
-fn whole(bytes: Bytes, wish: Wish<'_>, headers: &mut HeaderMap) -> ReplyBody {
+fn whole(bytes: Bytes, wish: ResponseOptions<'_>, headers: &mut HeaderMap) -> ResponseBody {
     if wish.head {
         headers.insert(CONTENT_LENGTH, bytes.len().into());
-        ReplyBody::Empty
+        ResponseBody::Empty
     } else {
         bytes.into()
     }
 }
 
-fn streamed(body: ReplyStream, wish: Wish<'_>) -> ReplyBody {
+fn streamed(body: ResponseStream, wish: ResponseOptions<'_>) -> ResponseBody {
     if wish.head {
-        ReplyBody::Empty
+        ResponseBody::Empty
     } else {
-        ReplyBody::Stream(body, None)
+        ResponseBody::Stream(body, None)
     }
 }
 
 /// Says how long the body may be kept, and by which tag; whether the client has it already.
-fn is_held(kept: Kept, packed: bool, wish: Wish<'_>, headers: &mut HeaderMap) -> bool {
+fn is_held(kept: Kept, packed: bool, wish: ResponseOptions<'_>, headers: &mut HeaderMap) -> bool {
     let age = usize::try_from(kept.max_age).ok();
     let caching = age
         .and_then(|age| AGES.get(age).cloned())
@@ -156,7 +156,11 @@ fn is_held(kept: Kept, packed: bool, wish: Wish<'_>, headers: &mut HeaderMap) ->
 }
 
 /// `None` if the client has the body already.
-fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) -> Option<ReplyBody> {
+fn prepared_body(
+    prepared: Prepared,
+    wish: ResponseOptions<'_>,
+    headers: &mut HeaderMap,
+) -> Option<ResponseBody> {
     let Prepared {
         media, body, kept, ..
     } = prepared;
@@ -182,9 +186,9 @@ fn prepared_body(prepared: Prepared, wish: Wish<'_>, headers: &mut HeaderMap) ->
 /// The compressed body; `None` where there is no room to make it.
 fn packed(
     body: &Arc<CompressibleBody>,
-    wish: Wish<'_>,
+    wish: ResponseOptions<'_>,
     headers: &mut HeaderMap,
-) -> Option<ReplyBody> {
+) -> Option<ResponseBody> {
     if let Some(packed) = body.ready() {
         return Some(whole(packed.clone(), wish, headers));
     }
@@ -193,20 +197,20 @@ fn packed(
     }
     if wish.head {
         // The length is not known before the body has been made, and a HEAD is not worth that.
-        return Some(ReplyBody::Empty);
+        return Some(ResponseBody::Empty);
     }
     let body = Arc::clone(body);
     let (pool, turn) = wish.compression?;
     let packing = pool.run_for(turn, move |()| body.gzip().cloned()).ok()?;
-    Some(ReplyBody::Stream(Box::pin(LaneBody::new(packing)), None))
+    Some(ResponseBody::Stream(Box::pin(LaneBody::new(packing)), None))
 }
 
 fn file_body(
     file: FileReply,
-    wish: Wish<'_>,
+    wish: ResponseOptions<'_>,
     headers: &mut HeaderMap,
     status: &mut StatusCode,
-) -> Result<ReplyBody, ApiError> {
+) -> Result<ResponseBody, ApiError> {
     let tag = tag(file.tag, false);
     let whole = file.content.length();
     headers.insert(CACHE_CONTROL, file.caching);
@@ -220,7 +224,7 @@ fn file_body(
     headers.insert(ETAG, tag);
     if known {
         *status = StatusCode::NOT_MODIFIED;
-        return Ok(ReplyBody::Empty);
+        return Ok(ResponseBody::Empty);
     }
     headers.insert(CONTENT_TYPE, file.media);
     let asked = wish.heads.range.ascii().filter(|_| same);
@@ -245,11 +249,11 @@ fn file_body(
     };
     headers.insert(CONTENT_LENGTH, length.into());
     if wish.head || length == 0 {
-        return Ok(ReplyBody::Empty);
+        return Ok(ResponseBody::Empty);
     }
     Ok(match file.content {
         FileContent::Disk(file, _) => {
-            ReplyBody::Stream(Box::pin(Pieces::of_file(file, from, length)), None)
+            ResponseBody::Stream(Box::pin(ChunkStream::from_file(file, from, length)), None)
         }
         FileContent::Made(bytes) => {
             let at = |byte| usize::try_from(byte).unwrap_or(usize::MAX).min(bytes.len());
@@ -281,8 +285,8 @@ pub fn render_error(
     user_message: &str,
     form: ErrorForm,
     names: &HeaderNames,
-    wish: Wish<'_>,
-) -> Response<ReplyBody> {
+    wish: ResponseOptions<'_>,
+) -> Response<ResponseBody> {
     let json = |flat| {
         let body = ErrorBody::new(error, user_message, flat);
         serde_json::to_vec(&body).unwrap_or_default()
@@ -360,7 +364,7 @@ mod tests {
         }
     }
 
-    fn ask(headers: &[(&'static str, &str)], head: bool) -> Response<ReplyBody> {
+    fn ask(headers: &[(&'static str, &str)], head: bool) -> Response<ResponseBody> {
         let names = HeaderNames::new("Service-").unwrap();
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -369,10 +373,10 @@ mod tests {
                 HeaderValue::from_str(value).unwrap(),
             );
         }
-        let heads = Heads::read(&map, &names);
+        let heads = RequestHeaders::read(&map, &names);
         render(
             Reply::prepared(prepared()),
-            Wish {
+            ResponseOptions {
                 heads: &heads,
                 head,
                 compression: None,
@@ -413,22 +417,22 @@ mod tests {
         map.insert("accept-encoding", GZIP);
         let mut large = prepared();
         large.body = Arc::new(vec![b'x'; GZIP_AT_ONCE + 1].into());
-        let wish = Wish {
-            heads: &Heads::read(&map, &names),
+        let wish = ResponseOptions {
+            heads: &RequestHeaders::read(&map, &names),
             head: false,
             compression: None,
         };
         let answer = render(Reply::prepared(large), wish).unwrap();
         assert_eq!(answer.headers()[ETAG], "\"0000000000000abc\"");
         assert!(!answer.headers().contains_key(CONTENT_ENCODING));
-        assert!(matches!(answer.body(), ReplyBody::Full(_)));
+        assert!(matches!(answer.body(), ResponseBody::Full(_)));
     }
 
     #[test]
     fn a_head_has_the_length_and_no_body() {
         let head = ask(&[], true);
         assert_eq!(head.headers()[CONTENT_LENGTH], "2000");
-        assert!(matches!(head.body(), ReplyBody::Empty));
+        assert!(matches!(head.body(), ResponseBody::Empty));
     }
 
     #[test]
@@ -440,7 +444,7 @@ mod tests {
                 let value = HeaderValue::from_str(value).unwrap();
                 map.insert(HeaderName::from_static(name), value);
             }
-            let heads = Heads::read(&map, &names);
+            let heads = RequestHeaders::read(&map, &names);
             let file = FileReply {
                 content: FileContent::Disk(tempfile::tempfile().unwrap(), 1_000),
                 media: media::BYTES,
@@ -449,7 +453,7 @@ mod tests {
             };
             let answer = render(
                 Reply::file(file),
-                Wish {
+                ResponseOptions {
                     heads: &heads,
                     head,
                     compression: None,
@@ -484,7 +488,7 @@ mod tests {
         );
         let head = ask(&[], true).unwrap();
         assert_eq!(head.headers()[CONTENT_LENGTH], "1000");
-        assert!(matches!(head.body(), ReplyBody::Empty));
+        assert!(matches!(head.body(), ResponseBody::Empty));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
 use super::error::ApiError;
+use super::response_body::ResponseStream;
 use super::response_cache::{CachedResponse, CompressibleBody};
-use super::stream::ReplyStream;
 use super::xmltv_cache::GzipExport;
 use crate::types::UnixSeconds;
 
@@ -130,7 +130,7 @@ pub(super) enum Content {
     File(FileReply),
     Export(Kept, HeaderValue, GzipExport),
     /// The length is `None` where it is not known.
-    Stream(HeaderValue, Option<u64>, ReplyStream),
+    Stream(HeaderValue, Option<u64>, ResponseStream),
 }
 
 /// The answer of a handler.
@@ -233,7 +233,7 @@ impl Reply {
 
     /// 200 with a body that is made as it is sent, not to be kept.
     #[must_use]
-    pub fn stream(media: HeaderValue, length: Option<u64>, body: ReplyStream) -> Self {
+    pub fn stream(media: HeaderValue, length: Option<u64>, body: ResponseStream) -> Self {
         Self::new(StatusCode::OK, Content::Stream(media, length, body))
     }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::coding::pack;
+use super::content_encoding::pack;
 use crate::config::limits::ANSWERS_BYTES;
 use crate::types::UnixSeconds;
 
@@ -129,7 +129,7 @@ impl ResponseCache {
     #[must_use]
     pub fn find_by_text(&self, request: &str, at: Moment) -> Option<CachedResponse> {
         let mut state = self.state.lock();
-        let state = state.of_generation(at.generation)?;
+        let state = state.for_generation(at.generation)?;
         let (text, entry) = state.by_request.get(&checksum(request))?;
         let entry = entry.upgrade().filter(|_| **text == *request)?;
         entry.response_at(at.now)
@@ -145,7 +145,7 @@ impl ResponseCache {
         at: Moment,
     ) -> Option<CachedResponse> {
         let mut state = self.state.lock();
-        let state = state.of_generation(at.generation)?;
+        let state = state.for_generation(at.generation)?;
         let entry = state.by_meaning.get(&checksum(meaning))?;
         let entry = Arc::clone(entry);
         if *entry.meaning != *meaning {
@@ -164,7 +164,7 @@ impl ResponseCache {
             made: at.now,
             used: AtomicBool::new(false),
         });
-        if let Some(state) = self.state.lock().of_generation(at.generation)
+        if let Some(state) = self.state.lock().for_generation(at.generation)
             && state.insert(&entry, self.limit)
         {
             state.remember_text(request, &entry);
@@ -174,7 +174,7 @@ impl ResponseCache {
 
 impl State {
     /// Drops what was made of an earlier schedule; `None` if a later one is served already.
-    fn of_generation(&mut self, generation: u64) -> Option<&mut Self> {
+    fn for_generation(&mut self, generation: u64) -> Option<&mut Self> {
         if self.generation < generation {
             *self = Self {
                 generation,

@@ -1,6 +1,6 @@
 //! Which roles of operators may use which routes.
 
-use super::routes::{OperatorRoute, Route, Target};
+use super::route::{Endpoint, OperatorRoute, Route};
 use crate::types::Role;
 
 impl Route {
@@ -9,7 +9,7 @@ impl Route {
     #[must_use]
     pub fn roles(&self) -> Option<&'static [Role]> {
         use OperatorRoute as O;
-        let Target::Operator(route) = self.target else {
+        let Endpoint::Operator(route) = self.target else {
             return None;
         };
         Some(match route {
@@ -18,7 +18,7 @@ impl Route {
             }
             O::ExportCatalog
             | O::CatalogHistory
-            | O::WhyRights
+            | O::ExplainRights
             | O::Rules
             | O::GuideSources
             | O::GuideSource
@@ -36,7 +36,7 @@ impl Route {
             | O::ShowUser
             | O::Grants
             | O::UserSessions
-            | O::Why
+            | O::ExplainEntitlement
             | O::Mails
             | O::ShowMail
             | O::PreviewMail
@@ -45,7 +45,7 @@ impl Route {
             | O::ImportUsers
             | O::ChangeUser
             | O::RemoveUser
-            | O::Grant
+            | O::AddGrant
             | O::RevokeGrant
             | O::SetPin
             | O::MailReset
@@ -73,7 +73,7 @@ impl Route {
             | O::TestMail
             | O::VerifyStore
             | O::RebuildStore
-            | O::RenewBase
+            | O::CreateSnapshot
             | O::CompactStore
             | O::CreateBackup
             | O::VerifyBackup

@@ -23,27 +23,27 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use super::api::schedule::cached_reply;
-use super::audit::{Asked, recorded};
+use super::audit::{AuditDraft, recorded};
 use super::auth::{Administrator, Credentials, PARTNER_LIMIT, Proof, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
-use super::coding::{Preference, preference};
+use super::client_addr;
+use super::connection_state::ConnectionState;
+use super::content_encoding::{Preference, preference};
 use super::context::Context;
 use super::cors;
 use super::dispatch::{Answer, Outcome, dispatch};
 use super::endpoint::{Endpoint, Input, Payload};
 use super::error::{ApiError, ErrorCode};
 use super::fair_queue::Turn;
-use super::finish::{Flow, finish};
-use super::framing::{check_answers_for, check_framing};
-use super::headers::Heads;
-use super::matcher::{Found, Params, Table};
-use super::net;
-use super::path::check_path;
-use super::pulse::Pulse;
+use super::head_validation::{check_answers_for, check_framing};
+use super::headers::RequestHeaders;
+use super::path_validation::check_path;
 use super::query::Query;
+use super::respond::{RequestRecord, finish};
+use super::response_body::{InFlightGuard, ResponseBody};
 use super::response_cache::Moment;
-use super::routes::{BodyRule, RateClass, Route};
-use super::stream::{Busy, ReplyBody};
+use super::route::{BodyRule, RateClass, Route};
+use super::router::{Params, RouteMatch, RouteSet};
 use crate::app::App;
 use crate::types::{Country, LimitReached};
 
@@ -52,13 +52,13 @@ pub struct Service {
     /// The service as a whole.
     pub app: Arc<App>,
     /// The routes that the listener serves.
-    pub table: Table,
+    pub table: RouteSet,
     /// Who asks, where this is the local administration socket.
     pub local: Option<Administrator>,
     /// The other end.
     pub peer: IpAddr,
     /// What the connection's task watches.
-    pub pulse: Arc<Pulse>,
+    pub pulse: Arc<ConnectionState>,
 }
 
 /// A request that may go on to its parameters.
@@ -78,17 +78,17 @@ enum Step {
     Waiting(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
-type Answered = Response<ReplyBody>;
+type Answered = Response<ResponseBody>;
 
 /// The answer to a request.
-pub enum Answering {
+pub enum ResponseFuture {
     /// It is there; `None` once taken.
     Ready(Option<Answered>),
     /// It is being made.
     Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }
 
-impl Future for Answering {
+impl Future for ResponseFuture {
     type Output = Result<Answered, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
@@ -102,24 +102,24 @@ impl Future for Answering {
 impl hyper::service::Service<Request<Incoming>> for Service {
     type Response = Answered;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
+    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
         let fragment = self.pulse.begin();
         let (parts, body) = request.into_parts();
         let app = &self.app;
-        let heads = Heads::read(&parts.headers, &app.front.names);
-        let mut flow = Flow::of(app, self.table, &parts, &heads);
+        let heads = RequestHeaders::read(&parts.headers, &app.front.names);
+        let mut flow = RequestRecord::new(app, self.table, &parts, &heads);
         let step = catch_unwind(AssertUnwindSafe(|| {
-            self.begin(&mut flow, &parts, &heads, &body, fragment)
+            self.start(&mut flow, &parts, &heads, &body, fragment)
         }));
         let step = step.unwrap_or_else(|_| Step::Answered(Err(panicked(app))));
         match step {
             Step::Answered(answer) if body.is_end_stream() => {
-                Answering::Ready(Some(hand_over(app, &self.pulse, flow, &heads, answer)))
+                ResponseFuture::Ready(Some(hand_over(app, &self.pulse, flow, &heads, answer)))
             }
             step @ (Step::Answered(_) | Step::Read(_) | Step::Waiting(_)) => {
-                Answering::Later(Box::pin(go_on(
+                ResponseFuture::Later(Box::pin(run_async(
                     Arc::clone(app),
                     Arc::clone(&self.pulse),
                     flow,
@@ -136,16 +136,16 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 /// stream has.
 fn hand_over(
     app: &App,
-    pulse: &Arc<Pulse>,
-    mut flow: Flow,
-    heads: &Heads<'_>,
+    pulse: &Arc<ConnectionState>,
+    mut flow: RequestRecord,
+    heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Answered {
-    flow.close |= pulse.is_parting();
+    flow.close |= pulse.is_lame_duck();
     let mut answer = finish(app, flow, heads, answer);
     match answer.body_mut() {
-        ReplyBody::Stream(_, busy) => *busy = Some(Busy::new(Arc::clone(pulse))),
-        ReplyBody::Empty | ReplyBody::Full(_) => pulse.end(),
+        ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(pulse))),
+        ResponseBody::Empty | ResponseBody::Full(_) => pulse.end(),
     }
     answer
 }
@@ -156,15 +156,15 @@ fn panicked(app: &App) -> ApiError {
 }
 
 impl Service {
-    fn begin(
+    fn start(
         &self,
-        flow: &mut Flow,
+        flow: &mut RequestRecord,
         parts: &Parts,
-        heads: &Heads<'_>,
+        heads: &RequestHeaders<'_>,
         body: &Incoming,
         fragment: bool,
     ) -> Step {
-        match self.enter(flow, parts, heads, body, fragment) {
+        match self.authorize(flow, parts, heads, body, fragment) {
             Err(error) => Step::Answered(Err(error)),
             Ok(Entered::Options(reply)) => Step::Answered(Ok(reply)),
             Ok(Entered::Go(entry)) => {
@@ -172,7 +172,7 @@ impl Service {
                 if !body.is_end_stream() || streamed {
                     return Step::Read(entry);
                 }
-                match act(
+                match run_handler(
                     &self.app,
                     flow,
                     parts,
@@ -189,11 +189,11 @@ impl Service {
     }
 
     /// Everything before the body.
-    fn enter(
+    fn authorize(
         &self,
-        flow: &mut Flow,
+        flow: &mut RequestRecord,
         parts: &Parts,
-        heads: &Heads<'_>,
+        heads: &RequestHeaders<'_>,
         body: &Incoming,
         fragment: bool,
     ) -> Result<Entered, ApiError> {
@@ -203,17 +203,17 @@ impl Service {
             return Err(error);
         }
         // The local administration socket has no host: who reaches it has the rights to.
-        if self.table == Table::Ops && self.local.is_none() {
+        if self.table == RouteSet::Ops && self.local.is_none() {
             check_answers_for(parts, heads, &app.http.ops_hosts)?;
         }
         let path = parts.uri.path();
         check_path(path)?;
         let (index, route, params) = match self.table.find(&parts.method, path)? {
-            Found::Route(index, route, params) => (index, route, params),
-            Found::Path(entry) if parts.method == Method::OPTIONS => {
+            RouteMatch::Route(index, route, params) => (index, route, params),
+            RouteMatch::Path(entry) if parts.method == Method::OPTIONS => {
                 return Ok(Entered::Options(cors::options(entry, &parts.headers)));
             }
-            Found::Path(entry) => {
+            RouteMatch::Path(entry) => {
                 return Err(entry.refuse(&parts.method));
             }
         };
@@ -228,8 +228,8 @@ impl Service {
         };
         let proof = prove(&*app.gate, route, &credentials, now)?;
         flow.user = proof.user();
-        let peer = net::client(self.peer, &parts.headers, &app.http.trusted_proxies);
-        flow.turn = Turn::of_client(proof.partner(), peer);
+        let peer = client_addr::client(self.peer, &parts.headers, &app.http.trusted_proxies);
+        flow.turn = Turn::for_client(proof.partner(), peer);
         app.gate
             .admit(route.rate, proof.partner(), peer, now)
             .map_err(|limit| too_many(route.rate, limit))?;
@@ -284,11 +284,11 @@ fn too_many(class: RateClass, limit: LimitReached) -> ApiError {
 }
 
 /// Reads the parameters and calls the handler.
-fn act(
+fn run_handler(
     app: &Arc<App>,
-    flow: &mut Flow,
+    flow: &mut RequestRecord,
     parts: &Parts,
-    heads: &Heads<'_>,
+    heads: &RequestHeaders<'_>,
     entry: Entry,
     payload: Payload,
 ) -> Result<Outcome, ApiError> {
@@ -310,7 +310,9 @@ fn act(
         password_min: usize::try_from(app.config.accounts.password_min).unwrap_or(0),
     };
     let asked = match entry.proof {
-        Proof::Operator(auth, _) => Asked::of(auth, entry.route, &input, parts.uri.query(), heads),
+        Proof::Operator(auth, _) => {
+            AuditDraft::new(auth, entry.route, &input, parts.uri.query(), heads)
+        }
         Proof::Open(_) | Proof::Partner(..) | Proof::User(..) => None,
     };
     let endpoint = Endpoint::parse(entry.proof, &input, payload)?;
@@ -343,7 +345,7 @@ fn cacheable<'p>(
     app: &App,
     cx: &Context,
     parts: &'p Parts,
-    heads: &Heads<'_>,
+    heads: &RequestHeaders<'_>,
     length: usize,
 ) -> Option<(&'p str, Moment)> {
     let request = parts.uri.path_and_query()?.as_str();
@@ -356,10 +358,10 @@ fn cacheable<'p>(
 }
 
 /// The part of a request that waits: for its body, for its handler.
-async fn go_on(
+async fn run_async(
     app: Arc<App>,
-    pulse: Arc<Pulse>,
-    mut flow: Flow,
+    pulse: Arc<ConnectionState>,
+    mut flow: RequestRecord,
     parts: Parts,
     body: Incoming,
     step: Step,
@@ -372,28 +374,28 @@ async fn go_on(
             refuse(&mut flow, &parts, body).await;
             answer
         }
-        Step::Waiting(future) => guarded(&app, deadline, future).await,
+        Step::Waiting(future) => with_deadline(&app, deadline, future).await,
         Step::Read(entry) => match read(&mut flow, body, &entry).await {
             Ok(payload) => {
-                let heads = Heads::read(&parts.headers, &app.front.names);
+                let heads = RequestHeaders::read(&parts.headers, &app.front.names);
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    act(&app, &mut flow, &parts, &heads, entry, payload)
+                    run_handler(&app, &mut flow, &parts, &heads, entry, payload)
                 }));
                 match outcome.unwrap_or_else(|_| Err(panicked(&app))) {
                     Ok(Outcome::Now(answer)) => answer,
-                    Ok(Outcome::Later(future)) => guarded(&app, deadline, future).await,
+                    Ok(Outcome::Later(future)) => with_deadline(&app, deadline, future).await,
                     Err(error) => Err(error),
                 }
             }
             Err(error) => Err(error),
         },
     };
-    let heads = Heads::read(&parts.headers, &app.front.names);
+    let heads = RequestHeaders::read(&parts.headers, &app.front.names);
     hand_over(&app, &pulse, flow, &heads, answer)
 }
 
 /// Lets a client that sends a body without being asked read its refusal.
-async fn refuse(flow: &mut Flow, parts: &Parts, mut body: Incoming) {
+async fn refuse(flow: &mut RequestRecord, parts: &Parts, mut body: Incoming) {
     // Who waits for `100 Continue` sends nothing; asking for the body would tell them to.
     if !parts.headers.contains_key(http::header::EXPECT) {
         drain(&mut body).await;
@@ -402,7 +404,11 @@ async fn refuse(flow: &mut Flow, parts: &Parts, mut body: Incoming) {
 }
 
 /// The body as the route takes it.
-async fn read(flow: &mut Flow, body: Incoming, entry: &Entry) -> Result<Payload, ApiError> {
+async fn read(
+    flow: &mut RequestRecord,
+    body: Incoming,
+    entry: &Entry,
+) -> Result<Payload, ApiError> {
     let limit = entry.route.body.limit();
     let mut stream = BodyStream::new(body, limit);
     if matches!(entry.route.body, BodyRule::Streamed(_)) {
@@ -425,12 +431,12 @@ async fn read(flow: &mut Flow, body: Incoming, entry: &Entry) -> Result<Payload,
 }
 
 /// Runs a handler within its deadline; a panic ends the request and nothing else.
-async fn guarded(
+async fn with_deadline(
     app: &App,
     deadline: Duration,
     future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 ) -> Answer {
-    match timeout(deadline, caught(future)).await {
+    match timeout(deadline, catch_panic(future)).await {
         Ok(Some(answer)) => answer,
         Ok(None) => Err(panicked(app)),
         Err(_) => Err(ApiError::new(
@@ -441,7 +447,7 @@ async fn guarded(
 }
 
 /// The future's output; `None` if it panics.
-async fn caught<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
+async fn catch_panic<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
     poll_fn(|cx| {
         let step = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
         step.map_or(Poll::Ready(None), |poll| poll.map(Some))
@@ -455,11 +461,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_caught_where_it_happens() {
-        assert_eq!(caught(Box::pin(async { 1 })).await, Some(1));
+        assert_eq!(catch_panic(Box::pin(async { 1 })).await, Some(1));
         let later = async {
             tokio::task::yield_now().await;
             panic!("on purpose");
         };
-        assert_eq!(caught::<()>(Box::pin(later)).await, None);
+        assert_eq!(catch_panic::<()>(Box::pin(later)).await, None);
     }
 }

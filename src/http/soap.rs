@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::error::ApiError;
-use crate::types::html::escape;
+use crate::types::html_escape::escape;
 
 /// The header of SOAP 1.1 that says what is asked for.
 pub(super) const ACTION: &str = "soapaction";

@@ -5,15 +5,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
-use super::halt::Halt;
 use super::service::Service;
-use super::{drive, drive_h2};
+use super::shutdown::Shutdown;
+use super::{h1, h2};
 use crate::config::limits::HEAD_TIME;
 use crate::ports::tls::{H2, Tls};
 
 /// Serves a connection, begun at that instant, until either side has enough of it.
-pub(super) async fn drive<S>(stream: S, tls: &Tls, service: Service, halt: &Halt, began: Instant)
-where
+pub(super) async fn drive<S>(
+    stream: S,
+    tls: &Tls,
+    service: Service,
+    halt: &Shutdown,
+    began: Instant,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let acceptor = TlsAcceptor::from(tls.config());
@@ -26,8 +31,8 @@ where
         return;
     };
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
-        drive_h2::drive(stream, service, halt, began).await;
+        h2::drive(stream, service, halt, began).await;
     } else {
-        drive::drive(stream, service, halt, began).await;
+        h1::drive(stream, service, halt, began).await;
     }
 }

@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::stream::{BodyError, PIECE, Piece};
+use super::response_body::{BodyError, PIECE, Piece};
 
 /// The longest export that is kept uncompressed too: guides of some 40,000 programmes. A longer one
 /// is decompressed as it is sent, so that a large guide costs a tenth of its size in memory.

@@ -34,11 +34,11 @@ fn clock(app: &Arc<App>) -> Task {
     let guard = Arc::clone(&app.clock_guard);
     let task = Task::new("clock", SECOND, move |_| {
         // What is in doubt is shown where somebody looks; this task has done its work.
-        let _ = guard.look();
+        let _ = guard.check();
         Ok::<_, Infallible>(0)
     });
     // A process that is killed soon leaves the next one something to compare with.
-    task.bell.ring();
+    task.bell.wake();
     task
 }
 
@@ -68,17 +68,17 @@ fn delivery(app: &Arc<App>) -> Task {
     let guard = Arc::clone(&app.clock_guard);
     let task = Task::new("mail-delivery", 5 * SECOND, move |now| {
         // A viewer waits for a reset mail: it goes out, whatever the clock does.
-        let done = match guard.look() {
+        let done = match guard.check() {
             Ok(now) => mail.deliver(now),
             Err(_) => mail.deliver_without_expiry(now),
         };
         // Decision: mail that does not get out is a warning and no reason to be taken out of
         // service: whoever has an account can log in and watch.
-        readiness.warn("mail", mail.trouble());
+        readiness.warn("mail", mail.last_failure());
         done
     });
     let bell = task.bell.clone();
-    app.mail.on_new(move || bell.ring());
+    app.mail.on_notify(move || bell.wake());
     task
 }
 
@@ -102,7 +102,7 @@ fn playback(app: &Arc<App>) -> [Task; 4] {
 fn backups(app: &Arc<App>) -> Task {
     let backups = app.backups.clone();
     // A backup dated in the future would count as the newest for as long, and rotate good ones out.
-    Task::new("backup", 5 * SECOND, move |now| backups.tend(now)).needs_time()
+    Task::new("backup", 5 * SECOND, move |now| backups.run_scheduled(now)).needs_time()
 }
 
 fn schedule(app: &Arc<App>) -> Task {
@@ -194,5 +194,5 @@ fn forwarding(app: &Arc<App>) -> Option<Task> {
         readiness.warn("forwarding", forwarder.trouble(now));
         done
     });
-    Some(task.hurried_by(move || hurried.stop()))
+    Some(task.on_shutdown(move || hurried.stop()))
 }

@@ -39,7 +39,7 @@ type Hurry = Box<dyn Fn() + Send + Sync>;
 struct Bell(SyncSender<()>);
 
 impl Bell {
-    fn ring(&self) {
+    fn wake(&self) {
         // If it is full the task is going to run anyway; if nobody listens it has ended.
         let _ = self.0.try_send(());
     }
@@ -91,7 +91,7 @@ impl Task {
     }
 
     /// Has `hurry` called when the tasks are stopped, for one that may wait for somebody.
-    fn hurried_by(mut self, hurry: impl Fn() + Send + Sync + 'static) -> Self {
+    fn on_shutdown(mut self, hurry: impl Fn() + Send + Sync + 'static) -> Self {
         self.hurry = Some(Box::new(hurry));
         self
     }
@@ -144,14 +144,14 @@ impl Jobs {
     /// not goes on for as long as the process does.
     #[must_use]
     pub fn stop(self, within: Duration) -> bool {
-        self.tell();
+        self.begin_shutdown();
         self.running.recv_timeout(within) == Err(RecvTimeoutError::Disconnected)
     }
 
-    fn tell(&self) {
+    fn begin_shutdown(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         for bell in &self.bells {
-            bell.ring();
+            bell.wake();
         }
         for hurry in &self.hurries {
             hurry();
@@ -162,7 +162,7 @@ impl Jobs {
 impl Drop for Jobs {
     /// Tasks end with their owner, also where starting the last of them failed.
     fn drop(&mut self) {
-        self.tell();
+        self.begin_shutdown();
     }
 }
 
@@ -234,7 +234,7 @@ impl Runner {
     fn once(&mut self) {
         let now = if self.task.needs_time {
             // The very reading that was judged: the clock may jump after any look.
-            let Ok(now) = self.guard.look() else { return };
+            let Ok(now) = self.guard.check() else { return };
             now
         } else {
             self.guard.now()
@@ -244,7 +244,7 @@ impl Runner {
         let work = &mut self.task.work;
         // A defect in one task must not end it for good, nor what the others do.
         let result = catch_unwind(AssertUnwindSafe(|| work(now)))
-            .unwrap_or_else(|panic| Err(words_of(&*panic).into()));
+            .unwrap_or_else(|panic| Err(panic_message(&*panic).into()));
         let took = began.elapsed();
         self.observed.runs.one();
         self.observed.took.observe(took);
@@ -271,7 +271,7 @@ impl Runner {
     }
 }
 
-fn words_of(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let words = panic
         .downcast_ref::<&str>()
         .map(|words| (*words).to_owned())
@@ -341,10 +341,10 @@ mod tests {
         let task = Task::new("rung", Duration::from_secs(3_600), work);
         let bell = task.bell.clone();
         let (jobs, _metrics) = run(vec![task]);
-        bell.ring();
+        bell.wake();
         told.recv_timeout(LONG).unwrap();
         // Rung three times while it is at work: it runs once more.
-        (0..3).for_each(|_| bell.ring());
+        (0..3).for_each(|_| bell.wake());
         release.send(()).unwrap();
         told.recv_timeout(LONG).unwrap();
         release.send(()).unwrap();
@@ -362,7 +362,7 @@ mod tests {
             let _ = released.recv();
             Ok::<_, String>(0)
         };
-        let task = Task::new("slow", SOON, work).hurried_by(move || {
+        let task = Task::new("slow", SOON, work).on_shutdown(move || {
             let _ = release.send(());
         });
         let (jobs, _metrics) = run(vec![task]);

@@ -34,7 +34,7 @@ impl Default for SystemEntropy {
 /// ECDSA is another each time, in tests too.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the port that the ban points to")]
-pub fn of_signatures() -> SystemRandom {
+pub fn signature_random() -> SystemRandom {
     SystemRandom::new()
 }
 

@@ -20,7 +20,7 @@ use http_body_util::{BodyExt as _, Empty};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::web::{Answer, BadAddress, Broken, Site, WebBody, cause};
+use super::http_client::{Answer, BadAddress, Broken, Target, WebBody, cause};
 
 /// How large a guide may be, as it is sent.
 pub const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
@@ -149,7 +149,7 @@ impl Default for Fetcher {
 impl Fetch for Fetcher {
     fn fetch(&self, place: &str, known: &Validators) -> Result<Fetched, FetchError> {
         if place.starts_with('/') {
-            return of_file(Path::new(place), known);
+            return fetch_file(Path::new(place), known);
         }
         let broken = |error: io::Error| FetchError::Connection(error.into());
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -173,7 +173,7 @@ impl Fetch for Fetcher {
 }
 
 /// A file: another one when its length or its time of change is another.
-fn of_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
+fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
     let metadata = fs::metadata(path).map_err(FetchError::File)?;
     if !metadata.is_file() {
         let what = io::Error::other("it is not a file");
@@ -243,7 +243,7 @@ async fn ask(
     before: Option<IpAddr>,
 ) -> Result<Answer, FetchError> {
     let broken = |error: io::Error| FetchError::Connection(error.into());
-    let site = Site::of(address)?;
+    let site = Target::parse(address)?;
     // Judged before the connection: even an attempt to connect tells a stranger's server what there
     // is inside, and can change the state of what listens there.
     let addresses = reachable_after(before, site.resolve().await.map_err(broken)?);

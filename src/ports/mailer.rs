@@ -3,7 +3,7 @@
 use crate::types::{Email, MailId, UnixSeconds};
 
 /// A mail as the server gets it.
-pub struct Parcel {
+pub struct OutgoingMail {
     /// Names the mail at every attempt, so that whoever gets it twice can tell.
     pub id: MailId,
     /// To whom.
@@ -19,11 +19,11 @@ pub struct Parcel {
 }
 
 /// What was said between us and the server, a line each, without credentials.
-pub type Dialogue = Vec<String>;
+pub type SmtpTranscript = Vec<String>;
 
 /// The server cannot be used: nothing that is said of a mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ServerUnavailable {
     /// Why, on one line.
     pub words: String,
     /// Whether it will not mend by itself: somebody has to change a setting.
@@ -32,9 +32,9 @@ pub struct Trouble {
 
 /// Why a mail was not taken. The texts are the server's words, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unsent {
+pub enum SendError {
     /// No mail would be.
-    Trouble(Trouble),
+    Trouble(ServerUnavailable),
     /// Not now.
     Later(String),
     /// Not ever.
@@ -47,7 +47,10 @@ pub trait Mailer: Send + Sync {
     ///
     /// # Errors
     /// [`Trouble`].
-    fn connect(&self, dialogue: &mut Dialogue) -> Result<Box<dyn MailLine>, Trouble>;
+    fn connect(
+        &self,
+        dialogue: &mut SmtpTranscript,
+    ) -> Result<Box<dyn MailLine>, ServerUnavailable>;
 }
 
 /// A connection to a mail server. After an error it is to be dropped.
@@ -57,7 +60,11 @@ pub trait MailLine {
     /// # Errors
     /// [`Unsent`]. A connection that broke is [`Unsent::Later`]: whether the server has taken the
     /// mail is not known then, and it may get it twice.
-    fn send(&mut self, parcel: &Parcel, dialogue: &mut Dialogue) -> Result<String, Unsent>;
+    fn send(
+        &mut self,
+        parcel: &OutgoingMail,
+        dialogue: &mut SmtpTranscript,
+    ) -> Result<String, SendError>;
 
     /// Takes leave.
     fn close(self: Box<Self>);

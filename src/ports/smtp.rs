@@ -21,7 +21,7 @@ use lettre::{Address, Message};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::mailer::{Dialogue, MailLine, Mailer, Parcel, Trouble, Unsent};
+use super::mailer::{MailLine, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript};
 use crate::types::Email;
 
 /// The most characters of a server's answer that are kept.
@@ -112,7 +112,7 @@ impl SmtpMailer {
         })
     }
 
-    async fn open(&self, dialogue: &mut Dialogue) -> Result<AsyncSmtpConnection, Failure> {
+    async fn open(&self, dialogue: &mut SmtpTranscript) -> Result<AsyncSmtpConnection, Failure> {
         let name = ClientId::default();
         let wrapped = self.tls.as_ref().filter(|_| self.security == Security::Tls);
         dialogue.push(format!("connecting to {}:{}", self.host, self.port));
@@ -122,7 +122,7 @@ impl SmtpMailer {
             AsyncSmtpConnection::connect_tokio1(address, patience, &name, wrapped.cloned(), None);
         // The connection, the greeting, and the answer to ours.
         let mut connection = self.within(3, connecting).await?;
-        let heard = |connection: &AsyncSmtpConnection, dialogue: &mut Dialogue| {
+        let heard = |connection: &AsyncSmtpConnection, dialogue: &mut SmtpTranscript| {
             let server = self.mask.words(&features(connection));
             dialogue.push(format!("C: EHLO {name}"));
             dialogue.push(format!("S: {server}"));
@@ -158,7 +158,7 @@ impl SmtpMailer {
         }
     }
 
-    fn compose(&self, parcel: &Parcel) -> Result<(Address, Vec<u8>), String> {
+    fn compose(&self, parcel: &OutgoingMail) -> Result<(Address, Vec<u8>), String> {
         let to = address(&parcel.to)?;
         let seconds = u64::try_from(parcel.date.0.clamp(0, DATE_MAX)).unwrap_or(0);
         let id = format!("<{}@{}>", parcel.id, self.from.email.domain());
@@ -181,9 +181,12 @@ impl SmtpMailer {
 }
 
 impl Mailer for SmtpMailer {
-    fn connect(&self, dialogue: &mut Dialogue) -> Result<Box<dyn MailLine>, Trouble> {
+    fn connect(
+        &self,
+        dialogue: &mut SmtpTranscript,
+    ) -> Result<Box<dyn MailLine>, ServerUnavailable> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Trouble {
+        let runtime = runtime.map_err(|error| ServerUnavailable {
             words: error.to_string(),
             lasting: false,
         })?;
@@ -213,12 +216,16 @@ struct SmtpLine {
 }
 
 impl MailLine for SmtpLine {
-    fn send(&mut self, parcel: &Parcel, dialogue: &mut Dialogue) -> Result<String, Unsent> {
-        let (to, message) = self.mailer.compose(parcel).map_err(Unsent::Refused)?;
+    fn send(
+        &mut self,
+        parcel: &OutgoingMail,
+        dialogue: &mut SmtpTranscript,
+    ) -> Result<String, SendError> {
+        let (to, message) = self.mailer.compose(parcel).map_err(SendError::Refused)?;
         let from = self.mailer.from.email.clone();
         let mask = self.mailer.mask.clone();
         // The sender is the same for every mail: who objects to it objects to us.
-        let of_sender = |failure: &Failure| Unsent::Trouble(mask.trouble(failure));
+        let of_sender = |failure: &Failure| SendError::Trouble(mask.trouble(failure));
         let of_mail = |failure: &Failure| mask.judge(failure);
         let command = Mail::new(Some(from), Vec::new());
         self.say(&command.to_string(), dialogue, &of_sender)?;
@@ -242,9 +249,9 @@ impl SmtpLine {
     fn say(
         &mut self,
         command: &str,
-        dialogue: &mut Dialogue,
-        judge: &dyn Fn(&Failure) -> Unsent,
-    ) -> Result<String, Unsent> {
+        dialogue: &mut SmtpTranscript,
+        judge: &dyn Fn(&Failure) -> SendError,
+    ) -> Result<String, SendError> {
         dialogue.push(format!("C: {}", command.trim_end()));
         let asking = self.mailer.within(1, self.connection.command(command));
         let answer = self.runtime.block_on(asking);
@@ -254,9 +261,9 @@ impl SmtpLine {
     fn heard(
         &self,
         answer: Result<Response, Failure>,
-        dialogue: &mut Dialogue,
-        judge: &dyn Fn(&Failure) -> Unsent,
-    ) -> Result<String, Unsent> {
+        dialogue: &mut SmtpTranscript,
+        judge: &dyn Fn(&Failure) -> SendError,
+    ) -> Result<String, SendError> {
         let mask = &self.mailer.mask;
         let words = answer
             .as_ref()
@@ -336,19 +343,19 @@ impl Mask {
         })
     }
 
-    fn trouble(&self, failure: &Failure) -> Trouble {
-        Trouble {
+    fn trouble(&self, failure: &Failure) -> ServerUnavailable {
+        ServerUnavailable {
             words: self.failure(failure),
             lasting: failure.is_permanent() || failure.is_ours(),
         }
     }
 
-    fn judge(&self, failure: &Failure) -> Unsent {
+    fn judge(&self, failure: &Failure) -> SendError {
         let words = self.failure(failure);
         if failure.is_permanent() {
-            Unsent::Refused(words)
+            SendError::Refused(words)
         } else {
-            Unsent::Later(words)
+            SendError::Later(words)
         }
     }
 }

@@ -22,8 +22,8 @@ fn settings() -> SmtpSettings {
     }
 }
 
-fn parcel(to: &str, subject: &str) -> Parcel {
-    Parcel {
+fn parcel(to: &str, subject: &str) -> OutgoingMail {
+    OutgoingMail {
         id: MailId::from_bytes([7; 16]),
         to: Email::parse(to).unwrap(),
         date: UnixSeconds(1_767_225_600),
@@ -33,7 +33,7 @@ fn parcel(to: &str, subject: &str) -> Parcel {
     }
 }
 
-fn composed(parcel: &Parcel) -> String {
+fn composed(parcel: &OutgoingMail) -> String {
     let mailer = SmtpMailer::new(settings()).unwrap();
     let (_, message) = mailer.compose(parcel).unwrap();
     String::from_utf8(message).unwrap()
@@ -54,7 +54,7 @@ fn a_message_has_its_headers_and_both_parts() {
     }
     assert!(head.contains("tv@example.org>") && message.is_ascii());
     assert!(body.contains("Content-Type: text/plain") && body.contains("Content-Type: text/html"));
-    let far = Parcel {
+    let far = OutgoingMail {
         date: UnixSeconds(i64::MAX),
         ..parcel("a@b.example", "x")
     };
@@ -141,20 +141,20 @@ fn a_server_that_drips_is_left_as_one_that_is_silent() {
             timeout: Duration::from_millis(300),
             ..settings()
         });
-        let mut dialogue = Dialogue::new();
+        let mut dialogue = SmtpTranscript::new();
         let sent = mailer
             .unwrap()
             .connect(&mut dialogue)
-            .map_err(Unsent::Trouble)
+            .map_err(SendError::Trouble)
             .and_then(|mut line| line.send(&parcel("ann@example.com", "x"), &mut dialogue));
         let late = LATE.to_owned();
-        let of_server = Trouble {
+        let of_server = ServerUnavailable {
             words: late.clone(),
             lasting: false,
         };
         let expected = match whole {
-            0..=2 => Unsent::Trouble(of_server),
-            _ => Unsent::Later(late),
+            0..=2 => SendError::Trouble(of_server),
+            _ => SendError::Later(late),
         };
         assert_eq!(sent, Err(expected), "{whole}: {dialogue:?}");
         assert!(dialogue.last().unwrap().ends_with(LATE), "{dialogue:?}");

@@ -15,8 +15,8 @@ use tokio_rustls::rustls::server::ProducesTickets;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use super::files::{Fresh, Stamp, readable_by_all};
-use super::validity::Validity;
+use super::cert_validity::Validity;
+use super::watched_file::{FileStamp, Reloadable, readable_by_all};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
@@ -74,7 +74,7 @@ pub struct Tls {
     key: PathBuf,
     /// Outlives what is replaced: who comes back with a ticket is let in quickly.
     tickets: Arc<dyn ProducesTickets>,
-    pair: Fresh<Identity, [Stamp; 2]>,
+    pair: Reloadable<Identity, [FileStamp; 2]>,
 }
 
 /// What clients see, and until when.
@@ -90,7 +90,7 @@ impl Tls {
     /// [`BadTls`].
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, BadTls> {
         let tickets = Ticketer::new()?;
-        let pair = Fresh::new(
+        let pair = Reloadable::new(
             || stamps(certificate, key),
             || identity(certificate, key, &tickets),
         )?;
@@ -142,9 +142,9 @@ impl Tls {
     }
 }
 
-fn stamps(certificate: &Path, key: &Path) -> Result<[Stamp; 2], BadTls> {
+fn stamps(certificate: &Path, key: &Path) -> Result<[FileStamp; 2], BadTls> {
     let stamp = |path: &Path| {
-        Stamp::of(path, MOST).map_err(|error| BadTls::Read {
+        FileStamp::read(path, MOST).map_err(|error| BadTls::Read {
             path: path.to_owned(),
             error,
         })
@@ -164,7 +164,7 @@ fn identity(
             path: certificate.to_owned(),
             error,
         })?;
-    let validity = chain.first().and_then(|first| Validity::of(first));
+    let validity = chain.first().and_then(|first| Validity::parse(first));
     let validity = validity.ok_or_else(none)?;
     let rights = fs::metadata(key).map_err(|error| BadTls::Read {
         path: key.to_owned(),

@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use parking_lot::MutexGuard;
 
 use super::compaction::NEW_ENGINE;
-use super::core::OnDisk;
+use super::disk_space;
+use super::durable_state::DurableState;
 use super::evidence::snapshots;
 use super::files::{make_directory, rename, replace, with_suffix};
 use super::history::{History, Lineage};
-use super::log::{Expected, Survey};
-use super::place::{Identity, Place, check_format};
-use super::record::{Record, open_word};
+use super::layout::{Identity, StoreLayout, check_format};
+use super::record::{Record, decode_note};
 use super::recovery::make_engine;
+use super::shared::OnDisk;
 use super::snapshot::{self, Snapshot, SnapshotHead};
-use super::space;
 use super::table::{Schema, TreeName};
-use super::truth::Truth;
 use super::verify::{SnapshotReport, examine_snapshot};
-use super::{Store, StoreError, keeper};
+use super::wal::{Expected, Survey};
+use super::{Store, StoreError, maintenance};
 
 /// What the name of a backup ends in.
 const EXTENSION: &str = ".snapshot";
@@ -88,9 +88,9 @@ impl Store {
 
     /// What whoever restored this store has left for it, until it is forgotten.
     #[must_use]
-    pub fn word<R: Record>(&self) -> Option<R> {
+    pub fn restore_note<R: Record>(&self) -> Option<R> {
         let disk = self.0.core.disk.as_ref()?;
-        open_word(&fs::read(disk.place.word()).ok()?)
+        decode_note(&fs::read(disk.place.restore_note()).ok()?)
     }
 
     /// Forgets the word.
@@ -99,7 +99,7 @@ impl Store {
     /// That it cannot be removed.
     pub fn forget_word(&self) -> Result<(), StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
-        Ok(fs::remove_file(disk.place.word())?)
+        Ok(fs::remove_file(disk.place.restore_note())?)
     }
 
     /// Makes a backup of everything that was committed so far, while the store serves: a copy of a
@@ -117,7 +117,7 @@ impl Store {
             Err(error @ StoreError::Damaged { .. }) => {
                 tracing::error!(%error, "base and log are damaged; the engine is the new base");
                 let core = &self.0.core;
-                core.or_fail(keeper::renew_from_engine(
+                core.or_fail(maintenance::renew_from_engine(
                     core,
                     &self.0.inbox,
                     (self.0.clock)(),
@@ -171,14 +171,14 @@ impl Store {
 
     /// A backup must not be what fills a disk up: neither the new base nor its copy.
     fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
-        let bytes = keeper::packed_bytes(disk);
+        let bytes = maintenance::packed_bytes(disk);
         let store = disk.place.store();
         let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
         if device(&store)? == device(directory)? {
-            return space::ask_for(directory, 2 * bytes);
+            return disk_space::require_free(directory, 2 * bytes);
         }
-        space::ask_for(&store, bytes)?;
-        space::ask_for(directory, bytes)
+        disk_space::require_free(&store, bytes)?;
+        disk_space::require_free(directory, bytes)
     }
 }
 
@@ -215,7 +215,7 @@ pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
 /// The name of the store in a data directory, as far as it can be read without opening it.
 #[must_use]
 pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
-    let identity = Place::of(directory, true).identity().ok()?;
+    let identity = StoreLayout::new(directory, true).identity().ok()?;
     Some(identity.instance)
 }
 
@@ -286,7 +286,7 @@ impl Restore<'_> {
     /// That it is of another machine and may not be, or what is wrong with it; nothing is left of it
     /// then.
     pub fn prepare(&self) -> Result<Restored, StoreError> {
-        let place = Place::of(self.directory, true);
+        let place = StoreLayout::new(self.directory, true);
         if place.given_up().exists() {
             // A restore was cut off, and the store that it replaces lies there alone.
             place.take_side()?;
@@ -303,19 +303,19 @@ impl Restore<'_> {
     /// # Errors
     /// As [`Restore::prepare`]; [`StoreError::InUse`] if a process has the store open.
     pub fn run(&self) -> Result<Restored, StoreError> {
-        let place = Place::of(self.directory, true);
+        let place = StoreLayout::new(self.directory, true);
         let _lock = place.lock()?;
         let restored = self.prepare()?;
         place.take_side()?;
         Ok(restored)
     }
 
-    fn unpack(&self, place: &Place) -> Result<Restored, StoreError> {
+    fn unpack(&self, place: &StoreLayout) -> Result<Restored, StoreError> {
         let (head, report) = check_snapshot(self.backup, self.schema)?;
         let own = self.own(place, &head)?;
         place.clear_side()?;
         let packed = fs::metadata(self.backup)?.len();
-        space::ask_for(self.directory, packed + NEW_ENGINE * packed)?;
+        disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
         let side = place.side();
         let number = self.number_above_all(place, &head);
         // A backup of an older format is upgraded by the start that puts it into place.
@@ -340,7 +340,7 @@ impl Restore<'_> {
         snapshot::write(&base, &of_side, pairs, true, &|path| {
             check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
         })?;
-        let truth = Truth {
+        let truth = DurableState {
             base: Some(Snapshot::open(&base, self.schema)?),
             segments: Vec::new(),
             schema: self.schema,
@@ -348,7 +348,7 @@ impl Restore<'_> {
         };
         let stop = AtomicBool::new(false);
         make_engine(&side.next_engine()?, &side, truth, &stop)?.prove(&AtomicU64::new(0), &stop)?;
-        replace(&side.word(), self.word, true)?;
+        replace(&side.restore_note(), self.word, true)?;
         place.offer_side()?;
         Ok(Restored {
             head,
@@ -357,7 +357,7 @@ impl Restore<'_> {
     }
 
     /// The name that the store will have: that of the one that is there.
-    fn own(&self, place: &Place, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
+    fn own(&self, place: &StoreLayout, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
         if !place.exists() {
             return if head.instance == self.instance || self.adopt {
                 Ok(self.instance)
@@ -379,8 +379,8 @@ impl Restore<'_> {
 
     /// Numbers go on far above all that are known, so that no snapshot or log of before fits to what
     /// comes after; the store that is given up may go on a little until it is.
-    fn number_above_all(&self, place: &Place, head: &SnapshotHead) -> u64 {
-        let logged = Survey::of(&place.log(), &Expected::default()).map_or_else(
+    fn number_above_all(&self, place: &StoreLayout, head: &SnapshotHead) -> u64 {
+        let logged = Survey::read_directory(&place.log(), &Expected::default()).map_or_else(
             |error| {
                 // It is moved aside with the store that is given up.
                 tracing::warn!(%error, "the log of the store cannot be read");
@@ -473,7 +473,7 @@ mod tests {
             put(&store, 2, person("Lund", 30)).unwrap();
             drop(store);
             restore(data, &backup);
-            let place = Place::of(data, true);
+            let place = StoreLayout::new(data, true);
             let [own, side, spare] =
                 ["store", "restored/store", "spare"].map(|name| data.join(name));
             if step == 0 {
@@ -510,7 +510,7 @@ mod tests {
                 put(&store, 2, person("Lund", 30)).unwrap();
                 drop(store);
                 restore(data, &backup);
-                let place = Place::of(data, true);
+                let place = StoreLayout::new(data, true);
                 match step {
                     0 => {}
                     1 => fs::rename(place.store(), place.given_up()).unwrap(),
@@ -565,7 +565,7 @@ mod tests {
     fn a_base_that_has_rotted_is_made_anew_before_it_is_copied() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let (store, first) = filled(data.path(), backups.path(), 20);
-        let base = Place::of(data.path(), true)
+        let base = StoreLayout::new(data.path(), true)
             .base()
             .join(format!("{:020}{EXTENSION}", first.head.number));
         let mut bytes = fs::read(&base).unwrap();

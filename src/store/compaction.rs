@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
-use super::core::{Core, OnDisk};
+use super::durable_state::replay;
 use super::engine::Engine;
 use super::files::size_of;
-use super::truth::replay;
-use super::writer::{Message, between, last_number};
-use super::{Need, StoreError, keeper, recovery, space};
+use super::shared::{OnDisk, Shared};
+use super::writer::{Message, last_number, run_exclusive};
+use super::{StoreError, WritePriority, disk_space, maintenance, recovery};
 
 const ENOUGH: u64 = 64 * 1024 * 1024;
 /// How many times the size that it had when it was new an engine may grow to.
@@ -30,23 +30,23 @@ const CATCH_UPS: u32 = 16;
 
 /// Makes the engine anew; the bytes that it took before, and takes now.
 pub(super) fn compact(
-    core: &Arc<Core>,
+    core: &Arc<Shared>,
     writer: &SyncSender<Message>,
     now: i64,
 ) -> Result<(u64, u64), StoreError> {
     core.engine().wait_until_ready()?;
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     ask_for_room(disk)?;
-    keeper::renew_whole(core, writer, now)?;
+    maintenance::renew_whole(core, writer, now)?;
     // Before anything is chosen: two that run at once would make the same engine.
     let base = disk.base.lock();
     let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
     let next = disk.place.next_engine()?;
     let begin = base.as_ref().map_or(0, |base| base.number);
-    let truth = keeper::truth(core, base.as_ref(), begin)?;
+    let truth = maintenance::truth(core, base.as_ref(), begin)?;
     let made = recovery::make_engine(&next, &disk.place, truth, &AtomicBool::new(false))?;
     let before = size_of(&old.path);
-    let engine = recovery::guarded(made, &next, &core.failure.told());
+    let engine = recovery::guarded(made, &next, &core.failure.handler());
     match change_over(core, writer, Arc::new(engine), begin) {
         Ok(replaced) => drop(replaced),
         Err(error) => {
@@ -62,7 +62,7 @@ pub(super) fn compact(
 /// Brings an engine that has everything up to a commit forward while commits go on, and has the writer
 /// change over to it once little is missing. Gives back the engine that is not used any more.
 fn change_over(
-    core: &Core,
+    core: &Shared,
     writer: &SyncSender<Message>,
     engine: Arc<dyn Engine>,
     begin: u64,
@@ -73,20 +73,20 @@ fn change_over(
         if number - reached <= FEW {
             break;
         }
-        let truth = keeper::truth(core, None, number)?;
+        let truth = maintenance::truth(core, None, number)?;
         replay(&truth.segments, reached, number, truth.schema, &*engine)?;
         reached = number;
     }
     engine.sync()?;
-    between(writer, move |writer| writer.change_engine(engine, reached))
+    run_exclusive(writer, move |writer| writer.change_engine(engine, reached))
 }
 
 /// Refuses what would not fit beside everything else: a new base, and a new engine.
 fn ask_for_room(disk: &OnDisk) -> Result<(), StoreError> {
-    let packed = keeper::packed_bytes(disk);
+    let packed = maintenance::packed_bytes(disk);
     let old = disk.place.engines()?.0;
     let old = old.map_or(u64::MAX, |engine| size_of(&engine.path));
-    space::ask_for(&disk.place.store(), packed + old.min(NEW_ENGINE * packed))
+    disk_space::require_free(&disk.place.store(), packed + old.min(NEW_ENGINE * packed))
 }
 
 /// Watches what the engine takes.
@@ -110,7 +110,7 @@ impl Waste {
     /// Makes the engine anew if it takes far more than it needs, and there is room for another one.
     pub(super) fn clear(
         &mut self,
-        core: &Arc<Core>,
+        core: &Arc<Shared>,
         writer: &SyncSender<Message>,
         now: i64,
     ) -> Result<(), StoreError> {
@@ -128,7 +128,7 @@ impl Waste {
             _ => UNPACKED * base_bytes(disk),
         };
         let allowed = allowed.max(self.enough);
-        let room = disk.space.admits(Need::Telemetry) && disk.space.bytes().0 > allowed;
+        let room = disk.space.admits(WritePriority::Telemetry) && disk.space.bytes().0 > allowed;
         if size_of(&engine.path) <= allowed || !room {
             return Ok(());
         }

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use super::core::{Core, OnDisk};
+use super::durable_state::DurableState;
 use super::engine::Digest;
-use super::log::read_segment;
-use super::plan::visit;
+use super::shared::{OnDisk, Shared};
 use super::snapshot::Triple;
 use super::table::{Schema, TreeName};
-use super::truth::Truth;
-use super::verify::{TableReport, TruthReport};
-use super::writer::{Message, between, last_number};
-use super::{StoreError, keeper};
+use super::verify::{DurableStateReport, TableReport};
+use super::wal::read_segment;
+use super::write_batch::visit;
+use super::writer::{Message, last_number, run_exclusive};
+use super::{StoreError, maintenance};
 
 /// A key of a tree, and the digest of the value that it must have.
 type Expected = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
@@ -34,25 +34,25 @@ fn digest_of(key: &[u8], value: &[u8]) -> Digest {
 /// commits go on. What is read of the engine is of no one moment, so a key that differs is looked at
 /// again, and compared with what base, log and the commits since say of it.
 pub(super) fn against_truth(
-    core: &Arc<Core>,
+    core: &Arc<Shared>,
     disk: &OnDisk,
     writer: &SyncSender<Message>,
-) -> Result<(Vec<TableReport>, TruthReport, bool), StoreError> {
+) -> Result<(Vec<TableReport>, DurableStateReport, bool), StoreError> {
     // Held, so that nothing that is read here is retired, and no other engine takes the place of this.
     let base = disk.base.lock();
     let number = last_number(writer)?;
     // What waits for the engine would differ. If it takes nothing, that is looked at again.
     let _ = core.tail.reach(number);
-    let mut report = TruthReport {
+    let mut report = DurableStateReport {
         base: base.as_ref().map(|base| base.number),
         number,
         rebuilt_from: disk.rebuilt_from.get().cloned(),
-        ..TruthReport::default()
+        ..DurableStateReport::default()
     };
     let mut census = Census::new(&core.schema);
     let mut differing = Expected::new();
-    let compared = keeper::truth(core, base.as_ref(), number)
-        .and_then(Truth::pairs)
+    let compared = maintenance::truth(core, base.as_ref(), number)
+        .and_then(DurableState::pairs)
         .and_then(|pairs| compare(core, pairs, &mut census, &mut differing));
     match compared {
         Err(StoreError::Damaged { place, what }) => {
@@ -66,7 +66,7 @@ pub(super) fn against_truth(
 }
 
 fn compare(
-    core: &Core,
+    core: &Shared,
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     census: &mut Census<'_>,
     differing: &mut Expected,
@@ -104,10 +104,10 @@ fn compare(
 /// Looks again at keys that the engine had otherwise than base and log as of `report.number`, until
 /// none of them was changed while it was looked at. What then differs is reported.
 fn settle(
-    core: &Arc<Core>,
+    core: &Arc<Shared>,
     writer: &SyncSender<Message>,
     mut expected: Expected,
-    report: &mut TruthReport,
+    report: &mut DurableStateReport,
 ) -> Result<(), StoreError> {
     let mut known = report.number;
     for _ in 0..LOOKS {
@@ -132,7 +132,7 @@ fn settle(
         return Ok(());
     }
     let core = Arc::clone(core);
-    let settled = between(writer, move |writer| {
+    let settled = run_exclusive(writer, move |writer| {
         let number = writer.number;
         bring_forward(&core, &mut expected, known, number, number)?;
         let found = read_again(&core, &expected)?;
@@ -145,7 +145,7 @@ fn settle(
 }
 
 /// What the keys have now: the tail over the engine.
-fn read_again(core: &Core, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
+fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
     let engine = core.engine();
     let read = |(tree, key): &(TreeName, Vec<u8>)| {
         let value = match core.tail.get(tree, key) {
@@ -160,14 +160,14 @@ fn read_again(core: &Core, expected: &Expected) -> Result<Vec<Option<Digest>>, S
 /// Makes what was expected as of the commit `known` what is expected as of the commit `to`. Returns the
 /// keys that were changed after the commit `before`.
 fn bring_forward(
-    core: &Core,
+    core: &Shared,
     expected: &mut Expected,
     known: u64,
     before: u64,
     to: u64,
 ) -> Result<BTreeSet<(TreeName, Vec<u8>)>, StoreError> {
     let mut touched = BTreeSet::new();
-    let segments = keeper::truth(core, None, to)?.segments;
+    let segments = maintenance::truth(core, None, to)?.segments;
     let ends = segments.iter().skip(1).map(|next| next.first - 1);
     let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
     let newer = segments.iter().zip(ends).filter(|(_, end)| *end > known);

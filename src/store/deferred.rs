@@ -17,16 +17,16 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use super::StoreError;
-use super::core::OnFailure;
 use super::durable_reader::DurableReader;
-use super::engine::{Engine, Guarded, Scan, SledEngine, leftovers, words_of};
-use super::log::Segment;
-use super::place::{EngineDir, Place};
-use super::plan::Plan;
+use super::durable_state::{DurableState, replay};
+use super::engine::{Engine, Guarded, Scan, SledEngine, leftovers, panic_message};
+use super::layout::{EngineDir, StoreLayout};
 use super::recovery::{guarded, make_engine};
+use super::shared::OnFailure;
 use super::snapshot::Snapshot;
 use super::table::{Schema, TreeName};
-use super::truth::{Truth, replay};
+use super::wal::Segment;
+use super::write_batch::WriteBatch;
 
 /// How long opening or reading sled may go on without another record, beside the time for its file.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -39,11 +39,11 @@ const NICE: i32 = 10;
 
 /// An engine, and what stands in for it until it is ready.
 pub(super) struct DeferredEngine {
-    shared: Arc<Shared>,
+    shared: Arc<DeferredState>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct DeferredState {
     ready: OnceLock<Guarded<SledEngine>>,
     /// Until the engine is ready.
     stand_in: RwLock<Option<Arc<DurableReader>>>,
@@ -65,7 +65,7 @@ pub(super) enum Found {
 
 /// What makes an engine ready.
 pub(super) struct Preparation {
-    pub(super) place: Place,
+    pub(super) place: StoreLayout,
     pub(super) schema: Schema,
     pub(super) on_failure: OnFailure,
     /// Base and log, and the last commit that the engine must have.
@@ -86,7 +86,7 @@ impl DeferredEngine {
         stand_in: DurableReader,
         patience: Duration,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DeferredState {
             ready: OnceLock::new(),
             begin: stand_in.begin(),
             stand_in: RwLock::new(Some(Arc::new(stand_in))),
@@ -121,7 +121,7 @@ impl Drop for DeferredEngine {
     }
 }
 
-impl Shared {
+impl DeferredState {
     fn prepare(
         &self,
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError>,
@@ -136,7 +136,7 @@ impl Shared {
         // the writer would wait for ever.
         let made =
             catch_unwind(AssertUnwindSafe(|| make(&self.abandoned))).unwrap_or_else(|panic| {
-                let words = words_of(&*panic);
+                let words = panic_message(&*panic);
                 Err(StoreError::Failed(format!(
                     "the thread store-engine panicked: {words}"
                 )))
@@ -192,7 +192,7 @@ impl Engine for DeferredEngine {
     }
 
     /// Waits until the engine is ready: meanwhile the tail keeps what is committed.
-    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
         self.wait_until_ready()?;
         match self.shared.ready.get() {
             Some(engine) => engine.apply(number, plan),
@@ -263,7 +263,7 @@ impl Preparation {
             "the engine cannot be used; it is rebuilt from base and log"
         );
         let next = self.place.next_engine()?;
-        let truth = Truth {
+        let truth = DurableState {
             base: self.base.take(),
             segments: std::mem::take(&mut self.segments),
             schema: &self.schema,
@@ -335,7 +335,7 @@ fn proven(
 
 /// Moves aside what sled can do without and may stumble over; the error if there is nothing.
 pub(super) fn move_leftovers_aside(
-    place: &Place,
+    place: &StoreLayout,
     directory: &EngineDir,
     why: &str,
 ) -> Result<(), StoreError> {
@@ -426,7 +426,7 @@ impl Engine for Stoppable<'_> {
         self.engine.scan(tree, from, to)
     }
 
-    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
         if self.abandoned.load(Ordering::Relaxed) {
             return Err(StoreError::Closed);
         }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::deferred::DeferredEngine;
 use super::durable_reader::DurableReader;
 use super::engine::{Engine as _, tamper};
-use super::place::Place;
+use super::layout::StoreLayout;
 use super::tests::{ByTown, People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
 
@@ -23,7 +23,7 @@ fn open_at_once(directory: &Path) -> Result<Store, StoreError> {
 }
 
 fn engine(directory: &Path) -> std::path::PathBuf {
-    let place = Place::of(directory, true);
+    let place = StoreLayout::new(directory, true);
     place.engines().unwrap().0.unwrap().path
 }
 
@@ -68,7 +68,10 @@ fn a_panic_of_the_thread_that_proves_the_engine_is_told_and_ends_the_wait_for_it
     let why = "the thread store-engine panicked: a defect";
     let failed = StoreError::Failed(why.to_owned());
     assert_eq!(engine.wait_until_ready(), Err(failed.clone()));
-    assert_eq!(engine.apply(1, &plan::Plan::default()), Err(failed.clone()));
+    assert_eq!(
+        engine.apply(1, &write_batch::WriteBatch::default()),
+        Err(failed.clone())
+    );
     assert_eq!(*told.lock(), [failed]);
 }
 
@@ -126,7 +129,7 @@ fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
     let mut model = filled(directory.path(), 1_500);
     for round in 0..3 {
         // In a later round there may be none: the one before ended first.
-        let place = Place::of(directory.path(), true);
+        let place = StoreLayout::new(directory.path(), true);
         if let Some(engine) = place.engines().unwrap().0 {
             fs::remove_dir_all(engine.path).unwrap();
         }
@@ -145,7 +148,7 @@ fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
 fn store_with_a_damaged_base_opens_with_its_engine() {
     let directory = tempfile::tempdir().unwrap();
     let model = filled(directory.path(), 1_500);
-    let base = Place::of(directory.path(), true).base();
+    let base = StoreLayout::new(directory.path(), true).base();
     let snapshot = fs::read_dir(base).unwrap().next().unwrap().unwrap().path();
     let sound = fs::read(&snapshot).unwrap();
     for at in [60, sound.len() / 2, sound.len() - 60] {
@@ -154,7 +157,7 @@ fn store_with_a_damaged_base_opens_with_its_engine() {
         let mut bytes = sound.clone();
         bytes[at] ^= 16;
         let name = snapshot.file_name().unwrap();
-        fs::write(Place::of(copy.path(), true).base().join(name), bytes).unwrap();
+        fs::write(StoreLayout::new(copy.path(), true).base().join(name), bytes).unwrap();
         let store = open_at_once(copy.path()).unwrap();
         assert_eq!(all(&store), model, "byte {at}");
     }
@@ -204,7 +207,7 @@ proptest! {
         let disk = store.0.core.disk.as_ref().unwrap();
         let base = disk.base.lock().clone().map(|base| disk.base_path(base.number));
         let segments = disk.segments.read().all();
-        let number = store.between(|writer| Ok(writer.number)).unwrap();
+        let number = store.run_exclusive(|writer| Ok(writer.number)).unwrap();
         let reader = DurableReader::open(base.as_deref(), &segments, number, &schema()).unwrap();
         let reader = Arc::new(reader);
         for tree in schema().trees() {

@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 
 use super::StoreError;
 use super::engine::Pair;
-use super::log::{Segment, announced, parse, payload_at, read_segment};
 use super::logged_changes::{Changes, DELETED, LoggedTree};
-use super::plan::visit;
 use super::snapshot::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_foot};
 use super::table::{Schema, TreeName};
+use super::wal::{Segment, announced, parse, payload_at, read_segment};
+use super::write_batch::visit;
 
 /// Frames that are kept after a read: neighbouring keys are often read one after the other.
 const FRAMES_KEPT: usize = 8;

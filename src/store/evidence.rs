@@ -5,17 +5,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
+use super::durable_state::DurableState;
 use super::history::{History, Lineage};
-use super::log::{Expected, Survey, Witness, boot_id};
 use super::recovery::Recovery;
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
-use super::truth::Truth;
+use super::wal::{Expected, Survey, Witness, boot_id};
 
 type Found = (SnapshotHead, PathBuf);
 
 /// What is on the disk beside sled.
-pub(super) struct Ground {
+pub(super) struct RecoverySource {
     pub(super) survey: Survey,
     /// What lies in the base directory and is of this history, the newest first.
     pub(super) bases: Vec<Found>,
@@ -28,7 +28,7 @@ pub(super) struct Ground {
     pub(super) backed_up: u64,
 }
 
-impl Ground {
+impl RecoverySource {
     /// The number that the last commit had, as far as base and log know.
     pub(super) fn in_base_and_log(&self) -> u64 {
         let base = self.bases.first().map_or(0, |(head, _)| head.number);
@@ -79,7 +79,7 @@ impl Ground {
 impl Recovery<'_> {
     /// Whether a backup of the present timeline is newer than the store: its data directory was set
     /// back to an earlier state, and goes on with numbers that the backup has as well.
-    pub(super) fn is_rolled_back(&self, ground: &Ground, number: u64) -> bool {
+    pub(super) fn is_rolled_back(&self, ground: &RecoverySource, number: u64) -> bool {
         let timeline = self.identity.lineage.current;
         let newer = ground
             .backups
@@ -96,7 +96,7 @@ impl Recovery<'_> {
         newer.is_some()
     }
 
-    pub(super) fn ground(&self) -> Result<Ground, StoreError> {
+    pub(super) fn ground(&self) -> Result<RecoverySource, StoreError> {
         let lineage = &self.identity.lineage;
         let own = |directory: &Path| {
             let mut found = snapshots(directory, self.schema);
@@ -112,11 +112,11 @@ impl Recovery<'_> {
             lineage: Some(lineage),
             marks: numbers.chain(end.end().map(|end| end.written)).collect(),
         };
-        let survey = Survey::of(&self.place.log(), &expected)?;
+        let survey = Survey::read_directory(&self.place.log(), &expected)?;
         for what in &survey.foreign {
             tracing::error!(what, "a file of the log is not what was written there");
         }
-        let mut ground = Ground {
+        let mut ground = RecoverySource {
             survey,
             bases: Vec::new(),
             backups,
@@ -172,7 +172,7 @@ impl Recovery<'_> {
 
     /// Refuses to go on after a commit if more was promised. What the engine or a backup makes up for
     /// is reported.
-    pub(super) fn check(&self, ground: &Ground, reached: u64) -> Result<(), StoreError> {
+    pub(super) fn check(&self, ground: &RecoverySource, reached: u64) -> Result<(), StoreError> {
         let lost = |what: String| {
             Err(StoreError::Lost(format!(
                 "{what}; `playgate store recover --accept-loss` goes on without them"
@@ -224,10 +224,10 @@ impl Recovery<'_> {
     /// The newest snapshot that can be read to its end and that the log continues, and the log.
     pub(super) fn truth<'a>(
         &'a self,
-        ground: &'a Ground,
+        ground: &'a RecoverySource,
         why: &str,
-    ) -> Result<Truth<'a>, StoreError> {
-        let truth = |base| Truth {
+    ) -> Result<DurableState<'a>, StoreError> {
+        let truth = |base| DurableState {
             base,
             segments: ground.survey.segments.clone(),
             schema: self.schema,

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 
 use super::engine::{Engine, Scan};
 use super::files::at;
-use super::log::CommitLog;
-use super::place::Place;
-use super::plan::Plan;
+use super::layout::StoreLayout;
 use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
+use super::wal::CommitLog;
+use super::write_batch::WriteBatch;
 use super::*;
 
 /// How long a test waits for an answer that a fault would hold back for ever.
@@ -49,7 +49,7 @@ impl Engine for Gated {
         }))
     }
 
-    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
         self.engine.apply(number, plan)
     }
 
@@ -138,7 +138,7 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
     // What changed while it was compared is not taken for damage.
     assert!(tables.iter().all(TableReport::is_sound), "{tables:?}");
     assert!(
-        truth.as_ref().is_some_and(TruthReport::is_sound),
+        truth.as_ref().is_some_and(DurableStateReport::is_sound),
         "{truth:?}"
     );
     assert_eq!(tables[0].records, 50);
@@ -153,7 +153,7 @@ fn damage_is_found_while_commits_go_on() {
     let store = filled(directory.path());
     let (waits, release) = gate(&store);
     let core = &store.0.core;
-    let mut damage = Plan::default();
+    let mut damage = WriteBatch::default();
     damage.set(People::NAME, 7_u32.to_bytes(), None);
     damage.set(People::NAME, 8_u32.to_bytes(), Some(b"nonsense".to_vec()));
     damage.set(ByTown::NAME, b"stale".to_vec(), Some(Vec::new()));
@@ -183,7 +183,7 @@ fn indexes_are_made_right_while_commits_go_on() {
     let store = filled(directory.path());
     let core = &store.0.core;
     core.tail.drain().unwrap();
-    let mut damage = Plan::default();
+    let mut damage = WriteBatch::default();
     let mut entry = ("Lund".to_owned(), 30_u8).to_bytes();
     entry.extend(9_u32.to_bytes());
     damage.set(ByTown::NAME, entry, None);
@@ -215,7 +215,7 @@ fn commits_are_answered_while_the_engine_becomes_the_new_base() {
         let store = store.clone();
         thread::spawn(move || {
             let Inner { core, inbox, .. } = &*store.0;
-            keeper::renew_from_engine(core, inbox, 0).unwrap()
+            maintenance::renew_from_engine(core, inbox, 0).unwrap()
         })
     };
     waits.recv_timeout(PATIENCE).unwrap();
@@ -227,7 +227,7 @@ fn commits_are_answered_while_the_engine_becomes_the_new_base() {
     last.unwrap();
     drop(store);
     // From the new base and what was committed since.
-    let place = Place::of(directory.path(), true);
+    let place = StoreLayout::new(directory.path(), true);
     let path = place.base().join(format!("{:020}.snapshot", base.number));
     check_snapshot(&path, &schema()).unwrap();
     assert_eq!(fs::read_dir(place.base()).unwrap().count(), 1);
@@ -240,7 +240,7 @@ fn commits_are_answered_while_the_engine_becomes_the_new_base() {
 /// A mirror with a defect.
 struct Panicking;
 
-impl Mirror<People> for Panicking {
+impl CommitListener<People> for Panicking {
     fn apply(&self, changes: Vec<Changed<People>>) {
         assert!(changes.iter().all(|changed| changed.key != 13), "a defect");
     }
@@ -289,7 +289,7 @@ impl Engine for PanickingEngine {
         self.0.scan(tree, from, to)
     }
 
-    fn apply(&self, _: u64, _: &Plan) -> Result<(), StoreError> {
+    fn apply(&self, _: u64, _: &WriteBatch) -> Result<(), StoreError> {
         panic!("a defect");
     }
 
@@ -330,8 +330,8 @@ fn assert_has_failed(store: &Store, told: &Receiver<String>, thread: &str) {
 fn a_panic_while_commits_are_applied_is_a_failure_of_the_store() {
     let (on_failure, told) = listening();
     let engine = Arc::new(PanickingEngine(engine::MemoryEngine::default()));
-    let core = Core::new(schema(), engine, on_failure, true, None);
-    let store = Store::start(core, Box::new(log::NoLog), 0, Arc::new(|| 0), None);
+    let core = Shared::new(schema(), engine, on_failure, true, None);
+    let store = Store::start(core, Box::new(wal::NoLog), 0, Arc::new(|| 0), None);
     put(&store, 1, person("Lund", 30)).unwrap();
     assert_has_failed(&store, &told, "store-apply");
 }
@@ -375,8 +375,8 @@ impl CommitLog for Failing {
 
 fn fail_once(store: &Store, error: StoreError) {
     store
-        .between(move |writer| {
-            let log = std::mem::replace(&mut writer.log, Box::new(super::log::NoLog));
+        .run_exclusive(move |writer| {
+            let log = std::mem::replace(&mut writer.log, Box::new(super::wal::NoLog));
             let error = Some(error);
             writer.log = Box::new(Failing { error, log });
             Ok(())
@@ -428,8 +428,8 @@ fn a_failed_sync_ends_the_store_wherever_it_is_met() {
 fn what_does_not_fit_is_refused_with_what_it_needs() {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("not/there/yet");
-    space::ask_for(&deep, 0).unwrap();
-    let refused = space::ask_for(&deep, 1 << 60).unwrap_err();
+    disk_space::require_free(&deep, 0).unwrap();
+    let refused = disk_space::require_free(&deep, 1 << 60).unwrap_err();
     let StoreError::NoRoom { needed, free, .. } = &refused else {
         panic!("{refused:?}");
     };

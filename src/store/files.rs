@@ -47,7 +47,7 @@ impl FileError {
         }
     }
 
-    pub(super) fn of(error: &io::Error) -> Option<&Self> {
+    pub(super) fn find(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }
@@ -67,13 +67,13 @@ impl std::error::Error for FileError {
 
 /// Whether the process, or the machine, has no file descriptor left.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let source = FileError::of(error).map_or(error, |error| &error.source);
+    let source = FileError::find(error).map_or(error, |error| &error.source);
     matches!(source.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
 /// Whether a sync failed. Nothing that was written before it is known to be on the disk.
 pub(crate) fn is_failed_sync(error: &io::Error) -> bool {
-    FileError::of(error).is_some_and(|error| error.sync)
+    FileError::find(error).is_some_and(|error| error.sync)
 }
 
 /// Opens descriptors until as many are kept back as should be.

@@ -7,11 +7,11 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
 use super::history::History;
-use super::log::{Expected, Segment, Survey, announced, frame, parse, payload_at, read_segment};
-use super::plan::Plan;
 use super::record::sealed;
 use super::snapshot::Snapshot;
-use super::{Key, Schema, portable};
+use super::wal::{Expected, Segment, Survey, announced, frame, parse, payload_at, read_segment};
+use super::write_batch::WriteBatch;
+use super::{Key, Schema, dump};
 use crate::types::{
     AssetId, BroadcastId, DeviceId, Email, LivestreamId, OfferId, PartnerId, SessionId, TokenHash,
     TvDay, UnixSeconds, UserId,
@@ -74,8 +74,8 @@ pub fn log(schema: &Schema, data: &[u8]) {
     if let Some(read) = parse(data) {
         assert!(read.size() <= data.len(), "a frame beyond the bytes");
     }
-    if let Some(plan) = Plan::decode(data, schema) {
-        let again = Plan::decode(&plan.encode(), schema);
+    if let Some(plan) = WriteBatch::decode(data, schema) {
+        let again = WriteBatch::decode(&plan.encode(), schema);
         assert!(
             again.is_some_and(|again| again.into_changes().eq(plan.into_changes())),
             "a plan that reads otherwise once it was written"
@@ -149,9 +149,9 @@ pub fn export(schema: &Schema, data: &[u8]) {
         }
         text.push(b'\n');
     }
-    let mut all = Plan::default();
+    let mut all = WriteBatch::default();
     let mut input = text.as_slice();
-    let read = portable::read(&mut input, schema, 1_000, &mut |plan| {
+    let read = dump::read(&mut input, schema, 1_000, &mut |plan| {
         all.merge(plan);
         Ok(())
     });
@@ -162,14 +162,14 @@ pub fn export(schema: &Schema, data: &[u8]) {
         .filter_map(|(tree, key, value)| Some(Ok((tree, key, value?))));
     let pairs = pairs.filter(|pair| matches!(pair, Ok((tree, ..)) if is_table(tree)));
     let mut out = Vec::new();
-    let Ok(exported) = portable::write(pairs, schema, [0; 16], &mut out) else {
+    let Ok(exported) = dump::write(pairs, schema, [0; 16], &mut out) else {
         return;
     };
     // The same key twice is one record.
     assert!(exported.records <= first.records, "more records than lines");
     assert_eq!(exported.damaged.count, 0, "what was read in is damaged");
     let mut input = out.as_slice();
-    let again = portable::read(&mut input, schema, usize::MAX, &mut |_| Ok(()));
+    let again = dump::read(&mut input, schema, usize::MAX, &mut |_| Ok(()));
     let again = again.map(|again| (again.records, again.skipped, again.complete));
     assert_eq!(again.ok(), Some((exported.records, 0, true)));
 }

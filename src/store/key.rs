@@ -49,7 +49,7 @@ impl<K> PrefixOf<K> for All {
     }
 }
 
-fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
+fn read_array<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = input.split_first_chunk::<N>()?;
     *input = tail;
     Some(*head)
@@ -63,7 +63,7 @@ macro_rules! unsigned_key {
             }
 
             fn read(input: &mut &[u8]) -> Option<Self> {
-                take(input).map(Self::from_be_bytes)
+                read_array(input).map(Self::from_be_bytes)
             }
         }
     )+};
@@ -78,7 +78,7 @@ macro_rules! signed_key {
             }
 
             fn read(input: &mut &[u8]) -> Option<Self> {
-                take(input).map(|bytes| Self::from_be_bytes(bytes) ^ Self::MIN)
+                read_array(input).map(|bytes| Self::from_be_bytes(bytes) ^ Self::MIN)
             }
         }
     )+};
@@ -93,7 +93,7 @@ impl<const N: usize> Key for [u8; N] {
     }
 
     fn read(input: &mut &[u8]) -> Option<Self> {
-        take(input)
+        read_array(input)
     }
 }
 
@@ -106,8 +106,8 @@ impl Key for String {
     fn read(input: &mut &[u8]) -> Option<Self> {
         let mut text = Vec::new();
         loop {
-            match take::<1>(input)? {
-                [0] => match take::<1>(input)? {
+            match read_array::<1>(input)? {
+                [0] => match read_array::<1>(input)? {
                     [0] => return Self::from_utf8(text).ok(),
                     [0xff] => text.push(0),
                     _ => return None,
@@ -152,7 +152,7 @@ macro_rules! bytes_key {
             }
 
             fn read(input: &mut &[u8]) -> Option<Self> {
-                take(input).map(Self::from_bytes)
+                read_array(input).map(Self::from_bytes)
             }
         }
     )+};

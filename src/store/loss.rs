@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::durable_state::{DurableState, replay};
 use super::engine::Engine as _;
-use super::evidence::{Ground, LOG_ALONE, described, prove};
-use super::log::{Survey, Witness};
+use super::evidence::{LOG_ALONE, RecoverySource, described, prove};
 use super::recovery::{Opened, Recovered, Recovery};
 use super::snapshot::Snapshot;
-use super::truth::{Truth, replay};
+use super::wal::{Survey, Witness};
 use super::{Store, StoreError};
 
 /// Commits that were promised, that nothing holds any more, and that an operator has given up.
@@ -37,7 +37,7 @@ impl Store {
 impl Recovery<'_> {
     /// Opens with as much as there is: the engine or a snapshot, and what the log adds to it without a
     /// gap, whichever comes further. The log is moved aside, since what it holds beyond is of no use.
-    pub(super) fn give_up(self, ground: Ground) -> Result<Recovered, StoreError> {
+    pub(super) fn give_up(self, ground: RecoverySource) -> Result<Recovered, StoreError> {
         let engine = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
@@ -74,7 +74,7 @@ impl Recovery<'_> {
                     _ => LOG_ALONE.to_owned(),
                 };
                 self.note_rebuild(from, number);
-                let engine = self.rebuild(Truth {
+                let engine = self.rebuild(DurableState {
                     base,
                     segments: segments.clone(),
                     schema: self.schema,
@@ -100,7 +100,7 @@ impl Recovery<'_> {
             let kept = self.place.move_aside(&self.place.log(), "log")?;
             tracing::warn!(kept = %kept.display(), "the log is moved aside");
         }
-        let ground = Ground {
+        let ground = RecoverySource {
             survey: Survey::default(),
             end: Witness::Missing,
             ..ground

@@ -11,50 +11,50 @@
 //!
 //! This module knows nothing of what the tables mean.
 
+mod admin;
 mod backup;
-mod care;
 mod compaction;
 mod compare;
-mod core;
 mod deferred;
+mod disk_space;
+mod dump;
 mod durable_reader;
+mod durable_state;
 mod engine;
 mod error;
 mod evidence;
 mod files;
 mod history;
-mod keeper;
 mod key;
-mod log;
+mod layout;
 mod logged_changes;
 mod loss;
-mod mirror;
+mod maintenance;
+mod memory_table;
+mod memtable;
 mod packed;
-mod place;
-mod plan;
-mod portable;
 mod record;
 mod recovery;
 mod retention;
 mod salvage;
+mod shared;
 mod snapshot;
-mod space;
 mod table;
-mod tail;
 mod threads;
-mod truth;
 mod txn;
 mod verify;
+mod wal;
+mod write_batch;
 mod writer;
 
 #[cfg(test)]
 mod deferred_tests;
 #[cfg(test)]
+mod dump_tests;
+#[cfg(test)]
 mod fault_tests;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-#[cfg(test)]
-mod leaving_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
@@ -74,40 +74,40 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::core::{Notes, OnFailure, Prove, Written};
+pub use self::shared::{OnFailure, SnapshotMetadata, VerifySnapshot, Written};
+pub use admin::{Import, SnapshotExport};
 pub use backup::{Backup, Restore, Restored, check_snapshot, instance_of, list_backups};
-pub use care::{Import, SnapshotExport};
+pub use disk_space::{NEEDS, WritePriority};
+pub use dump::{Exported, Imported};
 pub use error::StoreError;
 pub(crate) use files::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
 pub use history::History;
 pub use key::{All, Key, PrefixOf};
+pub use layout::is_begun;
 pub use loss::Loss;
-pub use mirror::{Changed, MemoryTable, Mirror};
+pub use memory_table::{Changed, CommitListener, MemoryTable};
 pub use packed::PackedTable;
-pub use place::is_begun;
-pub use portable::{Exported, Imported};
 #[cfg(test)]
 pub use record::golden;
-pub use record::{Record, VALUE_MAX, read as read_record, word};
+pub use record::{Record, VALUE_MAX, encode_note, read as read_record};
 pub use retention::{Retention, prune_backups};
 pub use salvage::{Salvaged, salvage};
 pub use snapshot::SnapshotHead;
-pub use space::{NEEDS, Need};
 pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
-pub use verify::{Found, SnapshotReport, TableReport, TruthReport, Verified};
+pub use verify::{DurableStateReport, Found, SnapshotReport, TableReport, Verified};
 pub use writer::{Commit, Durability, SYNC_WITHIN};
 
-use self::core::{Core, OnDisk};
+use self::shared::{OnDisk, Shared};
+use disk_space::Space;
 use engine::MemoryEngine;
 use history::Lineage;
-use keeper::Keeper;
-use log::{CommitLog, FullLog, NoLog, Segments};
-use place::{Identity, Place};
-use plan::Plan;
+use layout::{Identity, StoreLayout};
+use maintenance::MaintenanceThread;
 use recovery::{Recovered, Recovery};
-use space::Space;
 use threads::spawn;
+use wal::{CommitLog, FullLog, NoLog, Segments};
+use write_batch::WriteBatch;
 use writer::{Message, Outcome, Writer};
 
 /// How many commits may wait; more are refused at once.
@@ -133,9 +133,9 @@ pub struct Options {
     /// them: what an operator decides, and no server.
     pub accept_loss: bool,
     /// What is noted in each snapshot.
-    pub notes: Notes,
+    pub notes: SnapshotMetadata,
     /// Says whether a snapshot that was just written is good; by default it is read in this process.
-    pub prove: Option<Prove>,
+    pub prove: Option<VerifySnapshot>,
     /// Where backups lie: the base is taken from there when it is gone.
     pub backups: Option<PathBuf>,
     /// How long an open waits for the engine to be proven or rebuilt, which goes on in the background
@@ -165,7 +165,7 @@ impl Default for Options {
 pub struct Store(Arc<Inner>);
 
 struct Inner {
-    core: Arc<Core>,
+    core: Arc<Shared>,
     inbox: SyncSender<Message>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop_keeper: Mutex<Option<std::sync::mpsc::Sender<()>>>,
@@ -195,13 +195,13 @@ impl Store {
         schema: Schema,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let place = Place::of(directory, options.sync);
+        let place = StoreLayout::new(directory, options.sync);
         let lock = place.lock()?;
         place.take_side()?;
         place.report_missing_exchange();
         let identity = if place.is_begun() {
             let identity = place.identity()?;
-            place::check_format(identity.format, schema.format())?;
+            layout::check_format(identity.format, schema.format())?;
             identity
         } else {
             let identity = Identity {
@@ -214,7 +214,7 @@ impl Store {
             place.identify(&identity)?;
             identity
         };
-        let space = Space::of(directory);
+        let space = Space::new(directory);
         let rebuilt_from = Arc::default();
         let recovered = Recovery {
             place: &place,
@@ -229,7 +229,7 @@ impl Store {
             rebuilt_from: Arc::clone(&rebuilt_from),
         }
         .run()?;
-        space.look();
+        space.check();
         let Recovered {
             engine,
             log,
@@ -239,7 +239,7 @@ impl Store {
             identity,
             loss,
         } = recovered;
-        let segments = log.as_ref().map(log::FileLog::segments);
+        let segments = log.as_ref().map(wal::FileLog::segments);
         let prove = options.prove.clone().unwrap_or_else(|| {
             let schema = schema.clone();
             Arc::new(move |path: &Path| check_snapshot(path, &schema).map(drop))
@@ -258,10 +258,10 @@ impl Store {
         };
         let writable = log.is_some();
         let on_failure = Arc::clone(&options.on_failure);
-        let core = Core::new(schema, engine, options.on_failure, writable, Some(disk));
+        let core = Shared::new(schema, engine, options.on_failure, writable, Some(disk));
         if broken_chain {
-            keeper::base_from_engine(&core, number, (options.clock)())?;
-            keeper::checkpoint(&core)?;
+            maintenance::base_from_engine(&core, number, (options.clock)())?;
+            maintenance::checkpoint(&core)?;
         }
         let log: Box<dyn CommitLog> = match log {
             Some(log) => Box::new(log),
@@ -279,12 +279,12 @@ impl Store {
             on_failure, clock, ..
         } = Options::default();
         let engine = Arc::new(MemoryEngine::default());
-        let core = Core::new(schema, engine, on_failure, true, None);
+        let core = Shared::new(schema, engine, on_failure, true, None);
         Self::start(core, Box::new(NoLog), 0, clock, None)
     }
 
     fn start(
-        core: Core,
+        core: Shared,
         log: Box<dyn CommitLog>,
         number: u64,
         clock: Clock,
@@ -302,7 +302,7 @@ impl Store {
         let applied = Arc::clone(&core);
         let threads = [
             spawn("store-writer", &core, move || writer.run(&messages)),
-            spawn("store-apply", &core, move || applied.follow()),
+            spawn("store-apply", &core, move || applied.apply_loop()),
         ];
         Self(Arc::new(Inner {
             core,
@@ -316,7 +316,7 @@ impl Store {
 
     fn start_keeper(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
         let (stop, stopped) = channel();
-        let keeper = Keeper {
+        let keeper = MaintenanceThread {
             core: Arc::downgrade(&self.0.core),
             writer: self.0.inbox.clone(),
             on_failure,
@@ -338,12 +338,17 @@ impl Store {
         E: From<StoreError> + Send + 'static,
         F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.write_for(Need::Change, class, plan)
+        self.write_for(WritePriority::Change, class, plan)
     }
 
     /// As [`Store::write`], for something that is refused earlier or later than other changes when
     /// space runs out.
-    pub fn write_for<T, E, F>(&self, need: Need, class: Durability, plan: F) -> Commit<T, E>
+    pub fn write_for<T, E, F>(
+        &self,
+        need: WritePriority,
+        class: Durability,
+        plan: F,
+    ) -> Commit<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
@@ -369,7 +374,7 @@ impl Store {
             let plan = if result.is_ok() {
                 txn.plan
             } else {
-                Plan::default()
+                WriteBatch::default()
             };
             let answer = Box::new(move |committed: Result<(), StoreError>| {
                 reply(committed.map_err(E::from).and(result));
@@ -390,12 +395,12 @@ impl Store {
     /// Reads what has been applied; for cold things, since the engine's read path is slow and may
     /// block. Not a snapshot: two reads can see two states.
     pub fn read<R>(&self, read: impl FnOnce(&Txn<'_>) -> R) -> R {
-        let nothing = Plan::default();
+        let nothing = WriteBatch::default();
         read(&Txn {
             engine: &*self.0.core.engine(),
             tail: &self.0.core.tail,
             group: &nothing,
-            plan: Plan::default(),
+            plan: WriteBatch::default(),
         })
     }
 
@@ -426,11 +431,11 @@ impl Store {
         commit
     }
 
-    fn between<R: Send + 'static>(
+    fn run_exclusive<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        writer::between(&self.0.inbox, work)
+        writer::run_exclusive(&self.0.inbox, work)
     }
 }
 
@@ -444,6 +449,6 @@ impl Drop for Inner {
             let _ = thread.join();
         }
         // A start after this has nothing to replay. If it fails, the log still has it all.
-        let _ = keeper::checkpoint(&self.core);
+        let _ = maintenance::checkpoint(&self.core);
     }
 }

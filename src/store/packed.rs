@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use parking_lot::RwLock;
 
 use super::key::Key as _;
-use super::mirror::{Listener, RawChange, report_damage};
+use super::memory_table::{Listener, RawChange, report_damage};
 use super::record;
 use super::table::Table;
 

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::log::{Expected, Survey};
-use super::place::Place;
+use super::layout::StoreLayout;
 use super::tests::{Person, all, assert_sound, copy_tree, person, put, schema};
+use super::wal::{Expected, Survey};
 use super::*;
 
 /// Commits when the older copies were made, and in all.
@@ -37,13 +37,13 @@ fn fill(store: &Store, keys: std::ops::Range<u32>) {
 }
 
 fn sled(directory: &Path) -> PathBuf {
-    let place = Place::of(directory, true);
+    let place = StoreLayout::new(directory, true);
     place.engines().unwrap().0.unwrap().path
 }
 
 fn last_segment(directory: &Path) -> PathBuf {
-    let log = Place::of(directory, true).log();
-    let survey = Survey::of(&log, &Expected::default()).unwrap();
+    let log = StoreLayout::new(directory, true).log();
+    let survey = Survey::read_directory(&log, &Expected::default()).unwrap();
     survey.segments.last().unwrap().path.clone()
 }
 
@@ -143,7 +143,7 @@ const DAMAGES: &[Damage] = &[
         fs::write(path, bytes).unwrap();
     }),
     ("no log", |_, data| {
-        fs::remove_dir_all(Place::of(data, true).log()).unwrap();
+        fs::remove_dir_all(StoreLayout::new(data, true).log()).unwrap();
     }),
 ];
 
@@ -220,7 +220,7 @@ fn without_the_record_of_its_end_the_damages_are_not_seen() {
     for (name, damage) in DAMAGES {
         let copy = killed.copy(EngineIs::Behind);
         damage(&killed, copy.path());
-        let place = Place::of(copy.path(), true);
+        let place = StoreLayout::new(copy.path(), true);
         fs::remove_file(place.log_end()).unwrap();
         let identity = place.identity().unwrap();
         let before = Identity {
@@ -240,7 +240,7 @@ fn without_the_record_of_its_end_the_damages_are_not_seen() {
 fn a_store_that_has_begun_is_not_begun_again() {
     let killed = Killed::new(false);
     let copy = killed.copy(EngineIs::Gone);
-    let place = Place::of(copy.path(), true);
+    let place = StoreLayout::new(copy.path(), true);
     fs::remove_dir_all(place.log()).unwrap();
     assert!(matches!(open(copy.path()), Err(StoreError::Lost(_))));
     fs::remove_file(place.log_end()).unwrap();
@@ -285,7 +285,7 @@ fn after_a_power_cut_only_what_was_synced_was_promised() {
         fs::write(last_segment(copy.path()), &synced).unwrap();
         fs::remove_dir_all(sled(copy.path())).unwrap();
         // Whether the log has been synced since is a matter of time: it was not.
-        let path = Place::of(copy.path(), true).log_end();
+        let path = StoreLayout::new(copy.path(), true).log_end();
         let mut bytes = fs::read(&path).unwrap();
         for slot in bytes.chunks_mut(512) {
             slot[24..32].copy_from_slice(&10_u64.to_le_bytes());
@@ -308,7 +308,7 @@ fn after_a_power_cut_only_what_was_synced_was_promised() {
 
 /// Writes a store as the version before timelines left it.
 fn as_before_timelines(data: &Path) {
-    let place = Place::of(data, true);
+    let place = StoreLayout::new(data, true);
     let text = fs::read_to_string(place.store().join("identity")).unwrap();
     let body: String = text
         .lines()
@@ -399,16 +399,16 @@ impl RolledBack {
             put(store, key, person("Ystad", 1)).unwrap();
         }
         // What lies in the log before it is of no use to anybody.
-        store.between(|writer| writer.log.roll()).unwrap();
+        store.run_exclusive(|writer| writer.log.roll()).unwrap();
     }
 
     /// Engine and base are lost; the backup is the only snapshot.
     fn damage(&self) {
-        let place = Place::of(self.data.path(), true);
+        let place = StoreLayout::new(self.data.path(), true);
         fs::remove_dir_all(sled(self.data.path())).unwrap();
         let _ = fs::remove_dir_all(place.base());
         // So that the log alone is not enough.
-        let survey = Survey::of(&place.log(), &Expected::default()).unwrap();
+        let survey = Survey::read_directory(&place.log(), &Expected::default()).unwrap();
         fs::remove_file(&survey.segments[0].path).unwrap();
     }
 }
@@ -417,9 +417,13 @@ impl RolledBack {
 fn a_log_is_not_replayed_on_a_backup_of_another_history() {
     for seen_at_once in [true, false] {
         let rolled = RolledBack::new();
-        let before = Place::of(rolled.data.path(), true).identity().unwrap();
+        let before = StoreLayout::new(rolled.data.path(), true)
+            .identity()
+            .unwrap();
         let store = rolled.open(seen_at_once).unwrap();
-        let after = Place::of(rolled.data.path(), true).identity().unwrap();
+        let after = StoreLayout::new(rolled.data.path(), true)
+            .identity()
+            .unwrap();
         assert_eq!(before.lineage != after.lineage, seen_at_once);
         rolled.go_on(&store);
         let ours = all(&store);
@@ -513,7 +517,7 @@ fn an_engine_that_was_rebuilt_says_from_what() {
 fn a_file_of_a_failed_roll_hides_no_frame() {
     let killed = Killed::new(true);
     let copy = killed.copy(EngineIs::Behind);
-    let place = Place::of(copy.path(), true);
+    let place = StoreLayout::new(copy.path(), true);
     for first in [EARLY + 1, COUNT] {
         File::create(place.log().join(format!("{first:020}.log"))).unwrap();
     }
@@ -533,9 +537,9 @@ fn a_segment_that_is_gone_already_does_not_stop_the_others_from_going() {
     let store = open(directory.path()).unwrap();
     for key in 0..3 {
         fill(&store, key..key + 1);
-        store.between(|writer| writer.log.roll()).unwrap();
+        store.run_exclusive(|writer| writer.log.roll()).unwrap();
     }
-    let log = Place::of(directory.path(), true).log();
+    let log = StoreLayout::new(directory.path(), true).log();
     fs::remove_file(log.join(format!("{:020}.log", 1))).unwrap();
     store.0.core.tail.drain().unwrap();
     let disk = store.0.core.disk.as_ref().unwrap();

@@ -85,12 +85,12 @@ const WORD: &str = "word";
 ///
 /// # Errors
 /// [`StoreError::TooLarge`].
-pub fn word<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
+pub fn encode_note<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
     seal(WORD, b"", record)
 }
 
 /// Reads it back; nothing if it is damaged.
-pub(super) fn open_word<R: Record>(bytes: &[u8]) -> Option<R> {
+pub(super) fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
     open(WORD, b"", bytes)
 }
 

@@ -16,19 +16,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::StoreError;
-use super::core::OnFailure;
 use super::deferred::{
     DeferredEngine, Found, Preparation, Stoppable, Supervised, move_leftovers_aside,
 };
 use super::durable_reader::DurableReader;
+use super::durable_state::{DurableState, replay};
 use super::engine::{Engine, Guarded, MemoryEngine, SledEngine};
-use super::evidence::{Ground, LOG_ALONE, described};
-use super::log::{FileLog, Resume, Survey};
+use super::evidence::{LOG_ALONE, RecoverySource, described};
+use super::layout::{EngineDir, Identity, StoreLayout};
 use super::loss::Loss;
-use super::place::{EngineDir, Identity, Place};
+use super::shared::OnFailure;
 use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
-use super::truth::{Truth, replay};
+use super::wal::{FileLog, Resume, Survey};
 
 /// What an open came to.
 pub(super) struct Recovered {
@@ -46,7 +46,7 @@ pub(super) struct Recovered {
 
 /// What an open is given.
 pub(super) struct Recovery<'a> {
-    pub(super) place: &'a Place,
+    pub(super) place: &'a StoreLayout,
     pub(super) schema: &'a Schema,
     /// Told what the engine does that it must not.
     pub(super) on_failure: OnFailure,
@@ -110,7 +110,7 @@ impl Recovery<'_> {
     /// Goes on after the last commit that the engine has.
     pub(super) fn go_on(
         self,
-        ground: Ground,
+        ground: RecoverySource,
         opened: Opened,
         broken_chain: bool,
         loss: Option<Loss>,
@@ -141,7 +141,7 @@ impl Recovery<'_> {
 
     fn resume(
         &self,
-        ground: &Ground,
+        ground: &RecoverySource,
         identity: &mut Identity,
         number: u64,
     ) -> Result<FileLog, StoreError> {
@@ -165,7 +165,7 @@ impl Recovery<'_> {
     }
 
     /// sled with everything that was promised, brought forward or made anew.
-    fn sled(&self, ground: &Ground) -> Result<Opened, StoreError> {
+    fn sled(&self, ground: &RecoverySource) -> Result<Opened, StoreError> {
         // If base and log lack something that was promised, only the engine can have it.
         if ground.promised <= ground.in_base_and_log() {
             self.check(ground, ground.last())?;
@@ -254,7 +254,7 @@ impl Recovery<'_> {
 
     /// An engine that is served from base and log until it is proven or rebuilt; none if base and log
     /// are not the whole, so that the engine has to be ready first.
-    fn deferred(&self, ground: &Ground) -> Result<Option<DeferredEngine>, StoreError> {
+    fn deferred(&self, ground: &RecoverySource) -> Result<Option<DeferredEngine>, StoreError> {
         let (current, others) = self.place.engines()?;
         let number = ground.last();
         let base = ground.bases.first();
@@ -336,7 +336,10 @@ impl Recovery<'_> {
     }
 
     /// Makes sled anew, beside what is there; which is moved aside once the new one is whole.
-    pub(super) fn rebuild(&self, truth: Truth<'_>) -> Result<Guarded<SledEngine>, StoreError> {
+    pub(super) fn rebuild(
+        &self,
+        truth: DurableState<'_>,
+    ) -> Result<Guarded<SledEngine>, StoreError> {
         let number = truth.number;
         let next = self.place.next_engine()?;
         let engine = make_engine(&next, self.place, truth, &AtomicBool::new(false))?;
@@ -385,8 +388,8 @@ pub(super) fn guarded(
 /// Makes an engine of everything that base and log hold, unless `abandoned` says that nobody needs it.
 pub(super) fn make_engine(
     directory: &EngineDir,
-    place: &Place,
-    truth: Truth<'_>,
+    place: &StoreLayout,
+    truth: DurableState<'_>,
     abandoned: &AtomicBool,
 ) -> Result<SledEngine, StoreError> {
     // sled panics on a disk that fails.

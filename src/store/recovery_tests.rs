@@ -7,7 +7,7 @@ use std::path::Path;
 use super::compaction::Waste;
 use super::engine::tamper;
 use super::files::size_of;
-use super::place::Place;
+use super::layout::StoreLayout;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
 
@@ -67,7 +67,7 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-fn sled(place: &Place) -> std::path::PathBuf {
+fn sled(place: &StoreLayout) -> std::path::PathBuf {
     place.engines().unwrap().0.unwrap().path
 }
 
@@ -86,7 +86,7 @@ fn newest_file(directory: &Path, extension: &str) -> std::path::PathBuf {
 fn an_engine_that_is_gone_or_damaged_is_made_anew_from_base_and_log() {
     let directory = tempfile::tempdir().unwrap();
     filled(directory.path(), 40);
-    let place = Place::of(directory.path(), true);
+    let place = StoreLayout::new(directory.path(), true);
     let damages: [&dyn Fn(); 4] = [
         &|| fs::remove_dir_all(sled(&place)).unwrap(),
         &|| {
@@ -116,7 +116,7 @@ fn an_engine_that_has_lost_or_changed_something_in_silence_is_found_out() {
     for change in [None, Some(b"other".as_slice())] {
         let directory = tempfile::tempdir().unwrap();
         filled(directory.path(), 10);
-        let place = Place::of(directory.path(), true);
+        let place = StoreLayout::new(directory.path(), true);
         tamper(&sled(&place), People::NAME, &7_u32.to_bytes(), change);
         let store = open(directory.path()).unwrap();
         assert_eq!(all(&store), numbered(10));
@@ -128,7 +128,7 @@ fn an_engine_that_has_lost_or_changed_something_in_silence_is_found_out() {
 fn leftovers_of_the_engine_are_moved_aside() {
     let directory = tempfile::tempdir().unwrap();
     filled(directory.path(), 10);
-    let place = Place::of(directory.path(), true);
+    let place = StoreLayout::new(directory.path(), true);
     fs::write(
         sled(&place).join("snap.0000000000001000.generating"),
         "half",
@@ -145,7 +145,7 @@ fn damage_in_what_only_the_log_has_is_told_and_nothing_is_opened() {
     let directory = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     without_checkpoint(directory.path(), copy.path());
-    let place = Place::of(copy.path(), true);
+    let place = StoreLayout::new(copy.path(), true);
     // The engine is as it was at the base.
     fs::remove_dir_all(sled(&place)).unwrap();
     flip(&newest_file(&place.log(), "log"), 200);
@@ -161,7 +161,7 @@ fn damage_in_what_the_engine_has_is_healed_by_a_new_base() {
     for broken in ["log", "base", "both"] {
         let directory = tempfile::tempdir().unwrap();
         filled(directory.path(), 40);
-        let place = Place::of(directory.path(), true);
+        let place = StoreLayout::new(directory.path(), true);
         if broken != "base" {
             flip(&newest_file(&place.log(), "log"), 100);
         }
@@ -189,7 +189,7 @@ fn a_base_that_is_gone_is_taken_from_the_backups() {
     store.back_up(backups.path()).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
     drop(store);
-    let place = Place::of(directory.path(), true);
+    let place = StoreLayout::new(directory.path(), true);
     fs::remove_dir_all(place.base()).unwrap();
     fs::remove_dir_all(sled(&place)).unwrap();
     let refused = open(directory.path()).err();
@@ -220,7 +220,7 @@ fn a_backup_comes_back_and_what_was_there_is_kept() {
     put(&store, 5, person("Ystad", 1)).unwrap();
     drop(store);
     // Nothing of the time before it fits to the numbers of the time after it.
-    fs::remove_dir_all(sled(&Place::of(directory.path(), true))).unwrap();
+    fs::remove_dir_all(sled(&StoreLayout::new(directory.path(), true))).unwrap();
     assert_eq!(all(&open(directory.path()).unwrap()).len(), 2);
     assert!(directory.path().join("aside/store.1/log").exists());
 }
@@ -275,12 +275,12 @@ fn segments_are_kept_until_the_base_has_them() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     let segments = || {
-        let log = Place::of(directory.path(), true).log();
+        let log = StoreLayout::new(directory.path(), true).log();
         fs::read_dir(log).unwrap().count()
     };
     put(&store, 0, person("Lund", 30)).unwrap();
     store.0.core.tail.drain().unwrap();
-    store.between(|writer| writer.log.roll()).unwrap();
+    store.run_exclusive(|writer| writer.log.roll()).unwrap();
     store.checkpoint().unwrap();
     assert_eq!(segments(), 2);
     store.renew_base().unwrap();
@@ -319,7 +319,7 @@ fn an_engine_that_has_grown_is_made_anew_by_itself() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     let engine = || {
-        let place = Place::of(directory.path(), true);
+        let place = StoreLayout::new(directory.path(), true);
         place.engines().unwrap().0.unwrap().path
     };
     let mut waste = Waste::default();

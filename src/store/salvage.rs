@@ -7,14 +7,14 @@ use std::io::Write;
 use std::path::Path;
 
 use super::StoreError;
+use super::dump::{self, Exported};
 use super::engine::{Engine as _, MemoryEngine};
 use super::evidence::snapshots;
-use super::log::{Expected, Survey, Witness, read_segment};
-use super::place::Place;
-use super::plan::Plan;
-use super::portable::{self, Exported};
+use super::layout::StoreLayout;
 use super::snapshot::Snapshot;
 use super::table::Schema;
+use super::wal::{Expected, Survey, Witness, read_segment};
+use super::write_batch::WriteBatch;
 
 /// What could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn salvage(
     schema: &Schema,
     out: &mut dyn Write,
 ) -> Result<Salvaged, StoreError> {
-    let place = Place::of(directory, false);
+    let place = StoreLayout::new(directory, false);
     let _lock = place.lock()?;
     let mut missing = Vec::new();
     let memory = MemoryEngine::default();
@@ -47,7 +47,7 @@ pub fn salvage(
         for pair in Snapshot::open(&path, schema)? {
             match pair {
                 Ok((tree, key, value)) => {
-                    let mut plan = Plan::default();
+                    let mut plan = WriteBatch::default();
                     plan.set(tree, key, Some(value));
                     memory.apply(begin, &plan)?;
                 }
@@ -57,7 +57,7 @@ pub fn salvage(
     } else {
         missing.push("there is no base that can be read".to_owned());
     }
-    let survey = Survey::of(&place.log(), &Expected::default())?;
+    let survey = Survey::read_directory(&place.log(), &Expected::default())?;
     if let Some(first) = survey
         .segments
         .first()
@@ -85,7 +85,7 @@ pub fn salvage(
             if frame.number <= begin || frame.number >= survey.next {
                 return Ok(());
             }
-            match Plan::decode(frame.payload, schema) {
+            match WriteBatch::decode(frame.payload, schema) {
                 Some(plan) => memory.apply(frame.number, &plan)?,
                 None => missing.push(format!("commit {} is of another version", frame.number)),
             }
@@ -99,7 +99,7 @@ pub fn salvage(
             .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
     });
     Ok(Salvaged {
-        exported: portable::write(pairs, schema, instance, out)?,
+        exported: dump::write(pairs, schema, instance, out)?,
         missing,
     })
 }

@@ -17,9 +17,9 @@ use super::StoreError;
 use super::engine::Digest;
 use super::files::{create_private, rename, sync_file, with_suffix};
 use super::history::History;
-use super::log::{announced, frame, parse};
-use super::plan::Plan;
 use super::table::{Schema, TreeName};
+use super::wal::{announced, frame, parse};
+use super::write_batch::WriteBatch;
 
 pub(super) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 /// The payload of a frame is not made longer than this by another pair.
@@ -157,7 +157,7 @@ fn fill(
 ) -> Result<(), StoreError> {
     let mut out = Frames::begin(path, head)?;
     let mut digests = BTreeMap::<TreeName, Digest>::new();
-    let mut plan = Plan::default();
+    let mut plan = WriteBatch::default();
     for pair in pairs {
         let (tree, key, value) = pair?;
         digests.entry(tree).or_default().add(&key, &value);
@@ -331,7 +331,7 @@ impl Snapshot {
             return self.check_foot().map(|()| false);
         };
         let payload = std::mem::replace(&mut self.ahead, next);
-        let plan = Plan::decode(&payload, &self.schema).ok_or_else(|| {
+        let plan = WriteBatch::decode(&payload, &self.schema).ok_or_else(|| {
             self.damaged("holds tables that this version does not know, before it")
         })?;
         let mut pairs = Vec::new();

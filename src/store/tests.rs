@@ -70,7 +70,7 @@ pub(super) fn assert_sound(store: &Store) {
         assert!(report.is_sound(), "{report:?}");
     }
     assert!(
-        truth.as_ref().is_none_or(TruthReport::is_sound),
+        truth.as_ref().is_none_or(DurableStateReport::is_sound),
         "{truth:?}"
     );
 }
@@ -187,7 +187,7 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
 #[test]
 fn a_newer_store_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    Place::of(directory.path(), true)
+    StoreLayout::new(directory.path(), true)
         .identify(&Identity {
             format: 2,
             reached: 2,
@@ -207,7 +207,7 @@ fn a_newer_store_is_refused() {
 fn damage_is_reported_with_its_place_and_never_served() {
     let store = Store::in_memory(schema());
     put(&store, 1, person("Lund", 30)).unwrap();
-    let mut plan = Plan::default();
+    let mut plan = WriteBatch::default();
     plan.set("people", 1_u32.to_bytes(), Some(b"nonsense".to_vec()));
     plan.set("people.by_town", b"stale".to_vec(), Some(Vec::new()));
     store.0.core.tail.drain().unwrap();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use super::StoreError;
-use super::core::Core;
-use super::engine::words_of;
+use super::engine::panic_message;
+use super::shared::Shared;
 
 /// Starts a thread of the store. A panic in it is a failure of the store: without its threads nothing
 /// is written, and memory may be ahead of or behind what was promised.
 pub(super) fn spawn(
     name: &'static str,
-    core: &Arc<Core>,
+    core: &Arc<Shared>,
     work: impl FnOnce() + Send + 'static,
 ) -> Option<JoinHandle<()>> {
     // The keeper must not keep the core alive.
@@ -22,7 +22,7 @@ pub(super) fn spawn(
             return;
         };
         if let Some(core) = core.upgrade() {
-            let words = words_of(&*panic);
+            let words = panic_message(&*panic);
             core.failure.report(&StoreError::Failed(format!(
                 "the thread {name} panicked: {words}"
             )));

@@ -3,19 +3,19 @@
 use super::StoreError;
 use super::engine::Engine;
 use super::key::{Key, PrefixOf, after_prefix};
-use super::plan::{Change, Plan};
+use super::memtable::Memtable;
 use super::record;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
-use super::tail::Tail;
+use super::write_batch::{Change, WriteBatch};
 
 /// One transaction: it sees the engine, the tail, the earlier plans of its group and its own changes.
 ///
 /// Nothing is changed until the plan is committed; a plan that returns an error leaves nothing.
 pub struct Txn<'a> {
     pub(super) engine: &'a dyn Engine,
-    pub(super) tail: &'a Tail,
-    pub(super) group: &'a Plan,
-    pub(super) plan: Plan,
+    pub(super) tail: &'a Memtable,
+    pub(super) group: &'a WriteBatch,
+    pub(super) plan: WriteBatch,
 }
 
 impl Txn<'_> {

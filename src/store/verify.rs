@@ -72,12 +72,12 @@ pub struct Verified {
     /// Each table with its indexes.
     pub tables: Vec<TableReport>,
     /// The engine against base and log; none of a store in memory.
-    pub truth: Option<TruthReport>,
+    pub truth: Option<DurableStateReport>,
 }
 
 /// What the engine holds other than base and log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TruthReport {
+pub struct DurableStateReport {
     /// The commit that the base was made after; none if the log has everything.
     pub base: Option<u64>,
     /// The last commit.
@@ -92,7 +92,7 @@ pub struct TruthReport {
     pub rebuilt_from: Option<String>,
 }
 
-impl TruthReport {
+impl DurableStateReport {
     /// Whether both are the same.
     #[must_use]
     pub const fn is_sound(&self) -> bool {

@@ -9,15 +9,15 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::StoreError;
-use super::core::Core;
+use super::durable_state::replay;
 use super::engine::{Engine, MemoryEngine};
-use super::keeper;
-use super::log::{CommitLog, FileLog, FullLog};
-use super::mirror::Listener;
-use super::plan::Plan;
+use super::maintenance;
+use super::memory_table::Listener;
+use super::shared::Shared;
 use super::table::TreeName;
-use super::truth::replay;
 use super::txn::Txn;
+use super::wal::{CommitLog, FileLog, FullLog};
+use super::write_batch::WriteBatch;
 
 /// When a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// What a plan left behind: its changes, none if it failed, and who is to be told.
 pub(super) struct Outcome {
-    pub(super) plan: Plan,
+    pub(super) plan: WriteBatch,
     pub(super) answer: Answer,
 }
 
@@ -86,7 +86,7 @@ pub(super) enum Message {
 }
 
 /// Has the writer do something between two groups, and waits for it.
-pub(super) fn between<R: Send + 'static>(
+pub(super) fn run_exclusive<R: Send + 'static>(
     writer: &SyncSender<Message>,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, StoreError> {
@@ -100,12 +100,12 @@ pub(super) fn between<R: Send + 'static>(
 
 /// The number of the last commit. Everything up to it is in the log, and in the engine or its tail.
 pub(super) fn last_number(writer: &SyncSender<Message>) -> Result<u64, StoreError> {
-    between(writer, |writer| Ok(writer.number))
+    run_exclusive(writer, |writer| Ok(writer.number))
 }
 
 /// The state of the writer thread.
 pub(super) struct Writer {
-    pub(super) core: Arc<Core>,
+    pub(super) core: Arc<Shared>,
     pub(super) log: Box<dyn CommitLog>,
     pub(super) mirrors: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
     /// The number of the last commit.
@@ -121,7 +121,7 @@ impl Writer {
         loop {
             let first = match held.take() {
                 Some(message) => Ok(message),
-                None => inbox.recv_timeout(self.patience()),
+                None => inbox.recv_timeout(self.sync_timeout()),
             };
             match first {
                 Ok(Message::Write(class, job)) => held = self.group(class, job, inbox),
@@ -139,7 +139,7 @@ impl Writer {
         self.core.tail.end();
     }
 
-    fn patience(&self) -> Duration {
+    fn sync_timeout(&self) -> Duration {
         self.unsynced.map_or(Duration::from_secs(3_600), |since| {
             SYNC_WITHIN.saturating_sub(since.elapsed())
         })
@@ -154,7 +154,7 @@ impl Writer {
         inbox: &Receiver<Message>,
     ) -> Option<Message> {
         let engine = self.core.engine();
-        let mut group = Plan::default();
+        let mut group = WriteBatch::default();
         let mut answers = Vec::new();
         let (mut durable, mut changes) = (false, 0);
         let mut next = None;
@@ -200,12 +200,12 @@ impl Writer {
     }
 
     /// Runs a plan. One that panics is dropped with its changes; its caller finds the line closed.
-    fn plan(&self, engine: &dyn Engine, job: Job, group: &Plan) -> Option<Outcome> {
+    fn plan(&self, engine: &dyn Engine, job: Job, group: &WriteBatch) -> Option<Outcome> {
         let txn = Txn {
             engine,
             tail: &self.core.tail,
             group,
-            plan: Plan::default(),
+            plan: WriteBatch::default(),
         };
         catch_unwind(AssertUnwindSafe(|| job(txn)))
             .inspect_err(|_| tracing::error!("a plan panicked; nothing of it was committed"))
@@ -213,7 +213,7 @@ impl Writer {
     }
 
     /// The order is the promise: log, sync, memory; the caller answers after. The engine follows.
-    fn commit(&mut self, group: Plan, durable: bool) -> Result<(), StoreError> {
+    fn commit(&mut self, group: WriteBatch, durable: bool) -> Result<(), StoreError> {
         if let Some(failed) = self.core.failure.get() {
             return Err(failed);
         }
@@ -231,7 +231,7 @@ impl Writer {
             self.number = number;
             self.unsynced.get_or_insert_with(Instant::now);
         }
-        if durable || self.patience().is_zero() {
+        if durable || self.sync_timeout().is_zero() {
             self.sync()?;
         }
         if !empty {
@@ -253,7 +253,7 @@ impl Writer {
     /// Puts an engine in memory, which has everything up to a commit, in place of one that has no space
     /// to go on. Nothing is written until there is space. Gives back the engine that is not used any
     /// more: to close it may take long. None if it was not replaced.
-    pub(super) fn leave_engine(
+    pub(super) fn detach_engine(
         &mut self,
         memory: MemoryEngine,
         number: u64,
@@ -273,7 +273,7 @@ impl Writer {
         engine: Arc<dyn Engine>,
         number: u64,
     ) -> Result<Arc<dyn Engine>, StoreError> {
-        let truth = keeper::truth(&self.core, None, self.number)?;
+        let truth = maintenance::truth(&self.core, None, self.number)?;
         replay(&truth.segments, number, self.number, truth.schema, &*engine)?;
         Ok(self.core.replace_engine(engine, true))
     }
@@ -287,7 +287,7 @@ impl Writer {
             )));
             return;
         }
-        keeper::adopt_log(&self.core, &log);
+        maintenance::adopt_log(&self.core, &log);
         self.log = Box::new(log);
         self.unsynced = None;
         self.core.replace_engine(engine, true);
@@ -313,7 +313,7 @@ impl Writer {
         result.map_err(|error| self.core.failure.report(&error))
     }
 
-    fn publish(&self, group: &Plan) {
+    fn publish(&self, group: &WriteBatch) {
         for (tree, changes) in group.trees() {
             for mirror in self.mirrors.get(tree).into_iter().flatten() {
                 mirror.apply(

@@ -3,14 +3,14 @@
 //! A value of one of these types has been checked: whoever holds a [`LiveOffset`] need not ask
 //! whether it is in range. Nothing here reads a clock, a file or the network.
 
+pub mod drm;
 pub mod duration_unit;
 pub mod email;
-pub mod html;
+pub mod html_escape;
 pub mod ids;
-pub mod limit;
-pub mod media;
-pub mod person;
-pub mod playback;
+pub mod media_path;
+pub mod profile;
+pub mod rate_limit;
 pub mod role;
 pub mod secret;
 pub mod text;
@@ -18,16 +18,16 @@ pub mod time;
 pub mod token;
 pub mod toml_mistake;
 
+pub use drm::{Drm, Protocol};
 pub use duration_unit::DurationUnit;
 pub use email::Email;
 pub use ids::{
     AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
     OperatorId, PartnerId, SessionId, UserId,
 };
-pub use limit::LimitReached;
-pub use media::MediaPath;
-pub use person::{BirthDate, Country, Locale, PersonName};
-pub use playback::{Drm, Protocol};
+pub use media_path::MediaPath;
+pub use profile::{BirthDate, Country, Locale, PersonName};
+pub use rate_limit::LimitReached;
 pub use role::Role;
 pub use secret::{Password, Pin};
 pub use time::{LiveOffset, TvDay, UnixSeconds};

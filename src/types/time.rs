@@ -117,7 +117,7 @@ pub struct TvDay(NaiveDate);
 impl TvDay {
     /// The tv day of a calendar date.
     #[must_use]
-    pub const fn of(date: NaiveDate) -> Self {
+    pub const fn from_date(date: NaiveDate) -> Self {
         Self(date)
     }
 

@@ -46,14 +46,14 @@ impl TokenHash {
     /// The hash that a presented token would be stored under, or `None` if it has not the form of
     /// a token of this kind. Nothing of unbounded length is hashed.
     #[must_use]
-    pub fn of_presented(kind: TokenKind, text: &str) -> Option<Self> {
+    pub fn hash_presented(kind: TokenKind, text: &str) -> Option<Self> {
         let form = text.len() == TOKEN_LENGTH && text.starts_with(kind.prefix());
         form.then(|| Self::of(text.as_bytes()))
     }
 
     /// The hash of a partner's access token: a UUID in lower case, as it was handed out.
     #[must_use]
-    pub fn of_partner_token(text: &str) -> Option<Self> {
+    pub fn hash_partner_token(text: &str) -> Option<Self> {
         let form = text.len() == 36
             && text.bytes().enumerate().all(|(at, byte)| match at {
                 8 | 13 | 18 | 23 => byte == b'-',
@@ -157,7 +157,7 @@ mod tests {
     fn a_token_is_known_in_its_own_place_only() {
         let token = Token::new(TokenKind::User, [9; 32]);
         assert_eq!(
-            TokenHash::of_presented(TokenKind::User, token.reveal()),
+            TokenHash::hash_presented(TokenKind::User, token.reveal()),
             Some(token.hash())
         );
         for other in [
@@ -165,11 +165,11 @@ mod tests {
             TokenKind::Reset,
             TokenKind::Operator,
         ] {
-            assert_eq!(TokenHash::of_presented(other, token.reveal()), None);
+            assert_eq!(TokenHash::hash_presented(other, token.reveal()), None);
         }
-        assert_eq!(TokenHash::of_partner_token(token.reveal()), None);
+        assert_eq!(TokenHash::hash_partner_token(token.reveal()), None);
         assert_eq!(
-            TokenHash::of_presented(TokenKind::User, &"pgu_".repeat(2000)),
+            TokenHash::hash_presented(TokenKind::User, &"pgu_".repeat(2000)),
             None
         );
     }
@@ -179,7 +179,7 @@ mod tests {
         let token = Token::new_partner([0xff; 16]);
         assert_eq!(token.reveal(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_eq!(
-            TokenHash::of_partner_token(token.reveal()),
+            TokenHash::hash_partner_token(token.reveal()),
             Some(token.hash())
         );
         for bad in [
@@ -189,7 +189,7 @@ mod tests {
             "ffffffffffff4fffbfffffffffffffffffff",
             "FFFFFFFF-FFFF-4FFF-BFFF-FFFFFFFFFFFF",
         ] {
-            assert_eq!(TokenHash::of_partner_token(bad), None);
+            assert_eq!(TokenHash::hash_partner_token(bad), None);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::line::{Address, Line};
+use crate::client::{Address, Connection};
 
 /// A start is ready within this time, whatever came before it; so says the promise.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -212,8 +212,8 @@ impl Starting {
 }
 
 impl Appliance {
-    pub fn line(&self) -> Line {
-        Line::to(&self.address)
+    pub fn line(&self) -> Connection {
+        Connection::to(&self.address)
     }
 
     pub fn kill(&mut self) {
@@ -262,7 +262,7 @@ impl Drop for Appliance {
 
 /// Why a server that is in maintenance is.
 fn maintenance(ops: &Path) -> Option<String> {
-    let answer = Line::probe(ops)?;
+    let answer = Connection::probe(ops)?;
     let reason = answer.json()["reasons"]["store"]
         .as_str()
         .map(str::to_owned);

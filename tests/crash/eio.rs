@@ -10,13 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::appliance::{Appliance, Launch, Started};
-use crate::cast::{Cast, Who};
-use crate::dice::{Dice, rounds, skip};
+use crate::background_command::BackgroundCommand;
 use crate::disk::run;
-use crate::fact::Survival;
-use crate::orders::Orders;
-use crate::rig::tail;
+use crate::durability_model::AllowedLoss;
+use crate::harness::tail;
+use crate::rng::{Rng, rounds, skip};
 use crate::template::{Left, Template, list};
+use crate::workload::{Cast, Who};
 
 /// How long a failed call may go unanswered by the end of the process.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ enum Outcome {
 }
 
 /// Every path that a run touches, for calls that are made on other things too.
-fn paths(template: &Template, dice: &Dice) -> Vec<String> {
+fn paths(template: &Template, dice: &Rng) -> Vec<String> {
     let data = template.copy("data");
     let mut paths = Vec::new();
     list(&data, &mut paths);
@@ -102,7 +102,7 @@ fn paths(template: &Template, dice: &Dice) -> Vec<String> {
 struct Trial<'a> {
     template: &'a Template,
     paths: &'a [String],
-    dice: Dice,
+    dice: Rng,
 }
 
 impl Trial<'_> {
@@ -123,7 +123,7 @@ impl Trial<'_> {
                         0 => &["backup", "create", "--json"],
                         _ => &["store", "compact"],
                     };
-                    Orders::give(&Launch::of(&data), command)
+                    BackgroundCommand::give(&Launch::of(&data), command)
                 });
                 self.drive(appliance, &mut cast, &trace, orders, time)
             }
@@ -147,7 +147,7 @@ impl Trial<'_> {
         // Whatever happened, the next start has it all.
         match Launch::of(&data).start() {
             Started::Ready(appliance) => {
-                told.extend(cast.check(&appliance.address, &Survival::WHOLE, &self.dice));
+                told.extend(cast.check(&appliance.address, &AllowedLoss::WHOLE, &self.dice));
                 if !told.is_empty() {
                     told.push(format!("the next start: {}", tail(&appliance.log())));
                 }
@@ -186,7 +186,7 @@ impl Trial<'_> {
         mut appliance: Appliance,
         cast: &mut Cast,
         trace: &Path,
-        orders: Option<Orders>,
+        orders: Option<BackgroundCommand>,
         time: Duration,
     ) -> (Outcome, String) {
         let address = appliance.address.clone();
@@ -241,7 +241,7 @@ pub fn campaign(name: &str, kinds: &[Calls], short: u64, long: u64) {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip(name, &why);
     }
-    let dice = Dice::of_test(name);
+    let dice = Rng::of_test(name);
     let templates = [Left::ByStop, Left::ByKill].map(|left| {
         let template = Template::make(left, &dice);
         let paths = paths(&template, &dice);

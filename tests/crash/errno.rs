@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::appliance::{Appliance, Launch, Started};
-use crate::cast::{Cast, PASSWORD, Who};
-use crate::dice::{Dice, rounds, skip};
+use crate::client::Connection;
 use crate::disk::run;
+use crate::durability_model::AllowedLoss;
 use crate::eio::{Calls, campaign};
-use crate::fact::Survival;
-use crate::line::Line;
-use crate::rig::tail;
+use crate::harness::tail;
+use crate::rng::{Rng, rounds, skip};
 use crate::template::{Left, Template};
 use crate::tracer::Tracer;
+use crate::workload::{Cast, PASSWORD, Who};
 
 /// How soon the process ends after a failure that it must not survive, and writes come back after one
 /// that it must.
@@ -72,7 +72,7 @@ impl Scene {
     }
 
     /// A sign-up; whether it was acknowledged.
-    fn sign_up(&mut self, line: &mut Line) -> bool {
+    fn sign_up(&mut self, line: &mut Connection) -> bool {
         let email = format!(
             "errno-{}-{}@example.com",
             self.signed_up.len(),
@@ -231,7 +231,7 @@ fn a_fault_at_the_end_of_a_segment_is_fatal_in_a_sync_and_passes_elsewhere() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("faults at a roll", &why);
     }
-    let template = Template::make(Left::ByStop, &Dice::of_test("rolls"));
+    let template = Template::make(Left::ByStop, &Rng::of_test("rolls"));
     println!(
         "| fault at a roll | acknowledged | refused | the backup |\n| --- | --- | --- | --- |"
     );
@@ -247,7 +247,7 @@ fn a_failed_sync_of_telemetry_ends_the_process_whatever_its_error() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("failed syncs of telemetry", &why);
     }
-    let dice = Dice::of_test("telemetry");
+    let dice = Rng::of_test("telemetry");
     let template = Template::make(Left::ByStop, &dice);
     for error in ["ENOSPC", "EDQUOT", "EROFS"] {
         let launch = Launch::of(&template.copy("data"));
@@ -279,7 +279,7 @@ fn a_failed_sync_of_telemetry_ends_the_process_whatever_its_error() {
         let next = ready(&launch);
         let problems = [
             cast.problems(),
-            cast.check(&next.address, &Survival::WHOLE, &dice),
+            cast.check(&next.address, &AllowedLoss::WHOLE, &dice),
         ];
         assert_eq!(problems.concat(), Vec::<String>::new(), "{error}");
     }
@@ -288,9 +288,9 @@ fn a_failed_sync_of_telemetry_ends_the_process_whatever_its_error() {
 /// More programmes than two segments hold.
 fn large_guide() -> Value {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / 86_400 * 86_400;
-    let mut dice = Dice::of_nothing();
+    let mut dice = Rng::of_nothing();
     let mut text = || -> String {
-        let word = |dice: &mut Dice| format!("{:016x}", dice.next());
+        let word = |dice: &mut Rng| format!("{:016x}", dice.next());
         (0..60).map(|_| word(&mut dice)).collect()
     };
     let mut programmes = |_| -> Value {
@@ -311,7 +311,7 @@ fn a_log_that_runs_out_of_descriptors_goes_on_when_there_are_some() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("no descriptors at a full segment", &why);
     }
-    let template = Template::make(Left::ByStop, &Dice::of_test("descriptors"));
+    let template = Template::make(Left::ByStop, &Rng::of_test("descriptors"));
     let launch = Launch::of(&template.copy("data"));
     let mut scene = Scene::set(&template, &launch);
     let (_, mut paths) = scene.segments();
@@ -355,7 +355,7 @@ fn connections_leave_descriptors_for_the_store() {
     if let Err(why) = run(Command::new("prlimit").arg("--version")) {
         return skip("few descriptors", &why);
     }
-    let template = Template::make(Left::ByStop, &Dice::of_test("few descriptors"));
+    let template = Template::make(Left::ByStop, &Rng::of_test("few descriptors"));
     // The soft limit is raised to the hard one, or it could not even start.
     let few = ["prlimit", "--nofile=32:256"].map(str::to_owned);
     let launch = Launch::of(&template.copy("data")).under(&few);
@@ -416,7 +416,7 @@ fn a_restore_works_where_two_directories_cannot_change_places() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("restores without an exchange", &why);
     }
-    let template = Template::make(Left::ByStop, &Dice::of_test("restores"));
+    let template = Template::make(Left::ByStop, &Rng::of_test("restores"));
     let kept = |data: &Path| data.join("aside/store.1/log").exists();
     let mut renames = 0;
     for error in ["EINVAL", "ENOSYS", "EOPNOTSUPP"] {

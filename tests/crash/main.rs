@@ -28,28 +28,28 @@
 )]
 
 mod appliance;
-mod cast;
-mod cuts;
-mod dice;
+mod background_command;
+mod client;
+mod corruption;
 mod disk;
+mod disk_full;
+mod durability_model;
 mod eio;
 mod errno;
-mod fact;
-mod flips;
-mod full;
-mod kills;
-mod line;
-mod order;
-mod orders;
-mod rig;
+mod harness;
+mod power_cut;
+#[allow(dead_code, reason = "the integration tests use the rest")]
+#[path = "../it/raw_http.rs"]
+mod raw_http;
+mod rng;
 mod rollback;
 mod sessions;
+mod shedding_order;
+mod sigkill;
 mod slow;
 mod soak;
+mod summary;
 mod tail_damage;
-mod tally;
 mod template;
 mod tracer;
-#[allow(dead_code, reason = "the integration tests use the rest")]
-#[path = "../it/wire.rs"]
-mod wire;
+mod workload;

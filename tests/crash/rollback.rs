@@ -11,10 +11,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::appliance::{Appliance, Launch, Started};
-use crate::cast::{Cast, Who};
-use crate::dice::Dice;
 use crate::disk::run;
-use crate::rig::tail;
+use crate::harness::tail;
+use crate::rng::Rng;
+use crate::workload::{Cast, Who};
 
 /// Longer than two looks of the job that makes backups.
 const TWO_LOOKS: Duration = Duration::from_millis(11_000);
@@ -22,7 +22,7 @@ const TWO_LOOKS: Duration = Duration::from_millis(11_000);
 struct Scene {
     folder: TempDir,
     cast: Cast,
-    dice: Dice,
+    dice: Rng,
     launch: Launch,
     /// Made after the state that the data directory is set back to.
     later: PathBuf,
@@ -39,7 +39,7 @@ impl Scene {
             .with("PLAYGATE_BACKUP_DIR", backups.to_str().unwrap())
             .with("PLAYGATE_BACKUP_KEEP", kept)
             .with("PLAYGATE_BACKUP_AT", at);
-        let dice = Dice::of_test(name);
+        let dice = Rng::of_test(name);
         let mut appliance = ready(&launch);
         let mut scene = Self {
             cast: Cast::new(&launch, &appliance).unwrap(),

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::appliance::{Launch, Started};
-use crate::cast::{Cast, Client, Keys, Stream, token, told};
-use crate::dice::{Dice, rounds};
-use crate::line::{Address, Line, Silence};
+use crate::client::{Address, Connection, Silence};
+use crate::rng::{Rng, rounds};
+use crate::workload::{Cast, Client, Keys, Stream, token, told};
 
 /// Families, each with a connection of its own.
 const FAMILIES: usize = 6;
@@ -49,7 +49,7 @@ struct Report {
 }
 
 impl Viewer {
-    fn sign_up(keys: &Keys, line: &mut Line, name: String) -> Self {
+    fn sign_up(keys: &Keys, line: &mut Connection, name: String) -> Self {
         let client = Client::sign_up(keys, line, &format!("{name}@example.com"));
         Self {
             name,
@@ -70,8 +70,8 @@ impl Viewer {
     /// One thing on one device. An error when there is no answer.
     fn act(
         &mut self,
-        line: &mut Line,
-        dice: &mut Dice,
+        line: &mut Connection,
+        dice: &mut Rng,
         report: &mut Report,
     ) -> Result<(), Silence> {
         let at = dice.index(DEVICES.len());
@@ -82,7 +82,12 @@ impl Viewer {
         }
     }
 
-    fn beats(&self, line: &mut Line, stream: &Stream, report: &mut Report) -> Result<(), Silence> {
+    fn beats(
+        &self,
+        line: &mut Connection,
+        stream: &Stream,
+        report: &mut Report,
+    ) -> Result<(), Silence> {
         let told = told(&self.client.beat(line, stream)?);
         report.beats += 1;
         if told != "200 " {
@@ -94,7 +99,7 @@ impl Viewer {
 
     fn stop(
         &mut self,
-        line: &mut Line,
+        line: &mut Connection,
         at: usize,
         stream: Stream,
         report: &mut Report,
@@ -114,7 +119,12 @@ impl Viewer {
 
     /// A start, which takes the place of what the device runs, and is refused if the other devices
     /// run as many as may be.
-    fn start(&mut self, line: &mut Line, at: usize, report: &mut Report) -> Result<(), Silence> {
+    fn start(
+        &mut self,
+        line: &mut Connection,
+        at: usize,
+        report: &mut Report,
+    ) -> Result<(), Silence> {
         let device = DEVICES[at];
         let entitlement = token(&self.client.entitle(line)?);
         let before = match std::mem::replace(&mut self.devices[at], State::Off) {
@@ -155,7 +165,7 @@ impl Viewer {
     }
 
     /// Compares what is there with what was answered.
-    fn check(&mut self, line: &mut Line, report: &mut Report) -> Result<(), Silence> {
+    fn check(&mut self, line: &mut Connection, report: &mut Report) -> Result<(), Silence> {
         for at in 0..DEVICES.len() {
             let (stream, surely) = match self.devices[at].clone() {
                 State::Off | State::Starting(None) => continue,
@@ -207,7 +217,7 @@ fn at_once(
     families: &mut [Vec<Viewer>],
     address: &Address,
     report: &Mutex<Report>,
-    what: impl Fn(usize, &mut Vec<Viewer>, &mut Line, &mut Report) + Sync,
+    what: impl Fn(usize, &mut Vec<Viewer>, &mut Connection, &mut Report) + Sync,
     meanwhile: impl FnOnce(),
 ) {
     thread::scope(|scope| {
@@ -215,7 +225,7 @@ fn at_once(
             let what = &what;
             scope.spawn(move || {
                 let mut own = Report::default();
-                what(nth, family, &mut Line::to(address), &mut own);
+                what(nth, family, &mut Connection::to(address), &mut own);
                 let mut all = report.lock().unwrap();
                 all.beats += own.beats;
                 all.starts += own.starts;
@@ -239,7 +249,7 @@ fn ready(launch: &Launch) -> crate::appliance::Appliance {
 
 #[test]
 fn kills_neither_end_sessions_nor_revive_them() {
-    let dice = Dice::of_test("sessions");
+    let dice = Rng::of_test("sessions");
     let folder = tempfile::tempdir().unwrap();
     // Every beat is answered for what it is, however often it comes.
     let launch = Launch::of(&folder.path().join("data"))
@@ -260,20 +270,21 @@ fn kills_neither_end_sessions_nor_revive_them() {
     let mut slowest = Duration::ZERO;
     for round in 0..count {
         let mut moment = dice.split(round);
-        let work = |nth: usize, family: &mut Vec<Viewer>, line: &mut Line, own: &mut Report| {
-            let mut dice = dice.split((round << 8) | (1 + nth as u64));
-            loop {
-                let viewer = dice.index(VIEWERS);
-                match family[viewer].act(line, &mut dice, own) {
-                    Ok(()) => {}
-                    Err(Silence::Gone | Silence::Broken(_)) => return,
-                    Err(Silence::Hung) => {
-                        own.problems.push("a request got no answer".to_owned());
-                        return;
+        let work =
+            |nth: usize, family: &mut Vec<Viewer>, line: &mut Connection, own: &mut Report| {
+                let mut dice = dice.split((round << 8) | (1 + nth as u64));
+                loop {
+                    let viewer = dice.index(VIEWERS);
+                    match family[viewer].act(line, &mut dice, own) {
+                        Ok(()) => {}
+                        Err(Silence::Gone | Silence::Broken(_)) => return,
+                        Err(Silence::Hung) => {
+                            own.problems.push("a request got no answer".to_owned());
+                            return;
+                        }
                     }
                 }
-            }
-        };
+            };
         let address = appliance.address.clone();
         at_once(&mut families, &address, &report, work, || {
             thread::park_timeout(Duration::from_millis(20 + moment.below(1_000)));
@@ -281,14 +292,15 @@ fn kills_neither_end_sessions_nor_revive_them() {
         });
         appliance = ready(&launch);
         slowest = slowest.max(appliance.ready_in);
-        let check = |_: usize, family: &mut Vec<Viewer>, line: &mut Line, own: &mut Report| {
-            for viewer in family {
-                if let Err(silence) = viewer.check(line, own) {
-                    let what = format!("no answer while it was read back: {silence:?}");
-                    own.problems.push(what);
+        let check =
+            |_: usize, family: &mut Vec<Viewer>, line: &mut Connection, own: &mut Report| {
+                for viewer in family {
+                    if let Err(silence) = viewer.check(line, own) {
+                        let what = format!("no answer while it was read back: {silence:?}");
+                        own.problems.push(what);
+                    }
                 }
-            }
-        };
+            };
         let address = appliance.address.clone();
         at_once(&mut families, &address, &report, check, || {});
     }

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::appliance::{Appliance, Launch, Started, freeze, thaw};
-use crate::cast::Who;
-use crate::dice::{Dice, rounds, skip};
 use crate::disk::run;
-use crate::fact::Survival;
-use crate::rig::tail;
+use crate::durability_model::AllowedLoss;
+use crate::harness::tail;
+use crate::rng::{Rng, rounds, skip};
 use crate::template::{Left, Template};
 use crate::tracer::Tracer;
+use crate::workload::Who;
 
 /// What the packaged unit gives: `WatchdogSec`.
 const WATCHDOG: Duration = Duration::from_secs(15);
@@ -85,7 +85,7 @@ fn ready(launch: &Launch) -> Appliance {
 
 /// Everybody works while each sync takes so long. The longest gap.
 fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration {
-    let dice = Dice::of_test(name);
+    let dice = Rng::of_test(name);
     let template = Template::make(Left::ByStop, &dice);
     let data = template.copy("data");
     let manager = Manager::listen();
@@ -118,7 +118,11 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration
     );
     assert!(slow > 2 && done > 0 && fed > 0);
     appliance.kill();
-    let problems = cast.check(&ready(&Launch::of(&data)).address, &Survival::WHOLE, &dice);
+    let problems = cast.check(
+        &ready(&Launch::of(&data)).address,
+        &AllowedLoss::WHOLE,
+        &dice,
+    );
     assert_eq!(problems, Vec::<String>::new());
     gap
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::appliance::{Launch, Started};
-use crate::cast::{Cast, Who};
-use crate::dice::{Dice, rounds};
-use crate::fact::Survival;
+use crate::durability_model::AllowedLoss;
+use crate::rng::{Rng, rounds};
 use crate::template::list;
+use crate::workload::{Cast, Who};
 
 /// How much faster than real time the appliance's clock runs. Sessions need a heartbeat every 35 of
 /// its seconds, and still get it.
@@ -68,7 +68,7 @@ fn line(began: Instant, pid: u32, data: &Path) -> String {
 #[test]
 fn an_hour_of_mixed_load() {
     let length = Duration::from_secs(rounds(30, 600));
-    let dice = Dice::of_test("soak");
+    let dice = Rng::of_test("soak");
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let launch = Launch::of(&data)
@@ -106,6 +106,6 @@ fn an_hour_of_mixed_load() {
     let records: i64 = records.filter_map(|table| table["records"].as_i64()).sum();
     println!("{records} records in the store");
     let mut problems = cast.problems();
-    problems.extend(cast.check(&appliance.address, &Survival::WHOLE, &dice));
+    problems.extend(cast.check(&appliance.address, &AllowedLoss::WHOLE, &dice));
     assert_eq!(problems, Vec::<String>::new(), "{}", appliance.log());
 }

@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::appliance::{Launch, Started};
-use crate::dice::Dice;
-use crate::fact::Survival;
-use crate::flips::{Outcome, outcome};
-use crate::rig::tail;
+use crate::corruption::{Outcome, outcome};
+use crate::durability_model::AllowedLoss;
+use crate::harness::tail;
+use crate::rng::Rng;
 use crate::template::{Left, Template};
 
 /// The head of a segment, which only a replaced file changes.
@@ -94,7 +94,7 @@ fn remove_engine(data: &Path) {
 
 #[test]
 fn damage_at_the_end_of_the_log_is_made_up_for_or_refused() {
-    let dice = Dice::of_test("tail damage");
+    let dice = Rng::of_test("tail damage");
     let template = Template::make(Left::ByKill, &dice);
     println!("| damage | engine | outcome |\n| --- | --- | --- |");
     let mut refused = 0;
@@ -126,7 +126,7 @@ fn damage_at_the_end_of_the_log_is_made_up_for_or_refused() {
 }
 
 /// A person may go on with what is left: the server starts, and everything is whole but for its end.
-fn way_on(template: &Template, data: &Path, dice: &Dice, name: &str) {
+fn way_on(template: &Template, data: &Path, dice: &Rng, name: &str) {
     let launch = Launch::of(data);
     let accepted = launch.run(&["store", "recover", "--accept-loss"]);
     let said = String::from_utf8_lossy(&accepted.stderr).into_owned();
@@ -135,7 +135,7 @@ fn way_on(template: &Template, data: &Path, dice: &Dice, name: &str) {
         panic!("{name}: it does not start after the loss was accepted: {said}");
     };
     let mut cast = template.cast.clone();
-    let problems = cast.check(&appliance.address, &Survival::WHOLE, dice);
+    let problems = cast.check(&appliance.address, &AllowedLoss::WHOLE, dice);
     let unsound = problems.iter().find(|text| text.contains("store verify"));
     assert_eq!(unsound, None, "{name}");
     let audit = launch.run(&["audit", "list", "--json"]);
@@ -151,7 +151,7 @@ fn way_on(template: &Template, data: &Path, dice: &Dice, name: &str) {
 /// ledger tells what is missing.
 #[test]
 fn the_ledger_notices_a_log_that_lost_its_end() {
-    let dice = Dice::of_test("tail damage unseen");
+    let dice = Rng::of_test("tail damage unseen");
     let template = Template::make(Left::ByKill, &dice);
     let data = template.copy("data");
     zero(&data, 4_096);
@@ -169,6 +169,6 @@ fn the_ledger_notices_a_log_that_lost_its_end() {
         panic!("it does not start");
     };
     let mut cast = template.cast.clone();
-    let problems = cast.check(&appliance.address, &Survival::WHOLE, &dice);
+    let problems = cast.check(&appliance.address, &AllowedLoss::WHOLE, &dice);
     assert!(!problems.is_empty(), "nothing is missed");
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::appliance::{Launch, Started};
-use crate::cast::{Cast, Who};
-use crate::dice::Dice;
 use crate::disk::run;
+use crate::rng::Rng;
+use crate::workload::{Cast, Who};
 
 /// How the process that filled it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Template {
 }
 
 impl Template {
-    pub fn make(left: Left, dice: &Dice) -> Self {
+    pub fn make(left: Left, dice: &Rng) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let launch = Launch::of(&folder.path().join("template"));
         let Started::Ready(mut appliance) = launch.start() else {

@@ -5,19 +5,19 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::house::{House, PASSWORD, viewer};
-use super::wire::Answer;
+use super::raw_http::Answer;
+use super::server::{PASSWORD, TestServer, viewer};
 
 const AUTH: &str = "/api/login/v2/auth/email";
 
-fn login(house: &House, email: &str, password: &str) -> Answer {
+fn login(house: &TestServer, email: &str, password: &str) -> Answer {
     let body = json!({"identity": email, "accessKey": password});
     house.partner("POST", AUTH, &body)
 }
 
 #[test]
 fn sign_up_and_login_answer_as_decided() {
-    let house = House::start();
+    let house = TestServer::start();
     let body = json!({
         "identity": " Ann@Example.COM ", "accessKey": PASSWORD, "name": "Ann", "locale": "sv",
         "country": "se", "birthDate": "1990-02-03",
@@ -59,7 +59,7 @@ fn sign_up_and_login_answer_as_decided() {
 
 #[test]
 fn what_is_wrong_with_a_sign_up_is_named() {
-    let house = House::start();
+    let house = TestServer::start();
     house.sign_up("ann@example.com");
     let sign_up = |body: &Value| {
         let answer = house.partner("PUT", AUTH, body);
@@ -119,7 +119,7 @@ fn what_is_wrong_with_a_sign_up_is_named() {
 /// which measures.
 #[test]
 fn an_unknown_user_and_a_wrong_password_look_the_same() {
-    let house = House::start();
+    let house = TestServer::start();
     house.sign_up("ann@example.com");
     let shut = house.sign_up("shut@example.com");
     let target = format!("users/{}", shut.id);
@@ -151,7 +151,7 @@ fn an_unknown_user_and_a_wrong_password_look_the_same() {
 
 #[test]
 fn ten_wrong_passwords_are_answered_however_many_come_at_once() {
-    let house = House::start();
+    let house = TestServer::start();
     house.sign_up("ann@example.com");
     for email in ["ann@example.com", "nobody@example.com"] {
         let statuses: Vec<(u16, Option<String>)> = thread::scope(|scope| {
@@ -201,7 +201,7 @@ fn ten_wrong_passwords_are_answered_however_many_come_at_once() {
 
 #[test]
 fn one_address_signs_up_a_hundred_times_in_ten_minutes() {
-    let house = House::with(&[("limits.sign_up_per_address", "3")]);
+    let house = TestServer::with(&[("limits.sign_up_per_address", "3")]);
     let sign_up = |n: u32| {
         let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});
         house.partner("PUT", AUTH, &body)
@@ -223,7 +223,7 @@ fn one_address_signs_up_a_hundred_times_in_ten_minutes() {
 
 #[test]
 fn partners_have_users_of_their_own() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let other = house
         .operator("POST", "partners", &json!({"name": "Other"}))
@@ -251,7 +251,7 @@ fn partners_have_users_of_their_own() {
 
 #[test]
 fn a_token_ends_with_its_session_on_the_very_next_request() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let record = format!("/api/user/v1/users/{}", ann.id);
     let reads = |token: &str| house.user(token, "GET", &record, &Value::Null).status;
@@ -277,7 +277,7 @@ fn what_is_configured_is_in_force() {
     let swedish = words.path().join("sv");
     fs::create_dir(&swedish).unwrap();
     fs::write(swedish.join("reset.txt"), "Subject: Hej\n\n{email}: {link}").unwrap();
-    let house = House::with(&[
+    let house = TestServer::with(&[
         ("accounts.user_token_days", "1"),
         ("accounts.reset_token_minutes", "5"),
         (

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::house::{House, PASSWORD};
-use super::stage::Stage;
-use super::wire::{Answer, ask, request};
+use super::playback_fixture::PlaybackFixture;
+use super::raw_http::{Answer, ask, request};
+use super::server::{PASSWORD, TestServer};
 
 const SIGN_UP: &str = "/api/login/v2/auth/email";
 const LIVE: &str = "/api/schedule/v1/broadcasts/live";
@@ -31,7 +31,7 @@ fn fields(answer: &Answer) -> Vec<String> {
 
 /// A request with the partner's token and other headers.
 fn with_partner(
-    house: &House,
+    house: &TestServer,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
@@ -44,7 +44,7 @@ fn with_partner(
 
 #[test]
 fn a_list_means_the_same_however_it_is_given() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let house = &stage.house;
     let live = |query: &str| with_partner(house, "GET", &format!("{LIVE}?{query}"), &[], "");
     let plain = live("livestreams=news,other");
@@ -93,7 +93,7 @@ fn a_list_means_the_same_however_it_is_given() {
 
 #[test]
 fn several_lines_of_a_list_header_count_as_one() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let target = format!("{LIVE}?livestreams=news");
     let get = |headers: &[(&str, &str)]| with_partner(&stage.house, "GET", &target, headers, "");
     let etag = get(&[]).header("etag").unwrap().to_owned();
@@ -134,7 +134,7 @@ fn several_lines_of_a_list_header_count_as_one() {
 
 #[test]
 fn several_lines_of_accept_language_count_as_one() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let words = |lines: &[&str]| {
         let headers: Vec<_> = lines
             .iter()
@@ -167,7 +167,7 @@ fn several_lines_of_accept_language_count_as_one() {
 
 #[test]
 fn all_problems_of_a_request_are_reported_together() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let (house, ann) = (&stage.house, &stage.ann);
     let none: [(&str, &str); 0] = [];
     let form = json!({"identity": "no address", "accessKey": "short", "birthDate": "2024-02-30"});
@@ -243,7 +243,7 @@ fn all_problems_of_a_request_are_reported_together() {
 
 #[test]
 fn all_problems_of_flags_and_key_ids_are_reported_together() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let house = &stage.house;
     let bearer = format!("Bearer {}", stage.ann.token);
     let flags = ["merge", "dryRun", "accept", "createLivestreams"];
@@ -285,7 +285,7 @@ fn all_problems_of_flags_and_key_ids_are_reported_together() {
 
 #[test]
 fn broken_json_is_explained_without_the_words_of_a_parser() {
-    let house = House::start();
+    let house = TestServer::start();
     for (body, expected) in [
         (
             "{\"identity\": ",
@@ -333,7 +333,7 @@ fn broken_json_is_explained_without_the_words_of_a_parser() {
 
 #[test]
 fn a_typing_error_has_a_text_that_a_viewer_can_act_on() {
-    let house = House::start();
+    let house = TestServer::start();
     let viewer = house.sign_up("ann@example.com");
     let text = |answer: &Answer| {
         answer.json()["error"]["user_message"]
@@ -380,7 +380,7 @@ fn a_typing_error_has_a_text_that_a_viewer_can_act_on() {
 
 #[test]
 fn token_errors_say_what_is_wrong_with_which_header() {
-    let house = House::with(&[("http.header_prefix", "X-Acme-")]);
+    let house = TestServer::with(&[("http.header_prefix", "X-Acme-")]);
     let unknown = "11111111-2222-3333-4444-555555555555";
     let target = "/api/catalog/v1/assets";
     let get = |headers: &[(&str, &str)], target: &str| {
@@ -431,7 +431,7 @@ fn token_errors_say_what_is_wrong_with_which_header() {
 
 #[test]
 fn a_scheme_is_followed_by_any_number_of_spaces() {
-    let house = House::start();
+    let house = TestServer::start();
     let viewer = house.sign_up("ann@example.com");
     let target = format!("/api/user/v1/users/{}", viewer.id);
     for (scheme, status) in [
@@ -450,7 +450,7 @@ fn a_scheme_is_followed_by_any_number_of_spaces() {
 
 #[test]
 fn an_unknown_path_and_a_wrong_method_say_what_there_is() {
-    let house = House::start();
+    let house = TestServer::start();
     let get = |method: &str, target: &str| {
         let answer = ask(house.public, request(method, target, &[], ""));
         (answer.status, message(&answer))
@@ -485,7 +485,7 @@ fn an_unknown_path_and_a_wrong_method_say_what_there_is() {
 
 #[test]
 fn the_catalogue_has_tags_codings_and_pages() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let house = &stage.house;
     let get = |query: &str, headers: &[(&str, &str)]| {
         with_partner(
@@ -551,7 +551,7 @@ fn the_catalogue_has_tags_codings_and_pages() {
 
 #[test]
 fn names_that_reorder_or_hide_text_are_refused() {
-    let house = House::start();
+    let house = TestServer::start();
     let viewer = house.sign_up("ann@example.com");
     let target = format!("/api/user/v1/users/{}", viewer.id);
     for c in [
@@ -622,7 +622,7 @@ fn names_that_reorder_or_hide_text_are_refused() {
 
 #[test]
 fn a_user_without_a_name_has_none_at_sign_up_and_login() {
-    let house = House::start();
+    let house = TestServer::start();
     for (email, name) in [
         ("a@example.com", json!(null)),
         ("b@example.com", json!("")),
@@ -647,7 +647,7 @@ fn a_user_without_a_name_has_none_at_sign_up_and_login() {
 
 #[test]
 fn limits_by_address_come_before_the_body_and_those_by_account_after_it() {
-    let house = House::with(&[
+    let house = TestServer::with(&[
         ("limits.login_wrong_per_address", "3"),
         ("limits.reset_mails_per_address", "1"),
     ]);
@@ -669,13 +669,13 @@ fn limits_by_address_come_before_the_body_and_those_by_account_after_it() {
     assert_eq!(ask_for("{\"email\": \"a@example.com\"}"), 200);
     assert_eq!(ask_for("{\"email\": \"no address\"}"), 429);
 
-    let house = House::with(&[("limits.login_wrong_per_account", "1")]);
+    let house = TestServer::with(&[("limits.login_wrong_per_account", "1")]);
     let login = |body: &str| with_partner(&house, "POST", SIGN_UP, &[], body).status;
     assert_eq!(login(&wrong("ann@example.com")), 401);
     assert_eq!(login(&wrong("ann@example.com")), 429);
     assert_eq!(login("{\"identity\": \"ann@example.com\"}"), 400);
 
-    let house = House::with(&[("limits.partner_requests_per_second", "2")]);
+    let house = TestServer::with(&[("limits.partner_requests_per_second", "2")]);
     let send = || with_partner(&house, "POST", SIGN_UP, &[], "no json");
     assert_eq!((send().status, send().status), (400, 400));
     let over = send();

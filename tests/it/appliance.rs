@@ -9,8 +9,8 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::house::PASSWORD;
-use super::wire::{Answer, ask, request};
+use super::raw_http::{Answer, ask, request};
+use super::server::PASSWORD;
 
 /// The built binary with nothing of this process's settings.
 pub fn binary() -> Command {

@@ -29,7 +29,7 @@ const BAND: usize = 200;
 
 /// A way to be slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum SlowClient {
     Silent,
     OneByte,
     HeadByBytes,
@@ -44,7 +44,7 @@ pub enum Way {
 /// The first half of a TLS record.
 const HALF_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 
-impl Way {
+impl SlowClient {
     pub const ALL: [Self; 9] = [
         Self::Silent,
         Self::OneByte,
@@ -100,14 +100,14 @@ impl Way {
 
 /// What an attack came to.
 #[derive(Clone, Default)]
-pub struct Toll {
+pub struct AttackCost {
     pub refused: usize,
     /// Connections that the server closed, and the longest life of any, by way.
-    pub held: BTreeMap<Way, (usize, Duration)>,
+    pub held: BTreeMap<SlowClient, (usize, Duration)>,
 }
 
-impl Toll {
-    fn lived(&mut self, way: Way, life: Duration, closed: bool) {
+impl AttackCost {
+    fn lived(&mut self, way: SlowClient, life: Duration, closed: bool) {
         if closed && life < REFUSAL {
             self.refused += 1;
             return;
@@ -121,7 +121,7 @@ impl Toll {
 /// Attackers that come again whenever they are closed; they leave with this.
 pub struct Attack {
     _runtime: Runtime,
-    toll: Arc<Mutex<Toll>>,
+    toll: Arc<Mutex<AttackCost>>,
     over: Sender<bool>,
     /// Every attacker holds one.
     all: tokio::sync::mpsc::Receiver<()>,
@@ -132,7 +132,7 @@ impl Attack {
     pub fn begin(
         number: usize,
         nice: i32,
-        ways: &'static [Way],
+        ways: &'static [SlowClient],
         (plain, tls): (SocketAddr, SocketAddr),
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -141,7 +141,7 @@ impl Attack {
             .enable_all()
             .build()
             .unwrap();
-        let toll = Arc::<Mutex<Toll>>::default();
+        let toll = Arc::<Mutex<AttackCost>>::default();
         let (over, watched) = channel(false);
         let (here, all) = tokio::sync::mpsc::channel(1);
         for n in 0..number {
@@ -173,7 +173,7 @@ impl Attack {
     }
 
     /// Ends it.
-    pub fn end(mut self) -> Toll {
+    pub fn end(mut self) -> AttackCost {
         self.over.send(true).unwrap();
         assert!(self.all.blocking_recv().is_none());
         let toll = self.toll.lock();
@@ -182,10 +182,10 @@ impl Attack {
 }
 
 struct Attacker {
-    way: Way,
+    way: SlowClient,
     from: IpAddr,
     to: SocketAddr,
-    toll: Arc<Mutex<Toll>>,
+    toll: Arc<Mutex<AttackCost>>,
     over: Receiver<bool>,
 }
 
@@ -208,14 +208,14 @@ impl Attacker {
 }
 
 /// Holds a connection until the server has ended it.
-async fn hold(way: Way, from: IpAddr, to: SocketAddr) {
+async fn hold(way: SlowClient, from: IpAddr, to: SocketAddr) {
     let Ok(mut stream) = connect(from, to).await else {
         return;
     };
     let mut chunk = [0; 4096];
     let mut waiting: Vec<u8> = way.opening();
     loop {
-        if way == Way::NeverReads {
+        if way == SlowClient::NeverReads {
             let (written, ()) = tokio::join!(stream.write(&waiting), sleep(DRIP));
             if written.is_err() {
                 return;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::appliance::Appliance;
-use super::delivery::real_time;
-use super::house::PASSWORD;
-use super::stage::full;
-use super::wire::{Answer, Wire, request};
+use super::cdn_signing::real_time;
+use super::playback_fixture::full;
+use super::raw_http::{Answer, Wire, request};
+use super::server::PASSWORD;
 
 const CATALOGUE: &str = r#"
 [[livestream]]

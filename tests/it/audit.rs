@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::appliance::{Appliance, sign_up};
-use super::house::House;
-use super::wire::{Answer, ask, request};
+use super::raw_http::{Answer, ask, request};
+use super::server::TestServer;
 
-fn as_operator(house: &House, token: &str, method: &str, path: &str) -> Answer {
+fn as_operator(house: &TestServer, token: &str, method: &str, path: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let target = format!("/admin/v1/{path}");
     let headers = [
@@ -17,7 +17,7 @@ fn as_operator(house: &House, token: &str, method: &str, path: &str) -> Answer {
 }
 
 /// Action, target and status of the changes, oldest first.
-fn changes(house: &House) -> Vec<(String, String, Value)> {
+fn changes(house: &TestServer) -> Vec<(String, String, Value)> {
     let listed = house.operator("GET", "audit", &Value::Null).json();
     let changes = listed.as_array().unwrap().iter().rev();
     let told = changes.map(|change| {
@@ -29,7 +29,7 @@ fn changes(house: &House) -> Vec<(String, String, Value)> {
 
 #[test]
 fn a_change_is_recorded_with_who_what_and_what_came_of_it() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let before = changes(&house).len();
     let made = house.operator("POST", "operators", &json!({"name": "Al", "role": "agent"}));

@@ -15,8 +15,8 @@ use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
 use super::appliance::{Appliance, binary, err, playgate, told};
-use super::house::{House, PASSWORD};
-use super::wire::{Answer, Wire, request};
+use super::raw_http::{Answer, Wire, request};
+use super::server::{PASSWORD, TestServer};
 
 /// How long a server may take for anything: a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -519,7 +519,7 @@ fn a_kill_during_a_restore_leaves_the_store_before_or_after_it() {
 fn a_process_that_cannot_begin_again_restores_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let backups = directory.path().to_str().unwrap().to_owned();
-    let house = House::over(
+    let house = TestServer::over(
         |data| {
             let options = Options {
                 sync: false,

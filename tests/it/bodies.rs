@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::lab::Lab;
-use super::wire::{Wire, ask, request};
+use super::gate_only::GateOnly;
+use super::raw_http::{Wire, ask, request};
 
-fn user_headers(lab: &Lab) -> [(&'static str, String); 2] {
+fn user_headers(lab: &GateOnly) -> [(&'static str, String); 2] {
     let tokens = &lab.gate.tokens;
     [
         ("Service-AccessToken", tokens.partner.reveal().to_owned()),
@@ -14,7 +14,7 @@ fn user_headers(lab: &Lab) -> [(&'static str, String); 2] {
     ]
 }
 
-fn head(lab: &Lab, method: &str, target: &str, more: &str) -> Vec<u8> {
+fn head(lab: &GateOnly, method: &str, target: &str, more: &str) -> Vec<u8> {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{more}");
     for (name, value) in user_headers(lab) {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -26,7 +26,7 @@ fn head(lab: &Lab, method: &str, target: &str, more: &str) -> Vec<u8> {
 const RESET: &str = "/api/login/v2/password/send-reset-password";
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 
-fn put_clock(lab: &Lab, body: &str) -> u16 {
+fn put_clock(lab: &GateOnly, body: &str) -> u16 {
     let (name, value) = lab.admin();
     ask(
         lab.ops,
@@ -37,7 +37,7 @@ fn put_clock(lab: &Lab, body: &str) -> u16 {
 
 #[test]
 fn json_is_read_whatever_the_content_type_says() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let (name, value) = lab.admin();
     for kind in [
         "application/x-www-form-urlencoded",
@@ -56,7 +56,7 @@ fn json_is_read_whatever_the_content_type_says() {
 
 #[test]
 fn json_that_could_be_read_in_two_ways_is_refused() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     assert_eq!(
         put_clock(&lab, "{\"offset\":1,\"unknown\":{\"a\":[]}}"),
         200
@@ -93,7 +93,7 @@ fn json_that_could_be_read_in_two_ways_is_refused() {
 
 #[test]
 fn the_member_at_fault_is_named() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let partner = lab.gate.tokens.partner.reveal().to_owned();
     for (body, field) in [
         ("{}", "email"),
@@ -120,7 +120,7 @@ fn the_member_at_fault_is_named() {
 
 #[test]
 fn the_clock_is_moved_to_times_that_have_a_date() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     for good in [
         "{\"now\":0}",
         "{\"now\":253402300799}",
@@ -140,7 +140,7 @@ fn the_clock_is_moved_to_times_that_have_a_date() {
 
 #[test]
 fn a_body_over_the_limit_is_refused_before_and_while_it_comes() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     // Told: refused at once, the connection stays readable for the client.
     let mut wire = Wire::to(lab.public);
     wire.send(head(&lab, "POST", RESET, "Content-Length: 16385\r\n"));
@@ -176,7 +176,7 @@ fn a_body_over_the_limit_is_refused_before_and_while_it_comes() {
 
 #[test]
 fn codings_are_refused_but_gzip_on_telemetry() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&vec![b' '; 4 * 1024 * 1024]).unwrap();
     let bomb = gzip.finish().unwrap();
@@ -199,7 +199,7 @@ fn codings_are_refused_but_gzip_on_telemetry() {
 
 #[test]
 fn a_broken_chunk_is_400_and_the_end() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let long_extension = format!("1;{}\r\n \r\n0\r\n\r\n", "x".repeat(20_000));
     let many_trailers = format!("1\r\n \r\n0\r\n{}\r\n", "T: x\r\n".repeat(150));
     for chunks in [
@@ -221,7 +221,7 @@ fn a_broken_chunk_is_400_and_the_end() {
 
 #[test]
 fn an_ignored_body_does_not_disturb_the_next_request() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let mut wire = Wire::to(lab.ops);
     for body in [
@@ -252,7 +252,7 @@ fn an_ignored_body_does_not_disturb_the_next_request() {
 
 #[test]
 fn a_client_that_leaves_within_its_body_changes_nothing() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let mut wire = Wire::to(lab.ops);
     wire.send(format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\":7"));

@@ -9,7 +9,7 @@ use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use serde_json::{Value, json};
 
 use super::appliance::{Appliance, files};
-use super::wire::Answer;
+use super::raw_http::Answer;
 
 const AUTH: &str = "/api/login/v2/auth/email";
 const RESET: &str = "/api/login/v2/password/reset";

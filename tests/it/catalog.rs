@@ -3,8 +3,8 @@
 use playgate::types::{LiveOffset, LivestreamId, OfferId, PartnerId};
 use serde_json::{Value, json};
 
-use super::lab::{Lab, NOON};
-use super::wire::{Answer, ask, request};
+use super::gate_only::{GateOnly, NOON};
+use super::raw_http::{Answer, ask, request};
 
 const FILE: &str = r#"
 [[livestream]]
@@ -40,7 +40,7 @@ pack = { assets = ["film"] }
 duration_days = 30
 "#;
 
-impl Lab {
+impl GateOnly {
     fn operator(&self, method: &str, target: &str, body: &str) -> Answer {
         let (name, value) = self.admin();
         ask(self.ops, request(method, target, &[(name, &value)], body))
@@ -69,8 +69,8 @@ impl Lab {
     }
 }
 
-fn stocked() -> Lab {
-    let lab = Lab::start();
+fn stocked() -> GateOnly {
+    let lab = GateOnly::start();
     let answer = lab.import("", FILE);
     assert_eq!(
         answer.status,
@@ -401,7 +401,7 @@ fn users_see_their_offers_and_nobody_elses() {
 }
 
 /// The livestreams and assets that clients see.
-fn served(lab: &Lab) -> (Value, Value) {
+fn served(lab: &GateOnly) -> (Value, Value) {
     let list = |kind: &str| lab.partner(&format!("/api/catalog/v1/{kind}")).json();
     (list("livestreams"), list("assets"))
 }
@@ -550,7 +550,7 @@ fn twenty_versions_are_kept_and_an_import_without_a_change_keeps_none() {
 
 #[test]
 fn what_unrated_programs_count_as_is_said_by_the_livestream() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let file = |unrated: &str| format!("[[livestream]]\nid = \"news\"\nunrated = {unrated}\n");
     for (unrated, shown) in [
         ("\"pin\"", "\"pin\""),

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::appliance::{Appliance, playgate, sign_up};
-use super::guide_maker::MadeGuide;
-use super::house::PASSWORD;
-use super::stage::Stage;
+use super::playback_fixture::PlaybackFixture;
+use super::server::PASSWORD;
+use super::synthetic_guide::MadeGuide;
 
 const DAY: i64 = 86_400;
 /// Tasks run for the first time ten seconds after a start.
@@ -350,7 +350,7 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
 
 #[test]
 fn what_had_expired_stays_expired_when_the_clock_goes_back() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let old = stage.ann.clone();
     let playing = stage.play(&old, "film", "tv");
     let entitlement = stage.token(&old, "film");
@@ -373,10 +373,10 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
         let answer = stage
             .house
             .partner("POST", "/api/login/v2/auth/email", &body);
-        super::house::viewer(&answer)
+        super::server::viewer(&answer)
     };
     // A look as the clock's task takes it every second.
-    let look = || assert!(stage.house.app.clock_guard.look().is_ok());
+    let look = || assert!(stage.house.app.clock_guard.check().is_ok());
     look();
     let later = log_in();
     assert_eq!(stage.entitle(&old, "film", "").status, 401);
@@ -394,7 +394,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
     assert_eq!(answer["expires"], now + DAY);
     let token = answer["token"].as_str().unwrap();
     let started = stage.preflight(&new, "film", token, &[]);
-    let player = super::stage::player(&new, "tv", &started);
+    let player = super::playback_fixture::player(&new, "tv", &started);
     assert_eq!(statuses(&new, token, &player.playlist), (200, 200, 200));
     let target = format!("/api/user/v1/users/{}/sessions", new.id);
     let sessions = stage

@@ -9,14 +9,14 @@ use std::sync::mpsc;
 use std::thread;
 
 use playgate::domain;
-use playgate::http::code::ErrorCode;
+use playgate::http::error_code::ErrorCode;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
-use super::house::House;
-use super::lab::{Lab, USER};
-use super::stage::Stage;
-use super::wire::{Answer, ask, request};
+use super::gate_only::{GateOnly, USER};
+use super::playback_fixture::PlaybackFixture;
+use super::raw_http::{Answer, ask, request};
+use super::server::TestServer;
 
 /// The words in capitals of the tests' code, comments apart.
 fn named() -> HashSet<String> {
@@ -64,7 +64,7 @@ type Case<'a> = (
 
 #[test]
 fn what_the_front_refuses_has_its_code() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let admin = (name, value.as_str());
     let clock = "/admin/v1/clock";
@@ -106,7 +106,7 @@ fn what_the_front_refuses_has_its_code() {
 
 #[test]
 fn what_operators_ask_for_in_vain_has_its_code() {
-    let house = House::with(&[("lab.clock", "false")]);
+    let house = TestServer::with(&[("lab.clock", "false")]);
     for (method, target, status, code) in [
         ("DELETE", "partners/nobody", 404, "PARTNER_NOT_FOUND"),
         ("GET", "partners/nobody/tokens", 404, "PARTNER_NOT_FOUND"),
@@ -128,7 +128,7 @@ fn what_operators_ask_for_in_vain_has_its_code() {
 
 #[test]
 fn a_range_beyond_the_file_has_its_code() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let beyond = stage.fetch(&player.playlist, &[("Range", "bytes=1000-")]);
     assert_eq!(refusal(&beyond), (416, "RANGE_NOT_SATISFIABLE".to_owned()));
@@ -136,7 +136,7 @@ fn a_range_beyond_the_file_has_its_code() {
 
 #[test]
 fn a_slow_lane_is_told_in_time_and_a_full_one_at_once() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
     let headers = [
         ("Service-AccessToken", lab.gate.tokens.partner.reveal()),
@@ -198,7 +198,7 @@ fn a_store_that_fails_is_told_and_reads_go_on() {
         Store::open(directory, domain::schema(), options).unwrap()
     };
     let mut place = None;
-    let house = House::over(
+    let house = TestServer::over(
         |directory| {
             place = Some(directory.to_owned());
             open(directory)

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use playgate::config::http::Network;
 
-use super::lab::Lab;
-use super::wire::{Wire, ask, request};
+use super::gate_only::GateOnly;
+use super::raw_http::{Wire, ask, request};
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
 fn a_head_has_ten_seconds_and_idle_time_is_another_matter() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let began = Instant::now();
     let mut silent = Wire::to(lab.ops);
     let mut one_byte = Wire::to(lab.ops);
@@ -49,7 +49,7 @@ fn a_head_has_ten_seconds_and_idle_time_is_another_matter() {
 
 #[test]
 fn a_body_that_stalls_is_given_up() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let mut wire = Wire::to(lab.ops);
     wire.send(format!(
@@ -67,7 +67,7 @@ fn a_body_that_stalls_is_given_up() {
 
 #[test]
 fn a_client_that_does_not_read_is_given_up() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mut wire = Wire::to(lab.ops);
     wire.send(LIVEZ);
     wire.answer().unwrap();
@@ -91,7 +91,7 @@ fn a_client_that_does_not_read_is_given_up() {
 
 #[test]
 fn an_answer_arrives_though_what_follows_is_refused_unread() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mut wire = Wire::to(lab.ops);
     rustix::net::sockopt::set_socket_recv_buffer_size(&wire.stream, 32 * 1024).unwrap();
     wire.send("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\nno request\r\n\r\n");
@@ -109,7 +109,7 @@ fn an_answer_arrives_though_what_follows_is_refused_unread() {
 
 #[test]
 fn connections_of_one_address_are_capped() {
-    let lab = Lab::with(|_, limits| limits.connections_per_address = 8);
+    let lab = GateOnly::with(|_, limits| limits.connections_per_address = 8);
     let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(lab.ops)).collect();
     for wire in &mut open {
         wire.send(LIVEZ);
@@ -141,7 +141,7 @@ fn connections_of_one_address_are_capped() {
 
 #[test]
 fn a_trusted_proxy_has_as_many_connections_as_there_are() {
-    let lab = Lab::with(|http, limits| {
+    let lab = GateOnly::with(|http, limits| {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
         (limits.connections_per_address, limits.connections) = (2, 8);
     });
@@ -153,7 +153,7 @@ fn a_trusted_proxy_has_as_many_connections_as_there_are() {
 
 #[test]
 fn the_end_waits_for_requests_and_not_for_idle_connections() {
-    let mut lab = Lab::start();
+    let mut lab = GateOnly::start();
     let mut idle = Wire::to(lab.ops);
     idle.send(LIVEZ);
     idle.answer().unwrap();
@@ -182,7 +182,7 @@ fn the_end_waits_for_requests_and_not_for_idle_connections() {
 
 #[test]
 fn at_the_end_answers_say_so_before_connections_are_closed() {
-    let mut lab = Lab::start();
+    let mut lab = GateOnly::start();
     let running = lab.running.take().unwrap();
     let runtime = lab.runtime.handle().clone();
     let mut kept = Wire::to(lab.ops);
@@ -207,7 +207,7 @@ fn at_the_end_answers_say_so_before_connections_are_closed() {
 
 #[test]
 fn the_end_has_a_deadline() {
-    let mut lab = Lab::start();
+    let mut lab = GateOnly::start();
     let (name, value) = lab.admin();
     let mut busy = Wire::to(lab.ops);
     busy.send(format!(
@@ -225,7 +225,7 @@ fn the_local_socket_is_the_administrator() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mode = std::fs::metadata(&lab.socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
     let mut stream = UnixStream::connect(&lab.socket).unwrap();
@@ -242,7 +242,7 @@ fn the_local_socket_is_the_administrator() {
 #[test]
 #[ignore = "needs a limit on descriptors, which the next test sets"]
 fn few_descriptors() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mut open = Vec::new();
     // Client and server share the limit: both run out.
     while let Ok(stream) = TcpStream::connect(lab.ops) {

@@ -8,10 +8,10 @@ use std::path::Path;
 use playgate::types::Role;
 use serde_json::{Value, json};
 
-use super::house::House;
-use super::lab::{Lab, NOON};
+use super::gate_only::{GateOnly, NOON};
+use super::raw_http::{Answer, Wire, ask, request};
 use super::schedule::{at, guide, post};
-use super::wire::{Answer, Wire, ask, request};
+use super::server::TestServer;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
@@ -40,13 +40,13 @@ fn quoted<'a>(text: &'a str, before: &'a str, quote: char) -> impl Iterator<Item
         .filter_map(move |rest| rest.split(quote).next())
 }
 
-fn get(lab: &Lab, target: &str) -> Answer {
+fn get(lab: &GateOnly, target: &str) -> Answer {
     ask(lab.ops, request("GET", target, &[], ""))
 }
 
 #[test]
 fn every_file_is_for_anybody_and_says_what_it_may_do() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let origin = [("Origin", "https://elsewhere.example")];
     let mut asked: Vec<_> = files().into_iter().collect();
     let (_, page) = asked.iter().find(|(name, _)| name == "index.html").unwrap();
@@ -80,7 +80,7 @@ fn every_file_is_for_anybody_and_says_what_it_may_do() {
 
 #[test]
 fn a_file_that_is_held_is_not_sent_again() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mut tags = Vec::new();
     for target in ["/console/", "/console/console.js", "/console/console.css"] {
         let whole = get(&lab, target);
@@ -104,7 +104,7 @@ fn a_file_that_is_held_is_not_sent_again() {
 
 #[test]
 fn people_are_led_to_it_and_nowhere_else() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     for target in ["/", "/console"] {
         let answer = get(&lab, target);
         // Relative: a proxy may have put a path in front.
@@ -128,7 +128,7 @@ fn people_are_led_to_it_and_nowhere_else() {
 
 #[test]
 fn it_is_not_on_the_public_listener() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     for target in ["/", "/console", "/console/", "/console/console.js"] {
         let answer = ask(lab.public, request("GET", target, &[], ""));
         assert_eq!(answer.status, 404, "{target}");
@@ -191,14 +191,14 @@ fn no_script_has_a_way_to_make_markup_of_text() {
 }
 
 /// An operator's request to the administration interface.
-fn as_operator(house: &House, token: &str, target: &str) -> Answer {
+fn as_operator(house: &TestServer, token: &str, target: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let headers = [("Authorization", bearer.as_str())];
     let target = format!("/admin/v1/{target}");
     ask(house.ops, request("GET", &target, &headers, ""))
 }
 
-fn operator(house: &House, role: Role) -> String {
+fn operator(house: &TestServer, role: Role) -> String {
     let body = json!({"name": format!("the {}", role.as_str()), "role": role.as_str()});
     let made = house.operator("POST", "operators", &body).json();
     made["token"].as_str().unwrap().to_owned()
@@ -206,7 +206,7 @@ fn operator(house: &House, role: Role) -> String {
 
 #[test]
 fn an_operator_is_told_what_runs_and_who_they_are() {
-    let house = House::start();
+    let house = TestServer::start();
     for role in Role::ALL {
         let token = operator(&house, role);
         let told = as_operator(&house, &token, "about").json();
@@ -233,7 +233,7 @@ fn an_operator_is_told_what_runs_and_who_they_are() {
 /// The console adds nothing to what a role may do: whatever it shows, these are refused.
 #[test]
 fn a_role_is_refused_what_it_was_refused_before() {
-    let house = House::start();
+    let house = TestServer::start();
     let [content, agent] = [Role::Content, Role::Agent].map(|role| operator(&house, role));
     for (token, refused, allowed) in [
         (
@@ -300,7 +300,7 @@ const ROWS: [(&str, &str, &str, i64, i64); 3] = [
     ("sport", "sport-1", "<img src=x onerror=alert(1)>", -60, 60),
 ];
 
-fn schedule(lab: &Lab, target: &str) -> Answer {
+fn schedule(lab: &GateOnly, target: &str) -> Answer {
     let (_, value) = lab.admin();
     let target = format!("/admin/v1/schedule/{target}");
     ask(
@@ -311,7 +311,7 @@ fn schedule(lab: &Lab, target: &str) -> Answer {
 
 #[test]
 fn operators_see_the_schedule_as_partners_do_and_never_an_old_one() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     assert_eq!(schedule(&lab, "live").json(), json!({}));
     assert_eq!(schedule(&lab, "day/2026-01-01").json(), json!({}));
     let catalog = post(&lab, "/admin/v1/catalog/import", CATALOG.as_bytes());

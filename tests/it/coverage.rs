@@ -1,19 +1,19 @@
 //! Every route of the table, with every kind of token that is not its own.
 
-use playgate::http::matcher::Table;
-use playgate::http::routes::{Target, Verb};
+use playgate::http::route::{Endpoint, RouteMethod};
+use playgate::http::router::RouteSet;
 use playgate::types::time::DAY;
 use playgate::types::{Role, Token, TokenKind};
 use serde_json::{Value, json};
 
-use super::house::{House, PASSWORD, Viewer, viewer};
-use super::lab::{Lab, NOON};
-use super::stage::{FILM_KEY, Player, Stage};
-use super::wire::{Answer, Wire, ask, request};
+use super::gate_only::{GateOnly, NOON};
+use super::playback_fixture::{FILM_KEY, PlaybackFixture, Player};
+use super::raw_http::{Answer, Wire, ask, request};
+use super::server::{PASSWORD, TestServer, Viewer, viewer};
 
 /// One token of every kind, and of every way in which one is no longer good.
 struct Tokens {
-    stage: Stage,
+    stage: PlaybackFixture,
     /// Another partner's, which is good in itself.
     other_partner: String,
     /// Access tokens that are none: unknown, revoked, of a partner that is gone or shut.
@@ -36,7 +36,7 @@ fn text(answer: &Answer, name: &str) -> String {
 
 impl Tokens {
     fn issue() -> Self {
-        let stage = Stage::set();
+        let stage = PlaybackFixture::set();
         let house = &stage.house;
         let expired = stage.ann.token.clone();
         let stale = stage.token(&stage.ann, "film");
@@ -157,15 +157,15 @@ impl Tokens {
     }
 
     /// What is sent to a route as (partner's header, `Authorization`), with the code of its refusal.
-    fn refused(&self, target: Target) -> Vec<(Option<String>, Option<String>, &'static str)> {
+    fn refused(&self, target: Endpoint) -> Vec<(Option<String>, Option<String>, &'static str)> {
         let house = &self.stage.house;
         let bearer = |token: &String| Some(format!("Bearer {token}"));
         let ours = || Some(house.partner.clone());
         let own = bearer(&self.user.token);
         let mut refused = Vec::new();
         match target {
-            Target::Open(_) => {}
-            Target::Partner(_) => {
+            Endpoint::Open(_) => {}
+            Endpoint::Partner(_) => {
                 let code = "PARTNER_TOKEN_INVALID";
                 refused.push((None, None, code));
                 // In another header it is none either.
@@ -177,7 +177,7 @@ impl Tokens {
                         .map(|token| (Some((*token).clone()), None, code)),
                 );
             }
-            Target::User(_) => {
+            Endpoint::User(_) => {
                 let code = "PARTNER_TOKEN_INVALID";
                 refused.push((None, None, code));
                 refused.push((None, own.clone(), code));
@@ -193,7 +193,7 @@ impl Tokens {
                 let wrong = self.wrong_users();
                 refused.extend(wrong.iter().map(|token| (ours(), bearer(token), code)));
             }
-            Target::Operator(_) => {
+            Endpoint::Operator(_) => {
                 let code = "OPERATOR_TOKEN_INVALID";
                 refused.push((None, None, code));
                 refused.push((Some(house.admin.clone()), None, code));
@@ -206,7 +206,7 @@ impl Tokens {
 }
 
 /// The token of the newest reset mail.
-fn mailed_reset(house: &House) -> String {
+fn mailed_reset(house: &TestServer) -> String {
     let mails = house.operator("GET", "mail", &Value::Null).json();
     let mails = mails.as_array().unwrap();
     let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
@@ -220,7 +220,7 @@ fn mailed_reset(house: &House) -> String {
 fn no_route_is_reached_without_its_proof() {
     let tokens = Tokens::issue();
     let house = &tokens.stage.house;
-    for (table, address) in [(Table::Public, house.public), (Table::Ops, house.ops)] {
+    for (table, address) in [(RouteSet::Public, house.public), (RouteSet::Ops, house.ops)] {
         // One connection for all: what one request may says nothing of the next.
         let mut wire = Wire::to(address);
         for route in table.routes() {
@@ -329,7 +329,7 @@ const SECRET: [&str; 0] = [];
 
 #[test]
 fn a_role_reaches_as_far_as_the_table_says() {
-    let house = House::start();
+    let house = TestServer::start();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
         let (_, token) = house
             .app
@@ -339,7 +339,7 @@ fn a_role_reaches_as_far_as_the_table_says() {
             .wait()
             .unwrap();
         let bearer = format!("Bearer {}", token.reveal());
-        for route in Table::Ops.routes() {
+        for route in RouteSet::Ops.routes() {
             let Some(roles) = route.roles() else {
                 continue;
             };
@@ -353,7 +353,7 @@ fn a_role_reaches_as_far_as_the_table_says() {
             let reached = answer.status != 403;
             assert_eq!(reached, roles.contains(&role), "{} {path}", role.as_str());
             if role == Role::Observer {
-                let reads = route.method == Verb::Get && !SECRET.contains(&route.label);
+                let reads = route.method == RouteMethod::Get && !SECRET.contains(&route.label);
                 assert_eq!(reached, reads, "{} {path}", route.label);
             }
         }
@@ -365,8 +365,8 @@ const OF_BOTH: [&str; 2] = ["/openapi.json", "/docs"];
 
 #[test]
 fn operations_are_not_on_the_public_listener() {
-    let lab = Lab::start();
-    for route in Table::Ops.routes() {
+    let lab = GateOnly::start();
+    for route in RouteSet::Ops.routes() {
         // Each listener describes itself: what the public one says is looked at in `openapi`.
         if OF_BOTH.contains(&route.pattern) {
             continue;
@@ -380,7 +380,7 @@ fn operations_are_not_on_the_public_listener() {
 
 #[test]
 fn probes_and_metrics_answer() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let get = |path: &str| ask(lab.ops, request("GET", path, &[], ""));
     assert_eq!(get("/livez").status, 200);
     assert_eq!(get("/readyz").status, 200);

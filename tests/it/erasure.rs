@@ -7,7 +7,7 @@ use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
 use super::appliance::files;
-use super::house::{House, PASSWORD};
+use super::server::{PASSWORD, TestServer};
 
 const EMAIL: &str = "forget.me@example.com";
 const NAME: &str = "Forgetta Mia";
@@ -32,12 +32,12 @@ fn nothing_of_an_erased_user_is_left() {
         let schema = playgate::domain::schema();
         Store::open(&place, schema, Options::default()).unwrap()
     };
-    let house = House::over(on_disk, &[]);
+    let house = TestServer::over(on_disk, &[]);
     let body = json!({
         "identity": EMAIL, "accessKey": PASSWORD, "name": NAME, "birthDate": "1990-02-03",
     });
     let sign_up = house.partner("PUT", "/api/login/v2/auth/email", &body);
-    let user = super::house::viewer(&sign_up);
+    let user = super::server::viewer(&sign_up);
     let other = house.sign_up("stays@example.com");
     let own = format!("/api/user/v1/users/{}", user.id);
     house.user(

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use playgate::config::http::Network;
-use playgate::http::auth::Gate as _;
+use playgate::http::auth::Authenticator as _;
 use playgate::http::fair_queue::Turn;
 use serde_json::json;
 
-use super::guides;
-use super::lab::{Lab, NOON};
-use super::programs::program;
+use super::external_tools::program;
+use super::gate_only::{GateOnly, NOON};
+use super::raw_http::{Answer, ask, request};
+use super::real_guides;
 use super::schedule::{
     CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked, stocked_with,
 };
-use super::wire::{Answer, ask, request};
 
 const XMLTV: &str = "/api/schedule/v1/xmltv";
 const M3U: &str = "/api/schedule/v1/m3u";
@@ -62,7 +62,7 @@ fn the_networks_of_a_partner_take_turns_in_the_pool_that_compresses() {
     });
     let partner = lab.gate.partner(&lab.gate.tokens.partner.hash());
     let pool = &lab.app.compression;
-    let turn = |from: &str| Turn::of_client(partner, from.parse().unwrap());
+    let turn = |from: &str| Turn::for_client(partner, from.parse().unwrap());
     // Every thread is held, then a network fills its part of the queue.
     let (go, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
@@ -131,7 +131,7 @@ fn the_export_can_be_imported_again() {
     // Programs that cannot send headers bring the token in the query.
     let token = lab.gate.tokens.partner.reveal();
     let target = format!("/api/schedule/v1/xmltv?accessToken={token}");
-    let bare = super::wire::ask(lab.public, request("GET", &target, &[], ""));
+    let bare = super::raw_http::ask(lab.public, request("GET", &target, &[], ""));
     assert_eq!((bare.status, bare.body), (200, answer.body));
 }
 
@@ -159,7 +159,7 @@ const CLEAR: &str = "encrypted = false\nplaylist = { hls = \"https://cdn.example
 #[test]
 #[expect(clippy::too_many_lines, reason = "one list and all that is not on it")]
 fn the_list_has_what_anybody_may_watch() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let text = catalogue(&[
         ("cdn", CLEAR, OPEN),
         (
@@ -250,7 +250,7 @@ fn the_list_has_what_anybody_may_watch() {
 
 #[test]
 fn a_livestream_of_the_origin_plays_until_a_program_is_withheld() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let text = catalogue(&[(
         "home",
         "encrypted = false\nplaylist = { hls = \"origin:loop/home.m3u8\" }",
@@ -383,7 +383,7 @@ fn generated(channels: usize, days: i64) -> String {
 
 /// Imports a guide and its export, which must change nothing; gives the export.
 fn goes_round(guide: &[u8], now: i64) -> Vec<u8> {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     set_clock(&lab, now);
     let import = |guide: &[u8]| {
         let answer = post(&lab, "/admin/v1/epg/import?createLivestreams=true", guide);
@@ -487,8 +487,8 @@ fn a_generated_guide_goes_round() {
 
 #[test]
 fn real_guides_go_round() {
-    for (name, now) in [guides::NZ, guides::SINGTEL] {
-        if let Some(packed) = guides::packed(name) {
+    for (name, now) in [real_guides::NZ, real_guides::SINGTEL] {
+        if let Some(packed) = real_guides::packed(name) {
             judged(&goes_round(&packed, now));
         }
     }

@@ -3,19 +3,19 @@
 
 use std::time::Duration;
 
-use super::lab::Lab;
-use super::wire::{Wire, ask, request};
+use super::gate_only::GateOnly;
+use super::raw_http::{Wire, ask, request};
 
 const SOON: Duration = Duration::from_secs(3);
 
 /// The head of a request that moves the clock, as an administrator, without its framing.
-fn clock(lab: &Lab) -> String {
+fn clock(lab: &GateOnly) -> String {
     let (name, value) = lab.admin();
     format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\n")
 }
 
 /// One answer with the status, then the end.
-fn one_answer_then_end(lab: &Lab, bytes: &str, allowed: &[u16]) {
+fn one_answer_then_end(lab: &GateOnly, bytes: &str, allowed: &[u16]) {
     let mut wire = Wire::to(lab.ops);
     wire.send(bytes);
     let answer = wire
@@ -31,7 +31,7 @@ fn one_answer_then_end(lab: &Lab, bytes: &str, allowed: &[u16]) {
 
 #[test]
 fn a_hidden_request_is_never_answered() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let hidden = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let body = "{\"offset\":5}";
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
@@ -52,7 +52,7 @@ fn a_hidden_request_is_never_answered() {
 
 #[test]
 fn lengths_that_could_be_read_in_two_ways_are_refused() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     for lengths in [
         "Content-Length: 3\r\nContent-Length: 4\r\n",
         "Content-Length: 3, 3\r\n",
@@ -75,7 +75,7 @@ fn lengths_that_could_be_read_in_two_ways_are_refused() {
 
 #[test]
 fn transfer_codings_are_chunked_or_refused() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let chunked = "0\r\n\r\n";
     for (coding, status) in [
         ("xchunked", 400),
@@ -101,7 +101,7 @@ fn transfer_codings_are_chunked_or_refused() {
 
 #[test]
 fn broken_heads_are_refused() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let with = |line: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{line}\r\n\r\n");
     for bytes in [
         with("X: a\r\n b"),
@@ -135,7 +135,7 @@ fn broken_heads_are_refused() {
 
 #[test]
 fn bare_line_feeds_are_read_alike_in_all_lines() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     for bytes in [
         "GET /livez HTTP/1.1\nHost: localhost\n\n",
         "GET /livez HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n",
@@ -147,7 +147,7 @@ fn bare_line_feeds_are_read_alike_in_all_lines() {
 
 #[test]
 fn an_http_1_0_client_is_served() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mut wire = Wire::to(lab.ops);
     wire.send("GET /livez HTTP/1.0\r\n\r\n");
     assert_eq!(wire.answer().unwrap().status, 200);
@@ -156,7 +156,7 @@ fn an_http_1_0_client_is_served() {
 
 #[test]
 fn too_much_head_is_refused() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let many = |n: usize| "X: y\r\n".repeat(n);
     let head = |rest: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{rest}\r\n");
     assert_eq!(ask(lab.ops, head(&many(63))).status, 200);
@@ -182,7 +182,7 @@ fn too_much_head_is_refused() {
 
 #[test]
 fn odd_methods_are_refused_and_echo_nothing() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let long = "M".repeat(1024);
     for (method, status) in [
         ("get", 501),
@@ -207,7 +207,7 @@ fn odd_methods_are_refused_and_echo_nothing() {
 
 #[test]
 fn other_spellings_of_a_path_reach_nothing() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     for target in [
         "/livez#x",
         "/livez?#x",
@@ -243,7 +243,7 @@ fn other_spellings_of_a_path_reach_nothing() {
 
 #[test]
 fn expectations_are_met_or_refused() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let expect = |what: &str| {
         format!(
@@ -265,7 +265,7 @@ fn expectations_are_met_or_refused() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let mut wire = Wire::to(lab.ops);
     let mut all = String::new();
     for number in 0..1_000 {
@@ -284,7 +284,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn a_doubled_chunked_and_a_malformed_host_are_refused() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     for coding in [
         "chunked, chunked",
         "chunked,CHUNKED",
@@ -308,7 +308,7 @@ fn a_doubled_chunked_and_a_malformed_host_are_refused() {
 
 #[test]
 fn the_operations_listener_answers_for_its_own_hosts_alone() {
-    let lab = Lab::with(|http, _| http.ops_hosts = vec!["ops.example".to_owned()]);
+    let lab = GateOnly::with(|http, _| http.ops_hosts = vec!["ops.example".to_owned()]);
     let get = |listener, target: &str, host: &str| {
         let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         Wire::to(listener).send(bytes).answer().unwrap()
@@ -357,7 +357,7 @@ fn the_operations_listener_answers_for_its_own_hosts_alone() {
 
 #[test]
 fn nothing_behind_a_chunked_body_is_lost_in_silence() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let next = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for ending in [
         "0\r\n\r\n",

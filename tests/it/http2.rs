@@ -3,14 +3,14 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use playgate::http::listen::{Listener, serve};
-use playgate::http::matcher::Table;
+use playgate::http::listener::{Listener, serve};
+use playgate::http::router::RouteSet;
 use playgate::ports::tls::Tls;
 use serde_json::{Value, json};
 
-use super::house::PASSWORD;
+use super::playback_fixture::PlaybackFixture;
+use super::server::PASSWORD;
 use super::smtp::{certificates, python_with};
-use super::stage::Stage;
 
 /// What comes of each case of `h2_client.py`, and how many frames the client has sent by then at most.
 const CASES: &[(&str, &str, u64)] = &[
@@ -95,7 +95,7 @@ fn frames_have_the_right_answers() {
     let Some(python) = python_with("hpack", "python3-h2") else {
         return;
     };
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let house = &stage.house;
     // In the dark, where a heartbeat over HTTP/1 has the same answer.
     let player = stage.play(&stage.ann, "news", "tv");
@@ -110,7 +110,7 @@ fn frames_have_the_right_answers() {
     let tls = Arc::new(Tls::open(&file("here.pem"), &file("here.key")).unwrap());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let guard = runtime.enter();
-    let listeners = [Table::Public, Table::Ops].map(|table| {
+    let listeners = [RouteSet::Public, RouteSet::Ops].map(|table| {
         let listener = Listener::tcp(([127, 0, 0, 1], 0).into(), table).unwrap();
         listener.over(Arc::clone(&tls))
     });

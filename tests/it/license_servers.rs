@@ -10,8 +10,8 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use serde_json::Value;
 
-use super::stage::{Player, Stage, player};
-use super::wire::{Answer, ask, request};
+use super::playback_fixture::{PlaybackFixture, Player, player};
+use super::raw_http::{Answer, ask, request};
 
 /// What the server does with the next connection, once it has the request.
 enum Deed {
@@ -124,7 +124,7 @@ const PLAYREADY: [&str; 3] = [
 ];
 
 /// A session with a system of DRM.
-fn playing(stage: &Stage, asset: &str, system: &str, protocol: &str) -> Player {
+fn playing(stage: &PlaybackFixture, asset: &str, system: &str, protocol: &str) -> Player {
     let token = stage.token(&stage.ann, asset);
     let wanted = [("DRM", system), ("Protocol", protocol)];
     let started = stage.preflight(&stage.ann, asset, &token, &wanted);
@@ -134,7 +134,7 @@ fn playing(stage: &Stage, asset: &str, system: &str, protocol: &str) -> Player {
 
 /// A request for a license with a challenge of any bytes.
 fn license(
-    stage: &Stage,
+    stage: &PlaybackFixture,
     player: &Player,
     system: &str,
     more: &[(&str, &str)],
@@ -168,7 +168,7 @@ fn bytes() -> Vec<u8> {
     (0..=255).chain(*b"\r\n0\r\n\r\n").collect()
 }
 
-fn counted(stage: &Stage, system: &str, result: &str) -> String {
+fn counted(stage: &PlaybackFixture, system: &str, result: &str) -> String {
     let metrics = ask(stage.house.ops, request("GET", "/metrics", &[], ""));
     let text = String::from_utf8(metrics.body).unwrap();
     let line = format!("playgate_licenses_total{{system=\"{system}\",result=\"{result}\"}} ");
@@ -189,7 +189,7 @@ fn challenge_and_license_pass_unchanged_and_nothing_else_does() {
         let server = Server::start();
         let values = [&server.url, "Bearer their-credential", "X-Custom"];
         let settings: Vec<_> = keys.into_iter().zip(values).collect();
-        let stage = Stage::with(&settings);
+        let stage = PlaybackFixture::with(&settings);
         let player = playing(&stage, asset, system, protocol);
         server.next(answer("200 OK", "application/x-license", &bytes()));
         let license = license(&stage, &player, system, &[], &bytes());
@@ -234,7 +234,7 @@ fn challenge_and_license_pass_unchanged_and_nothing_else_does() {
 #[test]
 fn a_vendors_message_names_the_keys_of_the_asset() {
     let server = Server::start();
-    let stage = Stage::with(&[
+    let stage = PlaybackFixture::with(&[
         ("license.widevine.url", &server.url),
         ("license.widevine.style", "axinom"),
         (
@@ -262,7 +262,7 @@ fn a_vendors_message_names_the_keys_of_the_asset() {
 #[test]
 fn a_service_certificate_counts_as_no_license() {
     let server = Server::start();
-    let stage = Stage::with(&[("license.widevine.url", &server.url)]);
+    let stage = PlaybackFixture::with(&[("license.widevine.url", &server.url)]);
     let player = playing(&stage, "film", "widevine", "dash");
     server.next(answer("200 OK", "application/octet-stream", b"certificate"));
     let certificate = license(&stage, &player, "widevine", &[], b"\x08\x04");
@@ -275,7 +275,7 @@ fn a_service_certificate_counts_as_no_license() {
 #[test]
 fn a_server_that_misbehaves_is_told_in_bound_time_and_then_left_alone() {
     let server = Server::start();
-    let stage = Stage::with(&[
+    let stage = PlaybackFixture::with(&[
         ("license.widevine.url", &server.url),
         ("license.widevine.timeout", "1s"),
     ]);
@@ -329,7 +329,7 @@ fn playready_is_refused_by_soap_faults() {
     const FAULT: &str =
         "<s:Envelope><s:Body><s:Fault>Device revoked</s:Fault></s:Body></s:Envelope>";
     let server = Server::start();
-    let stage = Stage::with(&[("license.playready.url", &server.url)]);
+    let stage = PlaybackFixture::with(&[("license.playready.url", &server.url)]);
     let player = playing(&stage, "film", "playready", "dash");
     let soap = [(
         "SOAPAction",
@@ -358,7 +358,7 @@ fn playready_is_refused_by_soap_faults() {
     assert!(said(&failure).contains("<StatusCode>0x8004C600</StatusCode>"));
     // Ours, in the language of the viewer, escaped; and as JSON to whoever speaks that.
     let mut forged = player.clone();
-    forged.entitlement = super::stage::never_issued();
+    forged.entitlement = super::playback_fixture::never_issued();
     let ours = license(&stage, &forged, "playready", &soap, b"challenge");
     assert_eq!(ours.status, 403);
     assert_eq!(ours.header("content-type"), Some("text/xml; charset=utf-8"));
@@ -389,7 +389,7 @@ fn the_certificate_of_fairplay_is_served() {
     let certificate = tempfile::NamedTempFile::new().unwrap();
     certificate.as_file().write_all(b"certificate").unwrap();
     let path = certificate.path().to_str().unwrap();
-    let stage = Stage::with(&[("license.fairplay.certificate", path)]);
+    let stage = PlaybackFixture::with(&[("license.fairplay.certificate", path)]);
     let target = "/api/playback/v1/fairplay/certificate";
     let served = stage.ask(&stage.ann, "GET", target, &[], "");
     assert_eq!(served.body, b"certificate");

@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::stage::{FILM_KEY, Player, Stage, never_issued};
-use super::wire::{Answer, ask, request};
+use super::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued};
+use super::raw_http::{Answer, ask, request};
 
 fn outcome(answer: &Answer) -> String {
     match answer.status {
@@ -20,7 +20,7 @@ fn kids(ids: &[&str]) -> String {
 
 #[test]
 fn every_refusal_of_a_license() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let film = stage.play(&stage.ann, "film", "tv");
     let good = kids(&[FILM_KEY.0]);
     let of = |player: &Player, body: &str| outcome(&stage.license(player, "clearkey", body));
@@ -61,7 +61,7 @@ fn every_refusal_of_a_license() {
 #[test]
 fn keys_are_rotated_by_the_catalogue() {
     const NEW_KID: &str = "EBEiM0RVZneImaq7zN3u_w";
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let film = stage.play(&stage.ann, "film", "tv");
     let of = |ids: &[&str]| stage.license(&film, "clearkey", &kids(ids));
     let key = |answer: &Answer| answer.json()["keys"][0]["k"].as_str().unwrap().to_owned();
@@ -90,7 +90,7 @@ fn keys_are_rotated_by_the_catalogue() {
 /// A session with Widevine.
 #[test]
 fn a_system_without_server_or_certificate_says_what_to_configure() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let token = stage.token(&stage.ann, "film");
     let answer = stage.preflight(&stage.ann, "film", &token, &[("DRM", "widevine")]);
     assert_eq!(outcome(&answer), "404 PROTOCOL_NOT_AVAILABLE");
@@ -103,7 +103,7 @@ fn a_system_without_server_or_certificate_says_what_to_configure() {
 
 #[test]
 fn the_origin_serves_files_in_parts_and_under_conditions() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let manifest = stage.fetch(&player.playlist, &[]);
     assert_eq!(manifest.status, 200);
@@ -138,7 +138,7 @@ fn the_origin_serves_files_in_parts_and_under_conditions() {
 
 #[test]
 fn nothing_outside_of_the_signed_directory_is_served() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("key"), "k").unwrap();

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::lab::NOON;
-use super::stage::Stage;
-use super::wire::{Answer, Wire, ask, request};
+use super::gate_only::NOON;
+use super::playback_fixture::PlaybackFixture;
+use super::raw_http::{Answer, Wire, ask, request};
 
 const CATALOGUE: &str = r#"
 [[livestream]]
@@ -24,8 +24,8 @@ pack = { livestreams = ["round"] }
 "#;
 
 /// A stage with a livestream of the demo's clip, and a programme each hour.
-fn stage() -> Stage {
-    let stage = Stage::set();
+fn stage() -> PlaybackFixture {
+    let stage = PlaybackFixture::set();
     let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/clip");
     for kind in ["clear", "encrypted"] {
         let folder = stage.media().join("demo").join(kind);
@@ -53,7 +53,7 @@ fn stage() -> Stage {
 }
 
 /// The address of the manifest that a preflight gives.
-fn playlist(stage: &Stage, asset: &str, protocol: &str) -> String {
+fn playlist(stage: &PlaybackFixture, asset: &str, protocol: &str) -> String {
     let token = stage.token(&stage.ann, asset);
     let wanted = [("DRM", "none"), ("Protocol", protocol)];
     let started = stage.preflight(&stage.ann, asset, &token, &wanted);

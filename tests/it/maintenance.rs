@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::appliance::{Appliance, playgate, sign_up};
-use super::wire::{Answer, Wire};
+use super::raw_http::{Answer, Wire};
 
 /// A server that waits for its store.
 struct Waiting(Child);

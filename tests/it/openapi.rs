@@ -1,16 +1,16 @@
 //! The description of the interfaces, as programs and people get it.
 
-use playgate::http::matcher::Table;
+use playgate::http::router::RouteSet;
 use serde_json::{Value, json};
 
-use super::described::{DOCUMENTS, fits, operation};
-use super::house::House;
-use super::lab::Lab;
-use super::wire::{Wire, ask, request};
+use super::gate_only::GateOnly;
+use super::openapi_conformance::{DOCUMENTS, fits, operation};
+use super::raw_http::{Wire, ask, request};
+use super::server::TestServer;
 
 #[test]
 fn each_listener_describes_itself_to_anybody() {
-    let house = House::start();
+    let house = TestServer::start();
     for (address, title, path) in [
         (house.public, "partner", "/api/schedule/v1/broadcasts/live"),
         (house.ops, "administration", "/admin/v1/users"),
@@ -62,7 +62,7 @@ fn each_listener_describes_itself_to_anybody() {
 
 #[test]
 fn a_description_is_kept_packed_and_headed_like_the_schedule() {
-    let house = House::start();
+    let house = TestServer::start();
     for target in ["/openapi.json", "/docs"] {
         let mut wire = Wire::to(house.public);
         let whole = wire.send(request("GET", target, &[], "")).answer().unwrap();
@@ -92,7 +92,7 @@ fn a_description_is_kept_packed_and_headed_like_the_schedule() {
 
 #[test]
 fn it_names_the_headers_and_the_address_of_the_deployment() {
-    let lab = Lab::with(|http, _| {
+    let lab = GateOnly::with(|http, _| {
         http.header_prefix = "X-Acme-".to_owned();
         http.public_url = "https://acme.example/tv".to_owned();
     });
@@ -169,7 +169,7 @@ fn the_comparison_sees_what_does_not_fit() {
         bad[member] = value;
         assert!(fits(document, &image, &bad).is_err(), "{bad}");
     }
-    let error = &operation(document, &Table::Public.routes()[0])["responses"]["404"];
+    let error = &operation(document, &RouteSet::Public.routes()[0])["responses"]["404"];
     let schema = &error["content"]["application/json"]["schema"];
     let body = |code| json!({"error": {"message": "m", "user_message": "u", "code": code}});
     assert_eq!(

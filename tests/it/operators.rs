@@ -5,11 +5,11 @@ use std::thread;
 use playgate::types::Role;
 use serde_json::{Value, json};
 
-use super::house::{House, PASSWORD};
-use super::lab::NOON;
-use super::wire::{Answer, ask, request};
+use super::gate_only::NOON;
+use super::raw_http::{Answer, ask, request};
+use super::server::{PASSWORD, TestServer};
 
-fn operator(house: &House, role: Role) -> String {
+fn operator(house: &TestServer, role: Role) -> String {
     let (_, token) = house
         .app
         .operators
@@ -20,7 +20,7 @@ fn operator(house: &House, role: Role) -> String {
     token.reveal().to_owned()
 }
 
-fn get(house: &House, token: &str, target: &str) -> Answer {
+fn get(house: &TestServer, token: &str, target: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let target = format!("/admin/v1/{target}");
     let headers = [("Authorization", bearer.as_str())];
@@ -28,7 +28,7 @@ fn get(house: &House, token: &str, target: &str) -> Answer {
 }
 
 /// Identifier and text of the newest mail of a kind, as an administrator reads it.
-fn mail(house: &House, kind: &str) -> (String, String) {
+fn mail(house: &TestServer, kind: &str) -> (String, String) {
     let listed = house.operator("GET", "mail", &Value::Null).json();
     let mails = listed.as_array().unwrap();
     let mail = mails.iter().find(|mail| mail["kind"] == kind).unwrap();
@@ -38,7 +38,7 @@ fn mail(house: &House, kind: &str) -> (String, String) {
     (id, shown.json()["text"].as_str().unwrap().to_owned())
 }
 
-fn readings(house: &House) -> Vec<(String, String)> {
+fn readings(house: &TestServer) -> Vec<(String, String)> {
     let listed = house
         .operator("GET", "audit?limit=1000", &Value::Null)
         .json();
@@ -51,7 +51,7 @@ fn readings(house: &House) -> Vec<(String, String)> {
 
 #[test]
 fn only_an_administrator_reads_the_secrets_of_mail_and_each_reading_is_recorded() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let reset = json!({"email": "ann@example.com"});
     let sent = house.partner("POST", "/api/login/v2/password/send-reset-password", &reset);
@@ -113,7 +113,7 @@ fn only_an_administrator_reads_the_secrets_of_mail_and_each_reading_is_recorded(
 /// A sign-up hashes for a while after its token was looked up.
 #[test]
 fn no_account_is_left_of_a_partner_that_is_removed_under_a_flood_of_sign_ups() {
-    let house = House::with(&[("limits.sign_up_per_address", "10000")]);
+    let house = TestServer::with(&[("limits.sign_up_per_address", "10000")]);
     let made = house
         .operator("POST", "partners", &json!({"name": "Leaving"}))
         .json();

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::house::{PASSWORD, Viewer, viewer};
-use super::lab::NOON;
-use super::stage::{FILM_KEY, Player, Stage, never_issued, player};
-use super::wire::Answer;
+use super::gate_only::NOON;
+use super::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued, player};
+use super::raw_http::Answer;
+use super::server::{PASSWORD, Viewer, viewer};
 
 /// Status and code of an error, status alone otherwise.
 fn outcome(answer: &Answer) -> String {
@@ -24,7 +24,7 @@ fn ended(answer: &Answer) -> String {
 
 #[test]
 fn the_way_from_entitlement_to_the_end_of_play() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let answer = stage.entitle(ann, "film", "");
     assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -80,7 +80,7 @@ fn the_way_from_entitlement_to_the_end_of_play() {
 
 #[test]
 fn every_denial_of_entitlement() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     for (asset, expected) in [
         ("film", "200"),
@@ -125,7 +125,7 @@ fn every_denial_of_entitlement() {
 
 #[test]
 fn a_pin_unlocks_one_program_in_one_session() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     stage.protect(ann);
     // Not needed: ignored and not counted, whatever it is.
@@ -181,7 +181,7 @@ fn a_pin_unlocks_one_program_in_one_session() {
 
 #[test]
 fn live_runs_into_a_program_that_needs_a_pin_and_into_one_without_rights() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     stage.protect(ann);
     let player = stage.play(ann, "news", "tv");
@@ -239,7 +239,7 @@ fn live_runs_into_a_program_that_needs_a_pin_and_into_one_without_rights() {
 
 #[test]
 fn every_refusal_of_preflight() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let token = stage.token(ann, "film");
     let of = |changed: &[(&str, &str)]| stage.preflight(ann, "film", &token, changed);
@@ -318,7 +318,7 @@ fn every_refusal_of_preflight() {
 
 #[test]
 fn what_is_clear_needs_no_license() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let token = stage.token(ann, "clear");
     let hls = [("DRM", "None"), ("Protocol", "HLS")];
@@ -326,7 +326,7 @@ fn what_is_clear_needs_no_license() {
     assert_eq!(body["playlist"], "https://cdn.example/clear.m3u8");
     assert_eq!(body.get("license"), None);
     let license = [("license.fairplay.url", "http://127.0.0.1:9/")];
-    let stage = Stage::with(&license);
+    let stage = PlaybackFixture::with(&license);
     let ann = &stage.ann;
     let token = stage.token(ann, "news");
     let fairplay = [("DRM", "fairplay"), ("Protocol", "hls")];
@@ -340,7 +340,7 @@ fn what_is_clear_needs_no_license() {
 
 #[test]
 fn a_right_that_is_taken_away_ends_its_tokens() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let grant = format!("users/{}/grants/premium", ann.id);
     let given = stage.house.operator("PUT", &grant, &json!({}));
@@ -359,7 +359,7 @@ fn a_right_that_is_taken_away_ends_its_tokens() {
 
 #[test]
 fn streams_are_limited_and_those_in_the_way_can_be_ended() {
-    let stage = Stage::with(&[("playback.streams_total", "2")]);
+    let stage = PlaybackFixture::with(&[("playback.streams_total", "2")]);
     let ann = &stage.ann;
     let tv = stage.play(ann, "film", "tv");
     stage.house.wait(1);
@@ -400,7 +400,7 @@ fn streams_are_limited_and_those_in_the_way_can_be_ended() {
     assert_eq!(ended(&stage.beat(&tv, &[])), "revoked");
     assert_eq!(outcome(&start("tablet")), "200");
 
-    let displacing = Stage::with(&[
+    let displacing = PlaybackFixture::with(&[
         ("playback.streams_total", "1"),
         ("playback.when_full", "displace"),
     ]);
@@ -411,7 +411,7 @@ fn streams_are_limited_and_those_in_the_way_can_be_ended() {
 
 #[test]
 fn devices_are_limited_listed_and_cleared() {
-    let stage = Stage::with(&[("playback.devices", "2")]);
+    let stage = PlaybackFixture::with(&[("playback.devices", "2")]);
     let ann = &stage.ann;
     for device in ["tv", "phone 1"] {
         let player = stage.play(ann, "film", device);
@@ -457,7 +457,7 @@ fn devices_are_limited_listed_and_cleared() {
 
 #[test]
 fn every_refusal_of_the_heartbeat() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let player = stage.play(ann, "film", "tv");
     for name in [
@@ -529,7 +529,7 @@ fn every_refusal_of_the_heartbeat() {
 
 #[test]
 fn a_session_lives_by_its_beats() {
-    let stage = Stage::with(&[("playback.streams_total", "1")]);
+    let stage = PlaybackFixture::with(&[("playback.streams_total", "1")]);
     let ann = &stage.ann;
     let player = stage.play(ann, "film", "tv");
     stage.house.wait(40);
@@ -545,7 +545,7 @@ fn a_session_lives_by_its_beats() {
 
 #[test]
 fn an_ended_session_says_why_it_has_ended() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let (house, ann) = (&stage.house, &stage.ann);
     let operator = |method: &str, target: &str| house.operator(method, target, &Value::Null);
     let ask = |method: &str, target: &str| {
@@ -608,7 +608,7 @@ fn an_ended_session_says_why_it_has_ended() {
 
 #[test]
 fn a_retry_goes_on_where_the_session_before_was() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     stage.protect(ann);
     stage.house.wait(3_600);
@@ -641,7 +641,7 @@ fn a_retry_goes_on_where_the_session_before_was() {
 
 #[test]
 fn an_expired_entitlement_is_told_from_one_that_never_was() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let player = stage.play(ann, "film", "tv");
     stage.house.wait(86_400);
@@ -656,7 +656,7 @@ fn an_expired_entitlement_is_told_from_one_that_never_was() {
 
 #[test]
 fn a_reset_ends_what_plays_and_what_is_entitled() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let token = stage.token(ann, "film");
     let playing = stage.play(ann, "film", "tv");
@@ -684,7 +684,7 @@ fn a_reset_ends_what_plays_and_what_is_entitled() {
 
 #[test]
 fn operators_see_and_end_what_plays() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let house = &stage.house;
     let list = house.operator("GET", "sessions", &Value::Null);

@@ -7,10 +7,10 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::house::House;
-use super::lab::NOON;
-use super::stage::{Player, Stage};
-use super::wire::Answer;
+use super::gate_only::NOON;
+use super::playback_fixture::{PlaybackFixture, Player};
+use super::raw_http::Answer;
+use super::server::TestServer;
 
 const HOUR: i64 = 3_600;
 const KEY: &str = "EREiIjMzRERVVWZmd3eIiA";
@@ -25,7 +25,7 @@ fn outcome(answer: &Answer) -> String {
 /// A house with one livestream for each of `rights`, which are members of the catalogue, and a session
 /// of each, begun while everything was allowed; then the rights of `rights` and `broadcasts` hold.
 struct Channels {
-    stage: Stage,
+    stage: PlaybackFixture,
     players: Vec<(String, Player)>,
 }
 
@@ -52,13 +52,13 @@ impl Channels {
                 "broadcast": if own { broadcasts.clone() } else { json!([]) },
             })
         };
-        let house = House::with(&[
+        let house = TestServer::with(&[
             ("playback.clearkey", "true"),
             ("playback.streams_total", "99"),
             ("playback.devices", "99"),
         ]);
         let media = TempDir::new().unwrap();
-        let stage = Stage::of(house, media, &catalogue(false).to_string());
+        let stage = PlaybackFixture::of(house, media, &catalogue(false).to_string());
         if guide.as_object().is_some_and(|guide| !guide.is_empty()) {
             stage.import("epg", &guide.to_string());
         }
@@ -246,7 +246,7 @@ fn a_session_that_was_opened_behind_the_live_point_is_judged_where_it_comes_to()
     let answer = stage.ask(&stage.ann, "POST", target, &[], "");
     let token = answer.json()["token"].as_str().unwrap().to_owned();
     let started = stage.preflight(&stage.ann, "never", &token, &[("DeviceId", "tv")]);
-    let player = super::stage::player(&stage.ann, "tv", &started);
+    let player = super::playback_fixture::player(&stage.ann, "tv", &started);
     let license = || {
         let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
         outcome(&stage.license(&player, "clearkey", &body))

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 
 use super::appliance::Appliance;
 use super::audience::{Scene, Viewer, watch};
-use super::programs::{Edge, packaged, program};
+use super::external_tools::{ExternalProxy, packaged, program};
+use super::raw_http::{Wire, request};
 use super::smtp::free_port;
-use super::wire::{Wire, request};
 
 /// Where the packaged files look for Playgate.
 const PACKAGED: &str = "127.0.0.1:8080";
@@ -26,7 +26,7 @@ const fn viewer_address(n: u8) -> IpAddr {
 }
 
 /// Runs a program by a configuration that listens at an address.
-type Run = fn(&Path, &str, SocketAddr) -> Edge;
+type Run = fn(&Path, &str, SocketAddr) -> ExternalProxy;
 
 /// A proxy that is there.
 struct Front {
@@ -57,21 +57,21 @@ fn fronts() -> impl Iterator<Item = Front> {
         "nginx-proxy.conf",
         "127.0.0.1:8091",
         "unix:",
-        Edge::nginx as Run,
+        ExternalProxy::nginx as Run,
     );
     let haproxy = front(
         "haproxy",
         "haproxy.cfg",
         "127.0.0.1:8092",
         "unix@",
-        Edge::haproxy,
+        ExternalProxy::haproxy,
     );
     [nginx, haproxy].into_iter().flatten()
 }
 
 impl Front {
     /// Starts it in front of a server, that address in its own words.
-    fn before(&self, server: &str) -> (Edge, SocketAddr) {
+    fn before(&self, server: &str) -> (ExternalProxy, SocketAddr) {
         let address = here();
         let places = [(PACKAGED, server), (self.listens, &*address.to_string())];
         let config = packaged(self.file, &places);

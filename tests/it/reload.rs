@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::appliance::{Appliance, playgate, sign_up};
-use super::wire::{Wire, ask, request};
+use super::raw_http::{Wire, ask, request};
 
 const OPS: &str = "ops.listen = \"127.0.0.1:0\"\n";
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::house::{House, PASSWORD};
-use super::wire::{Answer, ask, request};
+use super::raw_http::{Answer, ask, request};
+use super::server::{PASSWORD, TestServer};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
 const SEND_TOO: &str = "/api/login/v2/password/send-reset-email";
 const RESET: &str = "/api/login/v2/password/reset";
 const NEW: &str = "goats gruff and gruffer";
 
-fn send(house: &House, email: &str) -> Answer {
+fn send(house: &TestServer, email: &str) -> Answer {
     house.partner("POST", SEND, &json!({"email": email}))
 }
 
-fn reset(house: &House, token: &str, password: &str) -> Answer {
+fn reset(house: &TestServer, token: &str, password: &str) -> Answer {
     house.partner(
         "POST",
         RESET,
@@ -26,20 +26,20 @@ fn reset(house: &House, token: &str, password: &str) -> Answer {
     )
 }
 
-fn logs_in(house: &House, email: &str, password: &str) -> u16 {
+fn logs_in(house: &TestServer, email: &str, password: &str) -> u16 {
     let body = json!({"identity": email, "accessKey": password});
     house
         .partner("POST", "/api/login/v2/auth/email", &body)
         .status
 }
 
-fn mails(house: &House) -> Vec<Value> {
+fn mails(house: &TestServer) -> Vec<Value> {
     let list = house.operator("GET", "mail", &Value::Null).json();
     list.as_array().unwrap().clone()
 }
 
 /// The token of the newest reset mail.
-fn mailed(house: &House) -> String {
+fn mailed(house: &TestServer) -> String {
     let mails = mails(house);
     let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
     let id = newest["id"].as_str().unwrap();
@@ -52,7 +52,7 @@ fn mailed(house: &House) -> String {
 
 #[test]
 fn a_reset_by_mail_ends_every_session() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let body = json!({"email": "ANN@example.com", "locale": "de"});
     let sent = house.partner("POST", SEND_TOO, &body);
@@ -88,7 +88,7 @@ fn a_reset_by_mail_ends_every_session() {
 
 #[test]
 fn a_token_is_its_owners_whoever_the_body_names() {
-    let house = House::start();
+    let house = TestServer::start();
     for email in ["ann@example.com", "ben@example.com"] {
         house.sign_up(email);
     }
@@ -105,7 +105,7 @@ fn a_token_is_its_owners_whoever_the_body_names() {
 
 #[test]
 fn who_has_an_account_does_not_show() {
-    let house = House::start();
+    let house = TestServer::start();
     house.sign_up("ann@example.com");
     let timed = |email: &str| {
         let began = Instant::now();
@@ -135,7 +135,7 @@ fn who_has_an_account_does_not_show() {
 
 #[test]
 fn mail_goes_to_the_stored_address_whatever_looks_like_it() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@kk.example");
     // A letter that is another one, in the domain.
     let other = house.sign_up("ann@kk.ex\u{430}mple");
@@ -159,7 +159,7 @@ fn mail_goes_to_the_stored_address_whatever_looks_like_it() {
 
 #[test]
 fn no_header_gets_into_the_link() {
-    let house = House::start();
+    let house = TestServer::start();
     house.sign_up("ann@example.com");
     let body = json!({"email": "ann@example.com"}).to_string();
     let headers = [
@@ -183,7 +183,7 @@ fn no_header_gets_into_the_link() {
 
 #[test]
 fn unknown_used_expired_and_foreign_tokens_are_one() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     send(&house, "ann@example.com");
     let older = mailed(&house);
@@ -229,7 +229,7 @@ fn unknown_used_expired_and_foreign_tokens_are_one() {
 
 #[test]
 fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
-    let house = House::start();
+    let house = TestServer::start();
     house.sign_up("ann@example.com");
     assert!((0..10).all(|_| send(&house, "ann@example.com").status == 200));
     assert_eq!(mails(&house).len(), 3);
@@ -252,7 +252,7 @@ fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
 
 #[test]
 fn as_many_mails_go_out_as_may_however_many_ask_at_once() {
-    let house = House::with(&[("limits.reset_mails_per_address", "40")]);
+    let house = TestServer::with(&[("limits.reset_mails_per_address", "40")]);
     house.sign_up("ann@example.com");
     let gate = Barrier::new(50);
     let answers: Vec<u16> = thread::scope(|scope| {

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::lab::Lab;
+use super::gate_only::GateOnly;
+use super::raw_http::{Answer, ask, request};
 use super::schedule::{at, get, guide, post};
-use super::wire::{Answer, ask, request};
 
 const CATALOG: &str = r#"
 [[livestream]]
@@ -44,8 +44,8 @@ const ROWS: [(&str, &str, &str, i64, i64); 4] = [
     ("film", "film-a", "A", -60, 60),
 ];
 
-fn stocked() -> Lab {
-    let lab = Lab::start();
+fn stocked() -> GateOnly {
+    let lab = GateOnly::start();
     let catalog = post(&lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
     assert_eq!(catalog.status, 200, "{}", catalog.json());
     let imported = post(&lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
@@ -53,13 +53,13 @@ fn stocked() -> Lab {
     lab
 }
 
-fn admin(lab: &Lab, method: &str, target: &str, body: &str) -> Answer {
+fn admin(lab: &GateOnly, method: &str, target: &str, body: &str) -> Answer {
     let (name, value) = lab.admin();
     let target = format!("/admin/v1/{target}");
     ask(lab.ops, request(method, &target, &[(name, &value)], body))
 }
 
-fn why(lab: &Lab, id: &str) -> Value {
+fn why(lab: &GateOnly, id: &str) -> Value {
     let answer = admin(lab, "GET", &format!("broadcasts/{id}/why"), "");
     assert_eq!(answer.status, 200, "{}", answer.json());
     let why = answer.json();
@@ -147,7 +147,7 @@ fn the_rights_of_a_broadcast_are_explained() {
 }
 
 /// Members of a broadcast as clients see them: live, and the days of its catch-up.
-fn seen(lab: &Lab, id: &str) -> (bool, Option<i64>) {
+fn seen(lab: &GateOnly, id: &str) -> (bool, Option<i64>) {
     let broadcast = get(lab, &format!("/api/schedule/v1/broadcasts/{id}")).json();
     let stop = broadcast["stop"].as_i64().unwrap();
     let until = broadcast["catchupInterval"]["to"].as_i64();

@@ -10,8 +10,8 @@ use playgate::jobs::Jobs;
 use playgate::types::UnixSeconds;
 use serde_json::{Value, json};
 
-use super::lab::{Lab, NOON};
-use super::wire::{Answer, Wire, request};
+use super::gate_only::{GateOnly, NOON};
+use super::raw_http::{Answer, Wire, request};
 
 pub const CATALOG: &str = r#"
 [[livestream]]
@@ -63,7 +63,7 @@ pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
     guide.to_string()
 }
 
-pub fn post(lab: &Lab, target: &str, body: &[u8]) -> Answer {
+pub fn post(lab: &GateOnly, target: &str, body: &[u8]) -> Answer {
     let (name, value) = lab.admin();
     let head = format!(
         "POST {target} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: {}\r\n\r\n",
@@ -74,11 +74,11 @@ pub fn post(lab: &Lab, target: &str, body: &[u8]) -> Answer {
     wire.answer().expect("an answer")
 }
 
-pub fn get(lab: &Lab, target: &str) -> Answer {
+pub fn get(lab: &GateOnly, target: &str) -> Answer {
     ask_with(lab, "GET", target, &[])
 }
 
-pub fn ask_with(lab: &Lab, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
+pub fn ask_with(lab: &GateOnly, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
     let token = lab.gate.tokens.partner.reveal();
     let mut headers = vec![("Service-AccessToken", token)];
     headers.extend_from_slice(more);
@@ -87,11 +87,11 @@ pub fn ask_with(lab: &Lab, method: &str, target: &str, more: &[(&str, &str)]) ->
     wire.answer_to(method).expect("an answer")
 }
 
-pub fn set_clock(lab: &Lab, now: i64) {
+pub fn set_clock(lab: &GateOnly, now: i64) {
     lab.app.lab.as_ref().unwrap().set_now(UnixSeconds(now));
 }
 
-fn stock(lab: &Lab) {
+fn stock(lab: &GateOnly) {
     let answer = post(lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.json());
     let answer = post(lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
@@ -99,12 +99,12 @@ fn stock(lab: &Lab) {
     assert_eq!(answer.json()["added"], 6);
 }
 
-pub fn stocked() -> Lab {
+pub fn stocked() -> GateOnly {
     stocked_with(|_, _| {})
 }
 
-pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> Lab {
-    let lab = Lab::with(change);
+pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> GateOnly {
+    let lab = GateOnly::with(change);
     stock(&lab);
     lab
 }
@@ -208,7 +208,7 @@ fn what_is_asked_wrongly_is_named() {
 
 #[test]
 fn s1_and_s2_answer_in_full_and_name_their_successors() {
-    let lab = Lab::with(|settings, _| {
+    let lab = GateOnly::with(|settings, _| {
         settings.public_url = "https://tv.example".to_owned();
         settings.sunset = Some("Fri, 01 Jan 2027 00:00:00 GMT".to_owned());
     });
@@ -737,7 +737,7 @@ fn what_is_kept_for_others_follows_every_change() {
     );
     assert_eq!(current()["liveAvailable"], false);
     // Another partner's token is looked at before anything that is kept.
-    let bare = super::wire::ask(lab.public, request("GET", &target, &[], ""));
+    let bare = super::raw_http::ask(lab.public, request("GET", &target, &[], ""));
     assert_eq!(bare.code(), "PARTNER_TOKEN_INVALID");
 }
 

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::appliance::{Appliance, files, sign_up};
-use super::house::{House, PASSWORD};
-use super::wire::{ask, request};
+use super::raw_http::{ask, request};
+use super::server::{PASSWORD, TestServer};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
 const USER: &str = "playgate";
@@ -218,7 +218,7 @@ impl Post {
 
     /// A house that sends through it; `changed` settings take the place of the usual ones, empty ones
     /// are left out.
-    fn house(&self, changed: &[(&'static str, &str)]) -> House {
+    fn house(&self, changed: &[(&'static str, &str)]) -> TestServer {
         let (port, ca) = (self.port.to_string(), self.file("ca.pem"));
         let usual = [
             ("smtp.host", "127.0.0.1"),
@@ -236,30 +236,30 @@ impl Post {
             .chain(changed.iter().copied())
             .filter(|(_, value)| !value.is_empty())
             .collect();
-        House::with(&settings)
+        TestServer::with(&settings)
     }
 }
 
-fn send_reset(house: &House, email: &str) {
+fn send_reset(house: &TestServer, email: &str) {
     let sent = house.partner("POST", SEND, &json!({"email": email}));
     assert_eq!(sent.status, 200);
 }
 
-fn deliver(house: &House) {
+fn deliver(house: &TestServer) {
     house.app.mail.deliver(house.app.clock.now()).unwrap();
 }
 
-fn mails(house: &House) -> Vec<Value> {
+fn mails(house: &TestServer) -> Vec<Value> {
     let list = house.operator("GET", "mail", &Value::Null).json();
     list.as_array().unwrap().clone()
 }
 
 /// The newest mail as the operators' list has it.
-fn newest(house: &House) -> Value {
+fn newest(house: &TestServer) -> Value {
     mails(house).remove(0)
 }
 
-fn metric(house: &House, name: &str) -> i64 {
+fn metric(house: &TestServer, name: &str) -> i64 {
     let text = ask(house.ops, request("GET", "/metrics", &[], "")).body;
     let text = String::from_utf8(text).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -647,7 +647,7 @@ fn nothing_is_said_to_a_server_that_is_not_the_right_one() {
         ("smtp.username", ""),
         ("smtp.password", ""),
     ];
-    let send = |house: &House| {
+    let send = |house: &TestServer| {
         house.sign_up("ann@example.com");
         send_reset(house, "ann@example.com");
         deliver(house);

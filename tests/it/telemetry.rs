@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use playgate::domain::telemetry::{NewEvent, Sender};
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, NOON};
-use crate::wire::{Answer, ask, request};
+use crate::gate_only::{GateOnly, NOON};
+use crate::raw_http::{Answer, ask, request};
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
 /// A server whose user has an account.
-fn lab() -> Lab {
-    let lab = Lab::start();
+fn lab() -> GateOnly {
+    let lab = GateOnly::start();
     lab.enroll();
     lab
 }
 
-fn post(lab: &Lab, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
+fn post(lab: &GateOnly, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
     let body = body.as_ref();
     let partner = lab.gate.tokens.partner.reveal();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
@@ -57,12 +57,12 @@ fn taken(accepted: u32, duplicates: u32) -> Value {
 }
 
 /// An answer of the operations listener.
-fn operator(lab: &Lab, method: &str, target: &str) -> Answer {
+fn operator(lab: &GateOnly, method: &str, target: &str) -> Answer {
     let (name, value) = lab.admin();
     ask(lab.ops, request(method, target, &[(name, &value)], ""))
 }
 
-fn exported(lab: &Lab, query: &str) -> Vec<Value> {
+fn exported(lab: &GateOnly, query: &str) -> Vec<Value> {
     let answer = operator(lab, "GET", &format!("/admin/v1/telemetry/events{query}"));
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
@@ -203,7 +203,7 @@ fn a_partners_unit_of_durations_counts_in_reports_from_then_on() {
 
 #[test]
 fn a_compressed_hour_is_exported_and_reported_as_before() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let user = lab.enroll();
     for batch in 0..4 {
         let events: Vec<Value> = (0..400).map(|at| event(batch * 400 + at)).collect();

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 use super::appliance::Appliance;
-use super::house::PASSWORD;
-use super::wire::{Answer, ask};
+use super::raw_http::{Answer, ask};
+use super::server::PASSWORD;
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 

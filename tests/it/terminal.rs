@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::appliance::{playgate, told};
-use super::programs::program;
+use super::external_tools::program;
 
 /// Runs a command on a terminal of its own, where somebody types this; its exit code and what the
 /// terminal shows. `None` where there is no `script` to open terminals with.

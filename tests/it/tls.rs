@@ -18,8 +18,8 @@ use tokio_rustls::rustls::{
 };
 
 use super::appliance::{Appliance, err, playgate};
+use super::raw_http::{Wire, ask, request};
 use super::smtp::{certificates, openssl};
-use super::wire::{Wire, ask, request};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 

@@ -4,11 +4,11 @@ use std::sync::{Arc, RwLock};
 
 use serde_json::{Value, json};
 
-use super::house::{House, PASSWORD, Viewer};
-use super::stage::Stage;
-use super::wire::Answer;
+use super::playback_fixture::PlaybackFixture;
+use super::raw_http::Answer;
+use super::server::{PASSWORD, TestServer, Viewer};
 
-impl House {
+impl TestServer {
     /// A request below the user's own record.
     fn own(&self, viewer: &Viewer, method: &str, below: &str, body: &Value) -> Answer {
         let target = format!("/api/user/v1/users/{}{below}", viewer.id);
@@ -37,7 +37,7 @@ impl House {
 
 #[test]
 fn a_change_is_a_merge_of_what_the_user_may_change() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let change = json!({
         "name": "Anna", "locale": "pt_BR", "birthDate": "1990-02-03",
@@ -69,7 +69,7 @@ fn a_change_is_a_merge_of_what_the_user_may_change() {
 
 #[test]
 fn another_users_id_is_unknown_on_every_route() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let bob = house.sign_up("bob@example.com");
     let as_bob = Viewer {
@@ -111,9 +111,9 @@ fn another_users_id_is_unknown_on_every_route() {
 
 #[test]
 fn a_new_password_ends_the_other_sessions() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
-    let phone = super::house::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let phone = super::server::viewer(&house.log_in("ann@example.com", PASSWORD));
     let change = |current: &str, new: &str| {
         let body = json!({"currentPassword": current, "newPassword": new});
         house.own(&ann, "PUT", "/password", &body)
@@ -143,7 +143,7 @@ fn a_new_password_ends_the_other_sessions() {
 
 #[test]
 fn the_pin_guards_what_children_would_change() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let on = house.own(
         &ann,
@@ -208,7 +208,7 @@ fn the_pin_guards_what_children_would_change() {
 
 #[test]
 fn the_first_pin_takes_the_password() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let set = |body: Value| {
         let answer = house.own(&ann, "PUT", "/pin", &body);
@@ -244,10 +244,10 @@ fn the_first_pin_takes_the_password() {
 
 #[test]
 fn sessions_are_listed_and_ended() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     house.wait(5);
-    let phone = super::house::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let phone = super::server::viewer(&house.log_in("ann@example.com", PASSWORD));
     let listed = house.own(&ann, "GET", "/sessions", &Value::Null).json();
     let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 30 * 86_400, "current": current});
     let began = 1_767_268_800;
@@ -275,7 +275,7 @@ fn sessions_are_listed_and_ended() {
 
 #[test]
 fn an_account_is_exported_and_erased() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     house.own(&ann, "POST", "/pin/reset", &Value::Null);
     let export = house.own(&ann, "GET", "/export", &Value::Null);
@@ -307,7 +307,7 @@ fn an_account_is_exported_and_erased() {
 
 #[test]
 fn operators_work_on_users() {
-    let house = House::start();
+    let house = TestServer::start();
     let body = json!({"email": "ann@example.com", "password": PASSWORD, "name": "Ann"});
     let added = house.operator("POST", "users", &body);
     assert_eq!(added.status, 200);
@@ -341,7 +341,7 @@ fn operators_work_on_users() {
             .status,
         200
     );
-    let ann = super::house::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let ann = super::server::viewer(&house.log_in("ann@example.com", PASSWORD));
     let sessions = house
         .operator("GET", &format!("users/{id}/sessions"), &Value::Null)
         .json();
@@ -383,7 +383,7 @@ fn operators_work_on_users() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in its order")]
 fn operators_work_on_partners_and_operators() {
-    let house = House::start();
+    let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let added = house
         .operator("POST", "partners/Acme/tokens", &Value::Null)
@@ -484,7 +484,7 @@ fn operators_work_on_partners_and_operators() {
 
 #[test]
 fn an_export_holds_what_every_part_holds() {
-    let stage = Stage::set();
+    let stage = PlaybackFixture::set();
     let (house, ann) = (&stage.house, &stage.ann);
     let target = format!("users/{}/grants/premium", ann.id);
     assert_eq!(house.operator("PUT", &target, &json!({})).status, 200);
@@ -530,7 +530,7 @@ fn an_export_holds_what_every_part_holds() {
 
 #[test]
 fn mails_can_be_looked_at_without_being_sent() {
-    let house = House::start();
+    let house = TestServer::start();
     let preview = |query: &str| {
         let target = format!("mail/preview/{query}");
         house.operator("GET", &target, &Value::Null)
@@ -557,7 +557,7 @@ fn mails_can_be_looked_at_without_being_sent() {
 /// Whoever waits for a disk that is slow must not hold a thread that others read with.
 #[test]
 fn what_only_waits_for_a_commit_needs_no_thread_of_the_cold_lane() {
-    let house = House::start();
+    let house = TestServer::start();
     let [ann, ben, cy] =
         ["ann", "ben", "cy"].map(|name| house.sign_up(&format!("{name}@example.com")));
     let gate = Arc::new(RwLock::new(()));

@@ -13,12 +13,12 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
 use super::Admin;
-use super::patient::Patient;
-use crate::app::{App, Opening, Parts, Ports, open_store};
+use super::lenient_stream::IgnoreWriteErrors;
+use crate::app::{App, Parts, Ports, StoreOpener, open_store};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::{examiner, output, socket};
+use crate::cli::{admin_socket, output, verify_subprocess};
 use crate::config::Loaded;
-use crate::http::listen;
+use crate::http::listener;
 use crate::store::{Store, StoreError};
 
 /// How often one looks meanwhile.
@@ -45,7 +45,7 @@ impl Admin {
     /// That neither can be done.
     pub async fn connect(loaded: Loaded) -> Result<Self, Failure> {
         let given_up = Instant::now() + Self::PATIENCE;
-        let ports = Ports::of_machine(&loaded.config);
+        let ports = Ports::for_machine(&loaded.config);
         loop {
             if let Some(admin) = Self::running(&loaded).await? {
                 return Ok(admin);
@@ -64,7 +64,7 @@ impl Admin {
     /// # Errors
     /// That the connection cannot be begun.
     pub async fn to(app: Arc<App>) -> Result<Self, Failure> {
-        Self::over(listen::connect(app)).await
+        Self::over(listener::connect(app)).await
     }
 
     async fn within(loaded: Loaded, ports: Ports, store: Store) -> Result<Self, Failure> {
@@ -75,8 +75,8 @@ impl Admin {
             listener: None,
             tls: None,
             sync: !loaded.unsafe_no_sync,
-            on_failure: Box::new(|error| output::note(&format!("error: {error}"))),
-            examine: examiner::in_child(),
+            on_failure: Box::new(|error| output::print_note(&format!("error: {error}"))),
+            examine: verify_subprocess::verify_in_subprocess(),
             restart: None,
         })?;
         Self::to(Arc::new(app)).await
@@ -86,7 +86,7 @@ impl Admin {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) = http1::handshake(TokioIo::new(Patient(stream)))
+        let (sender, connection) = http1::handshake(TokioIo::new(IgnoreWriteErrors(stream)))
             .await
             .map_err(|error| super::lost(&error))?;
         tokio::spawn(async {
@@ -98,18 +98,18 @@ impl Admin {
 }
 
 fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
-    let opening = Opening {
+    let opening = StoreOpener {
         accept_loss: false,
         sync: !loaded.unsafe_no_sync,
-        examine: examiner::in_child(),
-        on_failure: Arc::new(|error| output::note(&format!("error: {error}"))),
+        examine: verify_subprocess::verify_in_subprocess(),
+        on_failure: Arc::new(|error| output::print_note(&format!("error: {error}"))),
     };
     open_store(&loaded.config, ports, opening)
 }
 
 /// The administration socket, if a server listens on it.
 async fn dial(directory: &Path) -> Result<Option<UnixStream>, Failure> {
-    let connected = match socket::Place::of(directory) {
+    let connected = match admin_socket::SocketPath::for_data_dir(directory) {
         Ok(place) => UnixStream::connect(place.path()).await,
         Err(error) => Err(error),
     };

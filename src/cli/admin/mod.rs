@@ -4,10 +4,10 @@
 //! itself and speaks to the same service in its own process. Commands cannot tell which.
 
 mod connect;
-mod patient;
-mod refusal;
-pub mod remote;
-pub mod upload;
+mod error;
+pub mod fetch_url;
+mod lenient_stream;
+pub mod request_body;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use hyper::client::conn::http1::SendRequest;
 use serde_json::Value;
 use tokio::time::{Instant, interval_at};
 
-pub use refusal::Refusal;
+pub use error::AdminError;
 
 use super::exit::Failure;
-use super::{output, owner};
+use super::{output, privileges};
 use crate::http::auth::NAMED;
-use upload::RequestBody;
+use request_body::RequestBody;
 
 /// A connection to the operators' interface.
 pub struct Admin {
@@ -55,8 +55,10 @@ impl Admin {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Result<Value, Refusal>, Failure> {
-        let body = body.map_or_else(upload::nothing, |body| upload::whole(body.to_string()));
+    ) -> Result<Result<Value, AdminError>, Failure> {
+        let body = body.map_or_else(request_body::nothing, |body| {
+            request_body::whole(body.to_string())
+        });
         self.send(method, path, "application/json", body).await
     }
 
@@ -78,7 +80,7 @@ impl Admin {
         content_type: &'static str,
         body: RequestBody,
         progress: impl Fn() -> String,
-    ) -> Result<Result<Value, Refusal>, Failure> {
+    ) -> Result<Result<Value, AdminError>, Failure> {
         let sending = self.send(Method::POST, path, content_type, body);
         watched(sending, |_| progress()).await
     }
@@ -87,8 +89,13 @@ impl Admin {
     ///
     /// # Errors
     /// As [`Admin::upload`].
-    pub async fn work(&mut self, path: &str) -> Result<Result<Value, Refusal>, Failure> {
-        let asking = self.send(Method::POST, path, "application/json", upload::nothing());
+    pub async fn work(&mut self, path: &str) -> Result<Result<Value, AdminError>, Failure> {
+        let asking = self.send(
+            Method::POST,
+            path,
+            "application/json",
+            request_body::nothing(),
+        );
         watched(asking, |seconds| format!("at work for {seconds} s")).await
     }
 
@@ -98,7 +105,12 @@ impl Admin {
     /// As [`Admin::call`].
     pub async fn download(&mut self, path: &str) -> Result<(), Failure> {
         let response = self
-            .exchange(Method::GET, path, "application/json", upload::nothing())
+            .exchange(
+                Method::GET,
+                path,
+                "application/json",
+                request_body::nothing(),
+            )
             .await?;
         if !response.status().is_success() {
             return Err(read(response).await?.err().map_or_else(
@@ -121,7 +133,12 @@ impl Admin {
     /// # Errors
     /// That the connection failed.
     pub async fn text(&mut self, path: &str) -> Result<String, Failure> {
-        let asked = self.exchange(Method::GET, path, "application/json", upload::nothing());
+        let asked = self.exchange(
+            Method::GET,
+            path,
+            "application/json",
+            request_body::nothing(),
+        );
         let body = asked.await?.into_body().collect().await;
         let bytes = body.map_err(|error| lost(&error))?.to_bytes();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -133,7 +150,7 @@ impl Admin {
         path: &str,
         content_type: &'static str,
         body: RequestBody,
-    ) -> Result<Result<Value, Refusal>, Failure> {
+    ) -> Result<Result<Value, AdminError>, Failure> {
         read(self.exchange(method, path, content_type, body).await?).await
     }
 
@@ -149,7 +166,7 @@ impl Admin {
             .uri(path)
             .header(HOST, "localhost")
             .header(CONTENT_TYPE, HeaderValue::from_static(content_type))
-            .header(AUTHORIZATION, format!("{NAMED}{}", owner::caller()))
+            .header(AUTHORIZATION, format!("{NAMED}{}", privileges::caller()))
             .body(body)
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.sender.ready().await.map_err(|error| lost(&error))?;
@@ -184,7 +201,7 @@ async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) 
 }
 
 /// Reads the answer: JSON, or a refusal. No body is `null`.
-async fn read(response: Response<Incoming>) -> Result<Result<Value, Refusal>, Failure> {
+async fn read(response: Response<Incoming>) -> Result<Result<Value, AdminError>, Failure> {
     let status = response.status();
     let body = response
         .into_body()
@@ -201,7 +218,7 @@ async fn read(response: Response<Incoming>) -> Result<Result<Value, Refusal>, Fa
     Ok(if status.is_success() {
         Ok(value)
     } else {
-        Err(Refusal::new(status, &value))
+        Err(AdminError::new(status, &value))
     })
 }
 

@@ -2,21 +2,21 @@
 //! interface that operators use, and the calls that walk the whole of it.
 
 mod content;
-mod fill;
-mod schedule;
-mod store;
+mod epg;
+mod seed;
+mod temp_dir;
 
 use clap::Args;
 use serde_json::json;
 
-use super::begin::Beginning;
 use super::exit::{Failure, Outcome};
 use super::reload::Reload;
 use super::serve::Addresses;
 use super::server::{Server, on_runtime, start_log};
+use super::startup::Startup;
 use super::{Global, configured, output};
-use fill::Filled;
-use store::Place;
+use seed::Filled;
+use temp_dir::TempDataDir;
 
 /// Ready within a second: sample catalogue, livestreams with a schedule around now, a partner, a
 /// user with a PIN, a mail sink, Clear Key and a playable encrypted clip. Prints the calls that walk
@@ -44,7 +44,7 @@ impl Demo {
         // Held to the end: a temporary store goes with it.
         let place = match global.data_dir {
             Some(_) => None,
-            None => Some(Place::temporary()?),
+            None => Some(TempDataDir::temporary()?),
         };
         if let Some(place) = &place {
             inputs.flags.push(("data_dir", "demo", place.text()?));
@@ -53,10 +53,10 @@ impl Demo {
         start_log(&loaded)?;
         let again = place.is_none().then_some(Reload { inputs });
         on_runtime(async {
-            let beginning = Beginning::new(loaded).with_tls()?;
+            let beginning = Startup::new(loaded).with_tls()?;
             let store = beginning.open()?;
             let server = Server::start(beginning, store, again).await?;
-            let filled = fill::fill(&server.app).await?;
+            let filled = seed::fill(&server.app).await?;
             if self.json {
                 output::json(&members(&server, &filled)?)?;
             } else {
@@ -81,11 +81,11 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
         "opsUrl": ops_url(server)?,
         "operatorToken": filled.operator_token,
         "partnerToken": filled.partner_token,
-        "identity": fill::IDENTITY,
-        "accessKey": fill::ACCESS_KEY,
-        "pinCode": fill::PIN_CODE,
+        "identity": seed::IDENTITY,
+        "accessKey": seed::ACCESS_KEY,
+        "pinCode": seed::PIN_CODE,
         "livestreams": {"open": "open", "blackout": "blackout"},
-        "offsetOpen": schedule::OFFSET_OPEN,
+        "offsetOpen": epg::OFFSET_OPEN,
         "vod": {
             "open": "film-open",
             "adult": "film-adult",
@@ -100,7 +100,7 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
 fn print_walk(server: &Server, filled: &Filled) -> Outcome {
     let base = &server.app.http.public_url;
     // What is read stands apart from what is pasted, which has no comments: zsh would run them.
-    output::note(&format!(
+    output::print_note(&format!(
         "The demo serves {base}, described at {base}/docs; Ctrl-C ends it.\n\
          The operators' console, to be opened in a browser: {}/console/ with the token {}\n\
          Paste these lines into another shell: they walk the whole interface.\n",
@@ -118,11 +118,11 @@ fn print_walk(server: &Server, filled: &Filled) -> Outcome {
             "O",
             format!("Authorization: Bearer {}", filled.operator_token),
         ),
-        ("IDENTITY", fill::IDENTITY.to_owned()),
-        ("ACCESS_KEY", fill::ACCESS_KEY.to_owned()),
-        ("PIN_CODE", fill::PIN_CODE.to_owned()),
+        ("IDENTITY", seed::IDENTITY.to_owned()),
+        ("ACCESS_KEY", seed::ACCESS_KEY.to_owned()),
+        ("PIN_CODE", seed::PIN_CODE.to_owned()),
         ("CATCHUP", filled.catchup.clone()),
-        ("OFFSET_OPEN", schedule::OFFSET_OPEN.to_string()),
+        ("OFFSET_OPEN", epg::OFFSET_OPEN.to_string()),
     ];
     for (name, value) in variables {
         output::line(&format!("{name}='{value}'"))?;

@@ -1,9 +1,9 @@
 //! `playgate doctor`: looks at everything that an appliance stands on, and says what is the matter and
 //! which command mends it.
 
-mod bundle;
-mod machine;
-mod service;
+mod host_checks;
+mod service_checks;
+mod support_bundle;
 
 use std::path::PathBuf;
 
@@ -82,26 +82,26 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
     let mut admin;
     let loaded = global.load().ok();
     if let Some(loaded) = &loaded {
-        findings.extend(machine::findings(&loaded.config));
-        findings.extend(service::of_configuration(loaded).await);
-        admin = service::connect(global, &mut findings).await;
+        findings.extend(host_checks::findings(&loaded.config));
+        findings.extend(service_checks::check_configuration(loaded).await);
+        admin = service_checks::connect(global, &mut findings).await;
     } else {
         admin = global.in_spite_of_mistakes().await?;
     }
     if let Some(admin) = &mut admin {
-        service::of_store(admin, &mut findings).await?;
+        service_checks::check_store(admin, &mut findings).await?;
     }
     if let (Some(admin), Some(loaded)) = (&mut admin, &loaded) {
-        findings.extend(service::media(admin, &loaded.config).await?);
-        findings.extend(service::playability(admin, &loaded.config).await?);
-        findings.extend(service::countries(admin, &loaded.config).await?);
+        findings.extend(service_checks::media(admin, &loaded.config).await?);
+        findings.extend(service_checks::playability(admin, &loaded.config).await?);
+        findings.extend(service_checks::countries(admin, &loaded.config).await?);
     }
     if let Some(file) = &doctor.bundle {
-        bundle::write(file, &findings, loaded.as_ref(), admin.as_mut()).await?;
+        support_bundle::write(file, &findings, loaded.as_ref(), admin.as_mut()).await?;
     }
-    tell(&findings, doctor.json)?;
+    print_findings(&findings, doctor.json)?;
     if let Some(file) = &doctor.bundle {
-        output::note(&format!("wrote {}", file.display()));
+        output::print_note(&format!("wrote {}", file.display()));
     }
     match findings
         .iter()
@@ -128,7 +128,7 @@ fn configuration(examined: &Result<Loaded, Problems>) -> Finding {
     }
 }
 
-fn tell(findings: &[Finding], as_json: bool) -> Outcome {
+fn print_findings(findings: &[Finding], as_json: bool) -> Outcome {
     if as_json {
         return output::json(&json!(findings));
     }

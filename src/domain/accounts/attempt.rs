@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::throttle::{self, Refused, Reservation, Subject, ThrottleKey};
 use super::{Accounts, HashMemory};
-use crate::store::{Durability, Need, StoreError};
+use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 
 /// Why the pool did not do a job.
@@ -141,7 +141,7 @@ impl Drop for Attempt {
         let inner = &self.accounts.0;
         let refund = inner
             .store
-            .write_for(Need::Login, Durability::Logged, move |txn| {
+            .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 throttle::refund(txn, &accounts.0.settings.limits, &reservation, now)
             });
         // Nobody waits for it. If it fails, the attempt counts.
@@ -173,24 +173,27 @@ impl Accounts {
         loop {
             let (this, subjects) = (self.clone(), subjects.clone());
             // Who guesses is counted as long as anybody can log in.
-            let counted = self.0.store.write_for(Need::Login, class, move |txn| {
-                let limits = &this.0.settings.limits;
-                let undecided = &this.0.undecided;
-                match throttle::reserve(txn, limits, &subjects, now) {
-                    Ok(reservation) => Ok((reservation, undecided.hold(&subjects))),
-                    Err(Refused::Store(error)) => Err(error.into()),
-                    Err(Refused::TooMany(limit)) => {
-                        let full = throttle::refusing(txn, limits, &subjects, now)?;
-                        // A subject without undecided attempts stays at its limit, whatever becomes
-                        // of those of the others.
-                        let stays = full.iter().any(|subject| !undecided.has(subject));
-                        let decided = full.first().filter(|_| !stays);
-                        Err(decided
-                            .and_then(|subject| undecided.wait_for(subject))
-                            .map_or(Denied::Refused(Refused::TooMany(limit)), Denied::Wait))
+            let counted = self
+                .0
+                .store
+                .write_for(WritePriority::Login, class, move |txn| {
+                    let limits = &this.0.settings.limits;
+                    let undecided = &this.0.undecided;
+                    match throttle::reserve(txn, limits, &subjects, now) {
+                        Ok(reservation) => Ok((reservation, undecided.hold(&subjects))),
+                        Err(Refused::Store(error)) => Err(error.into()),
+                        Err(Refused::TooMany(limit)) => {
+                            let full = throttle::refusing(txn, limits, &subjects, now)?;
+                            // A subject without undecided attempts stays at its limit, whatever becomes
+                            // of those of the others.
+                            let stays = full.iter().any(|subject| !undecided.has(subject));
+                            let decided = full.first().filter(|_| !stays);
+                            Err(decided
+                                .and_then(|subject| undecided.wait_for(subject))
+                                .map_or(Denied::Refused(Refused::TooMany(limit)), Denied::Wait))
+                        }
                     }
-                }
-            });
+                });
             match counted.await {
                 Ok((reservation, hold)) => {
                     return Ok(Attempt {

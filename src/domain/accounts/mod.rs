@@ -5,23 +5,23 @@
 //! answered from memory. What users may watch is not for this module.
 
 mod addresses;
+mod admin;
 mod attempt;
-mod counter;
-mod erase;
+mod attempt_counter;
+mod change_password;
+mod decoy_hash;
+mod erasure;
 mod error;
+mod expiry;
 mod hashing;
-mod log_in;
-mod logins;
+mod login;
+mod login_sessions;
 mod model;
-mod operator;
-mod password;
+mod password_policy;
+mod password_reset;
 mod pin;
-mod policy;
 mod profile;
-mod reset;
 mod sign_up;
-mod stand_in;
-mod sweep;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -32,11 +32,11 @@ use std::sync::Arc;
 
 pub use addresses::AddressesKnown;
 pub use attempt::{HashPool, PoolError};
-pub use counter::Rule;
+pub use attempt_counter::Rule;
 pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
 pub use model::{
-    Export, FirstPassword, Login, LoginInfo, NewUser, Opened, OperatorChange, PARENTAL_LIMIT_MAX,
+    Export, FirstPassword, Login, LoginInfo, NewLogin, NewUser, OperatorChange, PARENTAL_LIMIT_MAX,
     ParentalControl, Settings, Swept, User, UserChange,
 };
 pub use sign_up::{IdRange, NewAccount, Prepared, Unhashed};
@@ -46,12 +46,14 @@ use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::mail::Mail;
 use crate::domain::partners::Partners;
 use crate::ports::Entropy;
-use crate::store::{Commit, Durability, MemoryTable, Need, Schema, Store, StoreError, Txn};
+use crate::store::{
+    Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn, WritePriority,
+};
 use crate::types::{Email, PartnerId, Password, PersonName, UserId};
 use crate::types::{LimitReached, Malformed, UnixSeconds};
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
-use stand_in::StandIns;
+use decoy_hash::DecoyHashes;
 use tables::{CredentialRecord, Credentials, Logins, Throttles, UserRecord, UserTable, Users};
 use tables::{ResetTokens, UsersByEmail};
 use throttle::{Kind, Reservation, Subject};
@@ -71,7 +73,7 @@ pub fn schema(schema: Schema) -> Schema {
 pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreError>;
 
 /// What accounts stand beside.
-pub struct Beside {
+pub struct Dependencies {
     /// The queue of mails.
     pub mail: Mail,
     /// Whose users they are: a partner's name is no password.
@@ -100,7 +102,7 @@ struct Inner {
     erasers: Vec<Eraser>,
     expiry: Arc<ExpiryClock>,
     revokers: Vec<Eraser>,
-    stand_ins: StandIns,
+    stand_ins: DecoyHashes,
     users: Arc<UserTable>,
     logins: Arc<MemoryTable<Logins>>,
     throttles: Arc<MemoryTable<Throttles>>,
@@ -117,9 +119,9 @@ impl Accounts {
         store: Store,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
-        beside: Beside,
+        beside: Dependencies,
     ) -> Result<Self, StoreError> {
-        let Beside {
+        let Dependencies {
             mail,
             partners,
             erasers,
@@ -142,7 +144,7 @@ impl Accounts {
             erasers,
             expiry,
             revokers,
-            stand_ins: StandIns::new(&key),
+            stand_ins: DecoyHashes::new(&key),
             users,
             logins,
             throttles,
@@ -216,7 +218,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`].
-    pub fn may_reset(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+    pub fn check_reset_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
         self.may(&[Subject::address(Kind::ResetAddress, from)], now)
     }
 
@@ -255,13 +257,13 @@ impl Accounts {
         &self,
         plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
     ) -> Commit<T, AccountsError> {
-        self.change_for(Need::Change, plan)
+        self.change_for(WritePriority::Change, plan)
     }
 
     /// As [`Accounts::change`], for something that has its own place when space runs out.
     fn change_for<T: Send + 'static>(
         &self,
-        need: Need,
+        need: WritePriority,
         plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
     ) -> Commit<T, AccountsError> {
         let this = self.clone();
@@ -280,14 +282,14 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let partner = self.0.partners.name(&partner);
         let settings = &self.0.settings;
-        let mut known = policy::Known::default();
+        let mut known = password_policy::Known::default();
         known.add(email.as_str());
         known.add(name.map_or("", PersonName::as_str));
         known.add(partner.as_deref().unwrap_or_default());
         for word in &settings.password_words {
             known.add(word);
         }
-        policy::check(new, settings.password_min, &known)
+        password_policy::check(new, settings.password_min, &known)
     }
 
     /// Hashes a secret at today's cost.

@@ -73,7 +73,7 @@ pub struct LoginInfo {
 }
 
 /// A login session that has just begun. The token is told this once.
-pub struct Opened {
+pub struct NewLogin {
     /// The User Authorization Token.
     pub token: Token,
     /// The session's id.

@@ -14,7 +14,7 @@ use crate::store::{Commit, Durability, Txn};
 use crate::types::{Password, Pin, UnixSeconds, UserId};
 
 /// A PIN of ours that is on its way to its user.
-pub(super) struct FreshPin {
+pub(super) struct GeneratedPin {
     pin: Pin,
     hash: String,
 }
@@ -146,8 +146,8 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         let attempt = self.reserve_pin_mail(&known, now).await?;
-        let fresh = attempt.work(pool, Self::fresh_pin).await??;
-        self.put_fresh_pin(*user, fresh, now).await
+        let fresh = attempt.work(pool, Self::generate_pin).await??;
+        self.insert_generated_pin(*user, fresh, now).await
     }
 
     /// Counts a PIN that a user has mailed. It counts for the address, not for the user: an account
@@ -172,14 +172,14 @@ impl Accounts {
         pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let this = self.clone();
-        let fresh = pool.run(move |memory| this.fresh_pin(memory)).await??;
-        self.put_fresh_pin(*user, fresh, now).await
+        let fresh = pool.run(move |memory| this.generate_pin(memory)).await??;
+        self.insert_generated_pin(*user, fresh, now).await
     }
 
-    fn put_fresh_pin(
+    fn insert_generated_pin(
         &self,
         user: UserId,
-        fresh: FreshPin,
+        fresh: GeneratedPin,
         now: UnixSeconds,
     ) -> Commit<(), AccountsError> {
         self.change(move |inner, txn| {
@@ -209,7 +209,10 @@ impl Accounts {
         changed.await
     }
 
-    pub(super) fn fresh_pin(&self, memory: &mut HashMemory) -> Result<FreshPin, AccountsError> {
+    pub(super) fn generate_pin(
+        &self,
+        memory: &mut HashMemory,
+    ) -> Result<GeneratedPin, AccountsError> {
         let random = u64::from_be_bytes(self.0.entropy.array());
         let digits = format!("{:04}", random % 10_000);
         let pin = Pin::parse(&digits).map_err(|why| AccountsError::FieldMalformed {
@@ -217,7 +220,7 @@ impl Accounts {
             why,
         })?;
         let hash = self.hash(pin.reveal(), memory)?;
-        Ok(FreshPin { pin, hash })
+        Ok(GeneratedPin { pin, hash })
     }
 }
 
@@ -228,7 +231,7 @@ impl Inner {
         txn: &mut Txn<'_>,
         id: &UserId,
         user: UserRecord,
-        fresh: FreshPin,
+        fresh: GeneratedPin,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         let draft = mail::Draft {

@@ -80,7 +80,7 @@ impl Accounts {
         };
         let fresh = if after.1.enabled && !known.has_pin {
             let attempt = self.reserve_pin_mail(&known, now).await?;
-            Some(attempt.work(pool, Self::fresh_pin).await??)
+            Some(attempt.work(pool, Self::generate_pin).await??)
         } else {
             None
         };

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::logins::begin;
+use super::login_sessions::begin;
 use super::tables::{CredentialRecord, Credentials, UserRecord, Users, UsersByEmail};
 use super::throttle::{Kind, Subject};
 use super::{
-    Accounts, AccountsError, FirstPassword, HashMemory, HashPool, Inner, NewUser, Opened,
+    Accounts, AccountsError, FirstPassword, HashMemory, HashPool, Inner, NewLogin, NewUser,
     ParentalControl, User, check_birth_date, hashing,
 };
-use crate::domain::partners::{self, Standing};
+use crate::domain::partners::{self, PartnerStatus};
 use crate::store::{Commit, Durability, Txn};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
@@ -28,7 +28,7 @@ impl Accounts {
         from: IpAddr,
         now: UnixSeconds,
         pool: &impl HashPool,
-    ) -> Result<Opened, AccountsError> {
+    ) -> Result<NewLogin, AccountsError> {
         self.check_new(partner, &new, password, now)?;
         let subject = Subject::address(Kind::SignUpAddress, from);
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
@@ -48,16 +48,16 @@ impl Accounts {
         let user = self.change(move |inner, txn| {
             // Since the token was looked up the partner may have been disabled, as the first step
             // of its removal does.
-            if partners::standing(txn, &partner)? != Standing::Active {
+            if partners::standing(txn, &partner)? != PartnerStatus::Active {
                 return Err(AccountsError::PartnerGone);
             }
-            let user = account.put(inner, txn)?;
+            let user = account.insert_with_partner(inner, txn)?;
             let at = inner.expiry.at(now);
             begin(txn, &inner.settings, token_hash, login, &user, at)?;
             Ok(user)
         });
         let user = user.await?;
-        Ok(Opened { token, login, user })
+        Ok(NewLogin { token, login, user })
     }
 
     /// Makes a user for an operator, without a limit and without a login.
@@ -81,7 +81,8 @@ impl Accounts {
                 pool.run(work).await??
             }
         };
-        self.change(move |inner, txn| account.put(inner, txn)).await
+        self.change(move |inner, txn| account.insert_with_partner(inner, txn))
+            .await
     }
 
     /// Checks a user whom an operator adds, as far as that costs no hash.
@@ -104,7 +105,7 @@ impl Accounts {
             }
             FirstPassword::Hashed(hash) => hash.into_stored(),
             // What no password matches, so that this account is like any other.
-            FirstPassword::None => hashing::of_nobody(self.0.settings.cost),
+            FirstPassword::None => hashing::dummy(self.0.settings.cost),
         };
         check_birth_date(new.birth_date.as_ref(), now)?;
         Ok(Prepared::Ready(
@@ -277,7 +278,7 @@ impl NewAccount {
     }
 
     /// Stores the user if the address is free and the partner is there.
-    fn put(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
+    fn insert_with_partner(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         check_partner(txn, &self.record.partner)?;
         self.insert(inner, txn)
     }
@@ -305,7 +306,7 @@ impl NewAccount {
 /// partner who is gone.
 fn check_partner(txn: &Txn<'_>, partner: &PartnerId) -> Result<(), AccountsError> {
     match partners::standing(txn, partner)? {
-        Standing::Unknown => Err(AccountsError::PartnerNotFound),
-        Standing::Active | Standing::Disabled => Ok(()),
+        PartnerStatus::Unknown => Err(AccountsError::PartnerNotFound),
+        PartnerStatus::Active | PartnerStatus::Disabled => Ok(()),
     }
 }

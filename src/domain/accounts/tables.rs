@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::counter::Counter;
+use super::attempt_counter::Counter;
 use super::model::{ParentalControl, User};
 use super::throttle::ThrottleKey;
 use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName};

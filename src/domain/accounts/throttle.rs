@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ring::digest;
 
-use super::counter::{Mark, Rule};
+use super::attempt_counter::{CountedAttempt, Rule};
 use super::tables::Throttles;
 use crate::store::{StoreError, Txn};
 use crate::types::time::HOUR;
@@ -222,7 +222,7 @@ impl From<StoreError> for Refused {
 
 /// Attempts that were counted together.
 #[derive(Debug)]
-pub(super) struct Reservation(Vec<(Subject, Mark)>);
+pub(super) struct Reservation(Vec<(Subject, CountedAttempt)>);
 
 /// Counts one attempt for each of the subjects, or for none of them.
 pub(super) fn reserve(

@@ -13,9 +13,9 @@
 //! of its own, and when that is not mounted a backup must not land, unseen, on the disk that it is
 //! there to replace.
 
+mod directory;
 mod error;
-mod night;
-mod shelf;
+mod nightly;
 #[cfg(test)]
 mod tests;
 
@@ -27,16 +27,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use error::BackupError;
-pub use shelf::{
-    Backup, Contents, Examine, KEY_NOTE, Keys, Restoring, Settings, Shelf, VERSION_NOTE, examine,
+pub use directory::{
+    Backup, BackupDirectory, Contents, Examine, KEY_NOTE, Keys, Restoring, Settings, VERSION_NOTE,
+    examine,
 };
+pub use error::BackupError;
 
 use crate::domain::audit::Change;
 use crate::store::{Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
-use night::last_night;
+use nightly::last_night;
 
 /// How long the directory is believed to be as it was seen: a person may take a backup away.
 const BELIEVED: i64 = HOUR;
@@ -80,7 +81,7 @@ pub struct Backups(Arc<Inner>);
 
 struct Inner {
     store: Store,
-    shelf: Shelf,
+    shelf: BackupDirectory,
     examine: Examine,
     state: Mutex<State>,
     /// Held while one is made or brought back: one at a time.
@@ -91,7 +92,7 @@ impl Backups {
     /// The backups of a store, and what reads one that is to be verified.
     #[must_use]
     pub fn new(store: Store, settings: Settings, examine: Examine) -> Self {
-        let shelf = Shelf::new(settings, store.instance());
+        let shelf = BackupDirectory::new(settings, store.instance());
         // What a kill has left of a restore.
         let _ = fs::remove_file(shelf.upload());
         Self(Arc::new(Inner {
@@ -105,7 +106,7 @@ impl Backups {
 
     /// Where they lie.
     #[must_use]
-    pub fn shelf(&self) -> &Shelf {
+    pub fn shelf(&self) -> &BackupDirectory {
         &self.0.shelf
     }
 
@@ -130,7 +131,7 @@ impl Backups {
     ///
     /// # Errors
     /// As [`Backups::create`]; the next tries wait longer and longer, up to an hour.
-    pub fn tend(&self, now: UnixSeconds) -> Result<usize, BackupError> {
+    pub fn run_scheduled(&self, now: UnixSeconds) -> Result<usize, BackupError> {
         let inner = &self.0;
         let Settings { at, zone, .. } = inner.shelf.settings;
         // Whoever is at it now makes the one that is due, or ends this process.
@@ -140,7 +141,7 @@ impl Backups {
         if at.is_some() && inner.waits(now) {
             return Ok(0);
         }
-        let looked = inner.look(now);
+        let looked = inner.refresh_listing(now);
         let Some(at) = at else {
             return Ok(0);
         };
@@ -253,13 +254,13 @@ impl Inner {
         }
         self.state.lock().looked = None;
         // What cannot be seen now is looked at the next time.
-        let _ = self.look(now);
+        let _ = self.refresh_listing(now);
         made
     }
 
     fn make(&self) -> Result<Backup, BackupError> {
         let settings = &self.shelf.settings;
-        self.shelf.be_there()?;
+        self.shelf.ensure_exists()?;
         let made = self
             .store
             .back_up(&settings.directory)
@@ -272,7 +273,7 @@ impl Inner {
     }
 
     /// Looks at the directory, if nobody has for a while.
-    fn look(&self, now: UnixSeconds) -> Result<(), BackupError> {
+    fn refresh_listing(&self, now: UnixSeconds) -> Result<(), BackupError> {
         let fresh = |looked: UnixSeconds| (0..BELIEVED).contains(&now.since(looked));
         if self.state.lock().looked.is_some_and(fresh) {
             return Ok(());

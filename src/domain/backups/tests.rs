@@ -121,7 +121,7 @@ fn files(directory: &Path) -> usize {
 fn a_backup_is_made_every_night_and_what_was_missed_is_made_up_for() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
-    let tend = || machine.backups.tend(place.now()).unwrap();
+    let tend = || machine.backups.run_scheduled(place.now()).unwrap();
     // The first one at once; nothing else happens until the night, whatever is committed.
     assert_eq!(tend(), 1);
     machine.add("Acme");
@@ -139,8 +139,8 @@ fn a_backup_is_made_every_night_and_what_was_missed_is_made_up_for() {
     drop(machine);
     place.clock.advance(3 * DAY + DAY / 2);
     let machine = place.machine(place.settings("a"), 1);
-    assert_eq!(machine.backups.tend(place.now()), Ok(1));
-    assert_eq!(machine.backups.tend(place.now()), Ok(0));
+    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
+    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(0));
     assert_eq!(machine.names().len(), 3, "as many as are kept");
     let newest = machine.backups.status().newest.unwrap();
     assert_eq!(newest.created, place.now());
@@ -158,7 +158,7 @@ fn a_night_that_is_switched_off_has_none() {
         ..place.settings("a")
     };
     let machine = place.machine(settings, 1);
-    assert_eq!(machine.backups.tend(place.now()), Ok(0));
+    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(0));
     machine.backups.create(place.now()).unwrap();
     assert_eq!(machine.names().len(), 1);
 }
@@ -210,7 +210,7 @@ fn a_backup_that_cannot_be_made_leaves_nothing_and_is_tried_again() {
     let mut tries = 0;
     let begin = place.now();
     while place.now().since(begin) < 6 * HOUR {
-        tries += usize::from(machine.backups.tend(place.now()).is_err());
+        tries += usize::from(machine.backups.run_scheduled(place.now()).is_err());
         place.clock.advance(5);
     }
     // A minute, two, four … and then once an hour.
@@ -219,7 +219,7 @@ fn a_backup_that_cannot_be_made_leaves_nothing_and_is_tried_again() {
     assert!(machine.backups.status().failed.is_some());
     place.sound.store(true, Ordering::Relaxed);
     place.clock.advance(HOUR);
-    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
     assert_eq!(files(&directory), 2);
 }
 
@@ -234,13 +234,13 @@ fn a_disk_that_is_not_mounted_is_told_and_nothing_lands_beside_it() {
     };
     fs::create_dir_all(&directory).unwrap();
     let machine = place.machine(settings, 1);
-    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
     let away = place.folder.path().join("unplugged");
     fs::rename(&disk, &away).unwrap();
     fs::create_dir(&disk).unwrap();
     place.clock.advance(DAY);
     let refused = Err(BackupError::NoDirectory(directory.clone()));
-    assert_eq!(machine.backups.tend(place.now()), refused);
+    assert_eq!(machine.backups.run_scheduled(place.now()), refused);
     assert!(machine.backups.create(place.now()).is_err());
     assert_eq!(files(&disk), 0);
     // What was there is known still, and grows old.
@@ -248,7 +248,7 @@ fn a_disk_that_is_not_mounted_is_told_and_nothing_lands_beside_it() {
     fs::remove_dir(&disk).unwrap();
     fs::rename(&away, &disk).unwrap();
     place.clock.advance(HOUR);
-    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
     assert_eq!(machine.names().len(), 2);
 }
 
@@ -257,9 +257,9 @@ fn a_backup_from_the_far_future_holds_up_none() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
     place.clock.advance(3_000 * DAY);
-    assert_eq!(machine.backups.tend(place.now()), Ok(1));
+    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
     place.clock.set(NOON);
-    assert_eq!(machine.backups.tend(NOON), Ok(1));
+    assert_eq!(machine.backups.run_scheduled(NOON), Ok(1));
     assert_eq!(machine.backups.status().newest.unwrap().created, NOON);
 }
 
@@ -290,7 +290,7 @@ fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
     assert!(after.own && after.number > made.number);
     assert_eq!(machine.names()[0], after.name);
     drop(machine);
-    let shelf = Shelf::of(place.settings("a"));
+    let shelf = BackupDirectory::new_offline(place.settings("a"));
     let how = Restoring {
         instance: [9; 16],
         timeline: [9; 16],

@@ -11,11 +11,11 @@ use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
 use serde::{Deserialize, Serialize};
 
+use super::content_keys::SealedKey;
 use super::import::CatalogImport;
 use super::model::KeyId;
 use super::snapshot::{Contents, Snapshot};
-use super::vault::SealedKey;
-use super::{Catalog, CatalogError, Difference, Mode};
+use super::{Catalog, CatalogDiff, CatalogError, Mode};
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::UnixSeconds;
 
@@ -162,7 +162,7 @@ impl Leaving {
     }
 
     /// Stores it, at the cost of the oldest version where there are as many as are kept.
-    pub(super) fn put(&self, txn: &mut Txn<'_>) -> Result<(), StoreError> {
+    pub(super) fn insert(&self, txn: &mut Txn<'_>) -> Result<(), StoreError> {
         let newest = txn.scan::<Versions>(&All, 1)?;
         let number = newest.first().map_or(1, |(key, _)| !key + 1);
         txn.put::<Versions>(&!number, &self.record)?;
@@ -232,7 +232,7 @@ impl Catalog {
         &self,
         undo: &Undo<'_>,
         is_broadcast: &dyn Fn(&str) -> bool,
-    ) -> Result<(u64, Difference), CatalogError> {
+    ) -> Result<(u64, CatalogDiff), CatalogError> {
         let (number, text, keys) = self.0.store.read(|txn| kept(txn, undo.version))?;
         let import = (undo.read)(&text);
         let next = |current: &Contents| {

@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::content_keys::ContentKeySealer;
 use super::model::{Asset, ContentKey, KeyId, Livestream, Offer};
 use super::rules::{Effects, Rule};
 use super::snapshot::Contents;
-use super::vault::KeyVault;
 use crate::ports::Entropy;
 use crate::types::{BroadcastId, OfferId};
 
@@ -32,7 +32,7 @@ impl std::fmt::Display for Problem {
 
 /// Something and its line in the file.
 #[derive(Debug, Clone)]
-pub struct Placed<T> {
+pub struct Spanned<T> {
     /// The line, counted from 1; 0 where there is none.
     pub line: u64,
     /// The thing.
@@ -65,19 +65,19 @@ pub enum Mode {
 #[derive(Default)]
 pub struct CatalogImport {
     /// Livestreams, placed at their ids.
-    pub livestreams: Vec<Placed<Livestream>>,
+    pub livestreams: Vec<Spanned<Livestream>>,
     /// Videos on demand, placed at their ids.
-    pub assets: Vec<Placed<Asset>>,
+    pub assets: Vec<Spanned<Asset>>,
     /// Offers, placed at their ids.
-    pub offers: Vec<Placed<Offer>>,
+    pub offers: Vec<Spanned<Offer>>,
     /// Rules, in their order.
-    pub rules: Vec<Placed<Rule>>,
+    pub rules: Vec<Spanned<Rule>>,
     /// What is said of single broadcasts, placed at their ids.
-    pub broadcasts: Vec<Placed<(BroadcastId, Effects)>>,
+    pub broadcasts: Vec<Spanned<(BroadcastId, Effects)>>,
     /// Content keys.
-    pub keys: Vec<Placed<(KeyId, ContentKey)>>,
+    pub keys: Vec<Spanned<(KeyId, ContentKey)>>,
     /// Mentions that must lead somewhere.
-    pub references: Vec<Placed<Reference>>,
+    pub references: Vec<Spanned<Reference>>,
     /// The mistakes that reading the file has found.
     pub problems: Vec<Problem>,
     /// The file could not be read to its end, so that what seems to be missing may not be.
@@ -115,7 +115,7 @@ impl CatalogImport {
         self,
         current: &Contents,
         mode: Mode,
-        vault: &KeyVault,
+        vault: &ContentKeySealer,
         entropy: &dyn Entropy,
     ) -> Contents {
         let mut next = match mode {
@@ -152,7 +152,7 @@ fn keys(
     next: &Contents,
     current: &Contents,
     given: &BTreeMap<KeyId, ContentKey>,
-    vault: &KeyVault,
+    vault: &ContentKeySealer,
     entropy: &dyn Entropy,
 ) -> BTreeMap<KeyId, super::SealedKey> {
     let of_livestreams = next.livestreams.values().flat_map(|item| &item.keys);
@@ -231,7 +231,7 @@ impl Check<'_> {
     fn offers(&mut self) {
         let import = self.import;
         let mut first: HashMap<&OfferId, u64> = HashMap::new();
-        for Placed { line, item } in &import.offers {
+        for Spanned { line, item } in &import.offers {
             if let Some(other) = first.insert(&item.id, *line) {
                 let message = format!("offer `{}` stands twice, first in line {other}", item.id);
                 self.report(*line, message);
@@ -243,7 +243,7 @@ impl Check<'_> {
     fn keys(&mut self) {
         let import = self.import;
         let mut first: HashMap<&KeyId, (u64, &ContentKey)> = HashMap::new();
-        for Placed {
+        for Spanned {
             line,
             item: (id, key),
         } in &import.keys
@@ -264,7 +264,7 @@ impl Check<'_> {
         let assets: HashSet<&str> = (import.assets.iter())
             .map(|placed| placed.item.id.as_str())
             .collect();
-        for Placed { line, item } in &import.references {
+        for Spanned { line, item } in &import.references {
             let id = item.id.as_str();
             let (kind, known) = if item.livestream {
                 let stays = self.stays.is_some_and(|s| s.livestreams.contains_key(id));

@@ -4,20 +4,20 @@
 //! Who may play what is decided by [`entitlement`](super::entitlement); how files are written is not
 //! known here.
 
-mod amend;
-mod difference;
+mod content_keys;
+mod diff;
+mod edit;
 mod error;
+mod explain;
 mod glob;
 mod history;
-mod hours;
 pub mod import;
 mod model;
 mod plausibility;
 mod rules;
 mod snapshot;
 mod tables;
-mod vault;
-mod why;
+mod time_window;
 
 #[cfg(test)]
 mod tests;
@@ -28,25 +28,25 @@ use arc_swap::ArcSwap;
 use chrono_tz::Tz;
 use parking_lot::Mutex;
 
-pub use amend::Amendment;
-pub use difference::{Change, Difference, Kind, MemberChange, What};
+pub use content_keys::{ContentKeySealer, SealedKey, drop_keys, sealed_otherwise};
+pub use diff::{CatalogDiff, Change, Kind, MemberChange, What};
+pub use edit::Edit;
 pub use error::CatalogError;
+pub use explain::{ExplainedRight, Layer, Source};
 pub use glob::Glob;
 pub use history::{ReadText, Replaced, Undo, VERSIONS_MAX, Version, WriteText};
-pub use hours::Hours;
-pub use import::{CatalogImport, Mode, Placed, Problem, Reference};
+pub use import::{CatalogImport, Mode, Problem, Reference, Spanned};
 pub use model::{
     Asset, CATCHUP_DAYS_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights, IMAGES_MAX, KEYS_MAX,
     KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
     RULE_IDS_MAX, STREAMS_MAX, Unrated, Window,
 };
-pub use plausibility::CatalogDoubt;
-pub use rules::{Condition, Effects, Rule, When};
+pub use plausibility::CatalogIssue;
+pub use rules::{Condition, Effects, Rule, TimeWindow};
 use snapshot::Contents;
 pub use snapshot::Snapshot;
 pub use tables::schema;
-pub use vault::{KeyVault, SealedKey, drop_keys, sealed_otherwise};
-pub use why::{Explained, Layer, Source};
+pub use time_window::Hours;
 
 use crate::ports::Entropy;
 use crate::store::{Durability, Store, StoreError};
@@ -88,14 +88,14 @@ pub struct FileImport<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     /// What changes.
-    pub difference: Difference,
+    pub difference: CatalogDiff,
     /// What speaks against it; an accepted import has it too.
-    pub doubts: Vec<CatalogDoubt>,
+    pub doubts: Vec<CatalogIssue>,
 }
 
-impl From<Difference> for Imported {
+impl From<CatalogDiff> for Imported {
     /// A change that is not judged.
-    fn from(difference: Difference) -> Self {
+    fn from(difference: CatalogDiff) -> Self {
         Self {
             difference,
             doubts: Vec::new(),
@@ -110,7 +110,7 @@ pub struct Catalog(Arc<Inner>);
 struct Inner {
     store: Store,
     entropy: Arc<dyn Entropy>,
-    vault: KeyVault,
+    vault: ContentKeySealer,
     settings: Settings,
     snapshot: ArcSwap<Snapshot>,
     /// Held from the look at the snapshot to the exchange of it: imports are one after the other.
@@ -133,7 +133,7 @@ impl Catalog {
         Ok(Self(Arc::new(Inner {
             store,
             entropy,
-            vault: KeyVault::new(master),
+            vault: ContentKeySealer::new(master),
             settings,
             snapshot: ArcSwap::from_pointee(snapshot),
             importing: Mutex::new(()),
@@ -171,7 +171,7 @@ impl Catalog {
         mode: Mode,
         dry_run: bool,
         is_broadcast: &dyn Fn(&str) -> bool,
-    ) -> Result<Difference, CatalogError> {
+    ) -> Result<CatalogDiff, CatalogError> {
         let next = |current: &Contents| {
             let mistakes = import.mistakes(current, mode, is_broadcast);
             if !mistakes.is_empty() {
@@ -220,7 +220,7 @@ impl Catalog {
         dry_run: bool,
         next: impl FnOnce(&Contents) -> Result<Contents, CatalogError>,
         leaving: impl FnOnce(&Snapshot, &Replacing<'_>) -> Result<Option<Leaving>, CatalogError>,
-    ) -> Result<Difference, CatalogError> {
+    ) -> Result<CatalogDiff, CatalogError> {
         let inner = &*self.0;
         let _one_at_a_time = inner.importing.lock();
         let current = inner.snapshot.load_full();
@@ -228,7 +228,7 @@ impl Catalog {
         within("rules", next.rules.len(), RULES_MAX)?;
         within("rows", next.rows(), ROWS_MAX)?;
         let next = Arc::new(Snapshot::new(next, inner.settings.zone));
-        let difference = Difference::between(&current.contents, &next.contents);
+        let difference = CatalogDiff::between(&current.contents, &next.contents);
         let replacing = Replacing {
             next: &next.contents,
             difference: &difference,
@@ -240,7 +240,7 @@ impl Catalog {
                 .store
                 .write(Durability::Durable, move |txn| {
                     if let Some(leaving) = leaving {
-                        leaving.put(txn)?;
+                        leaving.insert(txn)?;
                     }
                     tables::save(txn, &old.contents, &new.contents)
                 })
@@ -254,7 +254,7 @@ impl Catalog {
 /// A change that is about to be made.
 struct Replacing<'a> {
     next: &'a Contents,
-    difference: &'a Difference,
+    difference: &'a CatalogDiff,
 }
 
 fn within(what: &'static str, rows: usize, most: usize) -> Result<(), CatalogError> {

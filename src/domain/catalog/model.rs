@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::loops::{self, Span};
+use crate::domain::loop_channel::{self, ManifestRange};
 use crate::domain::schedule::Image;
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
 
@@ -327,7 +327,7 @@ impl<'a> Location<'a> {
                 .ok_or(Malformed("must be a path below the media directory"));
         }
         if let Some(path) = text.strip_prefix("loop:") {
-            let manifest = loops::manifest(path, Span::Live);
+            let manifest = loop_channel::manifest(path, ManifestRange::Live);
             return manifest.map(|_| Self::Loop(path)).ok_or(Malformed(
                 "must be the path of a `.mpd` or `.m3u8` below the media directory",
             ));

@@ -9,7 +9,7 @@ use crate::types::OfferId;
 
 /// Why an import is held until it is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CatalogDoubt {
+pub enum CatalogIssue {
     /// Over 30 % of a kind would go.
     #[error("it removes {removed} of {present} {kind}")]
     Removes {
@@ -36,14 +36,14 @@ pub(super) fn doubts(
     old: &Contents,
     new: &Contents,
     holders: &dyn Fn(&Offer) -> usize,
-) -> Vec<CatalogDoubt> {
+) -> Vec<CatalogIssue> {
     let kinds = [
         ("livestreams", removed(&old.livestreams, &new.livestreams)),
         ("assets", removed(&old.assets, &new.assets)),
         ("offers", removed(&old.offers, &new.offers)),
     ];
     let removes = kinds.into_iter().filter_map(|(kind, (removed, present))| {
-        (removed * 10 > present * 3).then_some(CatalogDoubt::Removes {
+        (removed * 10 > present * 3).then_some(CatalogIssue::Removes {
             kind,
             removed,
             present,
@@ -55,7 +55,7 @@ pub(super) fn doubts(
         .filter(|(id, _)| !new.offers.contains_key(*id));
     let held = gone.filter_map(|(id, offer)| {
         let users = holders(offer);
-        (users > 0).then(|| CatalogDoubt::Held {
+        (users > 0).then(|| CatalogIssue::Held {
             offer: id.clone(),
             users,
         })

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::glob::Glob;
-use super::hours::Hours;
 use super::model::{ExtendedRights, Livestream, Window};
+use super::time_window::Hours;
 use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::LivestreamId;
 use crate::types::time::DAY;
@@ -35,7 +35,7 @@ pub struct Condition {
     /// One of these livestreams; any if empty. Sorted.
     pub livestreams: Vec<LivestreamId>,
     /// The start lies in here.
-    pub when: Option<When>,
+    pub when: Option<TimeWindow>,
     /// The title fits.
     pub title: Option<Glob>,
     /// One of the categories fits.
@@ -46,7 +46,7 @@ pub struct Condition {
 
 /// A stretch of time, or hours of each day on the livestream's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum When {
+pub enum TimeWindow {
     /// Once.
     Window(Window),
     /// Every day.
@@ -78,8 +78,8 @@ impl Condition {
     ) -> Option<&'static str> {
         let facts = &broadcast.facts;
         let when = self.when.is_none_or(|when| match when {
-            When::Window(window) => window.contains(broadcast.start),
-            When::Hours(hours) => hours.contain(broadcast.start, livestream.zone),
+            TimeWindow::Window(window) => window.contains(broadcast.start),
+            TimeWindow::Hours(hours) => hours.contain(broadcast.start, livestream.zone),
         });
         let rating = || {
             let within =
@@ -138,7 +138,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn of(livestream: &Livestream) -> Self {
+    pub(super) fn from_livestream(livestream: &Livestream) -> Self {
         Self {
             live: livestream.live_rights,
             catchup: true,
@@ -209,7 +209,7 @@ pub(super) fn rights<'a>(
     rules: impl Iterator<Item = &'a Rule>,
     own: Option<&Effects>,
 ) -> BroadcastRights {
-    let mut draft = Draft::of(livestream);
+    let mut draft = Draft::from_livestream(livestream);
     for rule in rules {
         if rule.condition.misfit(livestream, broadcast).is_none() {
             draft.apply(&rule.effects);
@@ -226,7 +226,7 @@ mod tests {
     use chrono_tz::Tz;
 
     use super::*;
-    use crate::domain::schedule::Facts;
+    use crate::domain::schedule::Metadata;
     use crate::types::{BroadcastId, UnixSeconds};
 
     fn livestream() -> Livestream {
@@ -244,11 +244,11 @@ mod tests {
             id: BroadcastId::parse("b").unwrap(),
             start: UnixSeconds(1_768_064_400),
             stop: UnixSeconds(1_768_068_000),
-            facts: Facts {
+            facts: Metadata {
                 title: "Football: A - B".into(),
                 categories: vec!["Sports".into(), "Live".into()],
                 pg_age: Some(12),
-                ..Facts::default()
+                ..Metadata::default()
             },
         }
     }
@@ -305,7 +305,7 @@ mod tests {
             ..Effects::default()
         };
         let of = |stream: &Livestream, layers: &[Effects]| {
-            let mut draft = Draft::of(stream);
+            let mut draft = Draft::from_livestream(stream);
             layers.iter().for_each(|effects| draft.apply(effects));
             let rights = draft.rights(&broadcast());
             (rights.live, rights.start_over)
@@ -329,9 +329,9 @@ mod tests {
         let ids = |ids: [&str; 2]| ids.map(|id| LivestreamId::parse(id).unwrap()).to_vec();
         let window = |from, to| {
             let [from, to] = [from, to].map(|seconds| Some(broadcast().start + seconds));
-            Some(When::Window(Window { from, to }))
+            Some(TimeWindow::Window(Window { from, to }))
         };
-        let hours = |from, to| Some(When::Hours(Hours::parse(from, to).unwrap()));
+        let hours = |from, to| Some(TimeWindow::Hours(Hours::parse(from, to).unwrap()));
         let check = |holds: bool, set: &dyn Fn(&mut Condition)| {
             let mut condition = Condition::default();
             set(&mut condition);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use chrono_tz::Tz;
 
+use super::content_keys::SealedKey;
 use super::model::{Asset, KeyId, Livestream, Offer, Pack};
 use super::rules::{self, Effects, Rule};
-use super::vault::SealedKey;
 use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
 use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::content_keys::SealedKey;
 use super::history;
 use super::model::{Asset, KeyId, Livestream, Offer, OfferKind, Pack, Window};
 use super::rules::{Effects, Rule};
 use super::snapshot::Contents;
-use super::vault::SealedKey;
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn, read_record};
 use crate::types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
 

@@ -90,7 +90,7 @@ fn rules_and_effects() {
     let rule = Rule {
         condition: Condition {
             livestreams: vec![LivestreamId::parse("n").unwrap()],
-            when: Some(When::Hours(Hours::NIGHT)),
+            when: Some(TimeWindow::Hours(Hours::NIGHT)),
             title: Some(Glob::parse("*a").unwrap()),
             category: None,
             rating: Some((12, 18)),
@@ -101,6 +101,6 @@ fn rules_and_effects() {
         &rule,
         "01016e0101fb2805fb680101022a6100010c1201000001030000000101",
     );
-    let window = When::Window(Window::default());
+    let window = TimeWindow::Window(Window::default());
     golden(&window, "000000");
 }

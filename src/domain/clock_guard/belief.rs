@@ -31,7 +31,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn of(clock: &dyn Clock) -> Self {
+    pub(super) fn read(clock: &dyn Clock) -> Self {
         let moved = clock.moved_millis();
         Self {
             now: clock.now_millis(),

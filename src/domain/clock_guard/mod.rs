@@ -24,7 +24,7 @@ pub use expiry::ExpiryClock;
 pub use tables::{TABLE, schema};
 
 use crate::ports::Clock;
-use crate::store::{Durability, Need, Store, StoreError};
+use crate::store::{Durability, Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 use belief::{Belief, Change, JUMP, MARK_EVERY, Reading};
 use tables::{MARK, Marks};
@@ -58,7 +58,7 @@ impl ClockGuard {
         boot: Option<String>,
     ) -> Result<Self, StoreError> {
         let mark = store.read(|txn| txn.get::<Marks>(&MARK))?;
-        let reading = Reading::of(&*clock);
+        let reading = Reading::read(&*clock);
         let belief = Belief::begin(mark.as_ref(), boot.as_deref(), reading);
         if let Some(doubt) = belief.doubt() {
             tracing::warn!("{doubt}");
@@ -95,9 +95,9 @@ impl ClockGuard {
     ///
     /// # Errors
     /// The [`Doubt`], while the time must not be the reason to delete anything.
-    pub fn look(&self) -> Result<UnixSeconds, Doubt> {
+    pub fn check(&self) -> Result<UnixSeconds, Doubt> {
         let mut state = self.state.lock();
-        let reading = Reading::of(&*self.clock);
+        let reading = Reading::read(&*self.clock);
         match state.belief.observe(reading) {
             Some(Change::Doubted(doubt)) => tracing::warn!("{doubt}"),
             Some(Change::Agreed) => {
@@ -115,7 +115,7 @@ impl ClockGuard {
     /// Believes the clock as it runs now, on an operator's word; blocks for a commit.
     pub fn accept(&self) {
         let mut state = self.state.lock();
-        state.belief.accept(Reading::of(&*self.clock));
+        state.belief.accept(Reading::read(&*self.clock));
         self.publish(&mut state, Durability::Durable);
         tracing::info!("an operator accepted the clock; deletions go on");
     }
@@ -139,7 +139,11 @@ impl ClockGuard {
             let plan = move |txn: &mut crate::store::Txn<'_>| -> Result<(), StoreError> {
                 txn.put::<Marks>(&MARK, &mark)
             };
-            match self.store.write_for(Need::Login, class, plan).wait() {
+            match self
+                .store
+                .write_for(WritePriority::Login, class, plan)
+                .wait()
+            {
                 Ok(()) => {
                     state.marked = Some(token);
                     state.failed = false;

@@ -73,7 +73,7 @@ fn token(guard: &ClockGuard) -> i64 {
 fn pass(machine: &Machine, guard: &ClockGuard, millis: i64) {
     for _ in 0..millis / SECOND {
         machine.run(SECOND);
-        let _ = guard.look();
+        let _ = guard.check();
     }
 }
 
@@ -87,10 +87,10 @@ fn token_time_is_the_wall_clock_until_it_jumps() {
     assert_eq!(token(&guard), 6 * SECOND);
     // Time servers correct by less than a jump, either way.
     machine.set(JUMP - SECOND);
-    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(guard.check(), Ok(guard.now()));
     assert_eq!(token(&guard), JUMP + 5 * SECOND);
     machine.set(-JUMP + SECOND);
-    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(guard.check(), Ok(guard.now()));
     assert_eq!(token(&guard), JUMP + 5 * SECOND);
     pass(&machine, &guard, 10 * SECOND);
     assert_eq!(token(&guard), JUMP + 15 * SECOND);
@@ -105,12 +105,12 @@ fn a_jump_pauses_deletions_for_ten_minutes_and_expires_nothing_meanwhile() {
         machine.set(jump);
         // Requests see it before the first look does.
         assert_eq!(token(&guard), 5 * SECOND, "{jump}");
-        assert_eq!(guard.look().unwrap_err().seconds(), jump / SECOND);
+        assert_eq!(guard.check().unwrap_err().seconds(), jump / SECOND);
         pass(&machine, &guard, AGREEMENT - SECOND);
         assert_eq!(token(&guard), 4 * SECOND + AGREEMENT, "{jump}");
         assert!(guard.doubt().is_some());
         machine.run(SECOND);
-        assert_eq!(guard.look(), Ok(guard.now()));
+        assert_eq!(guard.check(), Ok(guard.now()));
         assert!(guard.doubt().is_none());
         let expected = 5 * SECOND + AGREEMENT + jump.max(0);
         assert_eq!(token(&guard), expected, "{jump}");
@@ -126,9 +126,9 @@ fn a_clock_that_was_ahead_for_25_seconds_has_expired_nothing() {
     pass(&machine, &guard, 25 * SECOND);
     assert_eq!(token(&guard), 30 * SECOND);
     machine.set(-400 * DAY);
-    assert!(guard.look().is_err());
+    assert!(guard.check().is_err());
     pass(&machine, &guard, AGREEMENT);
-    assert!(guard.look().is_ok());
+    assert!(guard.check().is_ok());
     assert_eq!(token(&guard), 30 * SECOND + AGREEMENT);
 }
 
@@ -142,7 +142,7 @@ fn what_had_expired_stays_expired_and_what_is_issued_after_lasts_as_long_as_prom
     guard.accept();
     assert!(old <= expiry.at(guard.now()), "an accepted jump expires");
     machine.set(-400 * DAY);
-    assert!(guard.look().is_err());
+    assert!(guard.check().is_err());
     assert!(old <= expiry.at(guard.now()), "it stays expired");
     // Issued while the clock is in doubt, seen by a client as a time of its own clock.
     let new = expiry.at(guard.now()) + 60;
@@ -159,15 +159,15 @@ fn an_operators_move_is_believed_at_once() {
     let (store, machine) = (store(), Machine::new());
     let guard = guard(&store, &machine, "a");
     machine.shift(31 * DAY);
-    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(guard.check(), Ok(guard.now()));
     assert_eq!(token(&guard), 31 * DAY);
     machine.shift(0);
-    assert_eq!(guard.look(), Ok(guard.now()));
+    assert_eq!(guard.check(), Ok(guard.now()));
     assert_eq!(token(&guard), 31 * DAY);
     // What was issued after the clock came back is judged by its own times: a second move ahead is
     // time that passes for it too.
     machine.shift(31 * DAY);
-    assert!(guard.look().is_ok());
+    assert!(guard.check().is_ok());
     assert_eq!(token(&guard), 62 * DAY);
 }
 
@@ -179,9 +179,9 @@ fn a_clock_without_uptime_is_believed() {
     let guard = ClockGuard::open(store(), Arc::clone(&clock) as Arc<dyn Clock>, None).unwrap();
     clock.advance(400 * 86_400);
     assert_eq!(token(&guard), 400 * DAY);
-    assert!(guard.look().is_ok());
+    assert!(guard.check().is_ok());
     clock.advance(-400 * 86_400);
-    assert!(guard.look().is_ok());
+    assert!(guard.check().is_ok());
     assert_eq!(token(&guard), 400 * DAY);
 }
 

@@ -42,7 +42,7 @@ impl Grants {
 
     /// All that a user has or had, in the order in which it was given.
     #[must_use]
-    pub fn of(&self, user: &UserId) -> Vec<Arc<Grant>> {
+    pub fn for_user(&self, user: &UserId) -> Vec<Arc<Grant>> {
         self.mirror.of(user)
     }
 

@@ -4,26 +4,26 @@
 //! checks no PIN and issues no token.
 
 mod error;
+mod evaluate;
+mod explain;
 mod grants;
 mod model;
-mod open;
 mod pin;
 mod position;
-mod rights;
+mod public_access;
 mod tables;
-mod why;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::GrantError;
+pub use evaluate::{EntitlementService, any_country};
+pub use explain::EntitlementExplanation;
 pub use grants::{GRANTS_MAX, Grants, erase_user};
 pub use model::{
-    Denied, Grant, Granted, PinRule, Playing, Revocation, Settings, Step, TAG_ANY_COUNTRY,
+    Decision, Denied, Grant, PinRule, Playing, Revocation, Settings, Step, TAG_ANY_COUNTRY,
     TAG_ANY_DEVICE,
 };
-pub use open::Open;
 pub use position::{PositionRights, Withheld, judged_position};
-pub use rights::{Rights, any_country};
+pub use public_access::PublicLivestream;
 pub use tables::schema;
-pub use why::Explained;

@@ -106,7 +106,7 @@ pub enum Playing {
 
 /// That a user may play an asset, perhaps after giving a PIN.
 #[derive(Clone)]
-pub struct Granted {
+pub struct Decision {
     /// What is played.
     pub playing: Playing,
     /// Its age rating.

@@ -74,7 +74,7 @@ impl PositionRights {
         at: UnixSeconds,
     ) -> (Self, Option<Program>) {
         match schedule.program_at(&livestream.id, at) {
-            Some(program) => (Self::of_program(livestream, &program), Some(program)),
+            Some(program) => (Self::for_program(livestream, &program), Some(program)),
             None => (
                 Self::in_gap(livestream, schedule.span_at(&livestream.id, at)),
                 None,
@@ -84,7 +84,7 @@ impl PositionRights {
 
     /// The rights in a program of a livestream.
     #[must_use]
-    pub fn of_program(livestream: &Livestream, program: &Program) -> Self {
+    pub fn for_program(livestream: &Livestream, program: &Program) -> Self {
         Self {
             stop: program.stop(),
             live: program.live(),

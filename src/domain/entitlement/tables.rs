@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 
 use super::model::Grant;
-use crate::store::{Changed, Mirror, Record, Schema, Table, TreeName};
+use crate::store::{Changed, CommitListener, Record, Schema, Table, TreeName};
 use crate::types::UserId;
 
 /// The schema of what stands here.
@@ -47,7 +47,7 @@ impl GrantMirror {
     }
 }
 
-impl Mirror<Grants> for GrantMirror {
+impl CommitListener<Grants> for GrantMirror {
     fn apply(&self, changes: Vec<Changed<Grants>>) {
         for Changed {
             key: (user, number),

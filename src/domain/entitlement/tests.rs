@@ -6,10 +6,10 @@ use data_encoding::HEXLOWER;
 use super::*;
 use crate::domain::accounts::{ParentalControl, User};
 use crate::domain::catalog::{self, Catalog, Hours, Livestream, Mode, Unrated};
-use crate::domain::schedule::claims::Standing;
-use crate::domain::schedule::import::draft::{ChannelMap, Draft};
-use crate::domain::schedule::import::{GuideError, GuideEvent, GuideProgramme, GuideSource};
-use crate::domain::schedule::{Facts, ImportOptions, Schedule, View};
+use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
+use crate::domain::schedule::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme};
+use crate::domain::schedule::source_spans::ImportPriority;
+use crate::domain::schedule::{ImportOptions, Metadata, Schedule, ScheduleSettings};
 use crate::ports::entropy::SeededEntropy;
 use crate::store::{Schema, Store, read_record};
 use crate::types::time::{DAY, HOUR};
@@ -111,7 +111,7 @@ catchup = false
 
 struct Listed(std::vec::IntoIter<GuideProgramme>);
 
-impl GuideSource for Listed {
+impl GuideEvents for Listed {
     fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError> {
         Ok(self
             .0
@@ -123,7 +123,7 @@ impl GuideSource for Listed {
 struct World {
     store: Store,
     grants: Grants,
-    rights: Rights,
+    rights: EntitlementService,
 }
 
 fn world(settings: Settings) -> World {
@@ -138,10 +138,10 @@ fn world(settings: Settings) -> World {
     assert!(!difference.unwrap().changes.is_empty());
     let source = catalog.clone();
     let source = Box::new(move || source.snapshot() as _);
-    let schedule = Schedule::open(store.clone(), source, View::default()).unwrap();
-    let draft = Draft::read(&mut Listed(guide().into_iter()), &ChannelMap::new()).unwrap();
+    let schedule = Schedule::open(store.clone(), source, ScheduleSettings::default()).unwrap();
+    let draft = ParsedGuide::read(&mut Listed(guide().into_iter()), &ChannelMap::new()).unwrap();
     let options = ImportOptions {
-        standing: Standing::default(),
+        standing: ImportPriority::default(),
         dry_run: false,
         accept: true,
         now: NOW,
@@ -149,7 +149,7 @@ fn world(settings: Settings) -> World {
     };
     schedule.import(draft, &options).unwrap();
     let grants = Grants::open(store.clone(), catalog.clone(), |_, _| Ok(true)).unwrap();
-    let rights = Rights::new(catalog, Arc::new(schedule), grants.clone(), settings);
+    let rights = EntitlementService::new(catalog, Arc::new(schedule), grants.clone(), settings);
     World {
         store,
         grants,
@@ -181,10 +181,10 @@ fn guide() -> Vec<GuideProgramme> {
             id: Some(id.to_owned()),
             start: UnixSeconds(EVENING + start * HOUR),
             stop: Some(UnixSeconds(EVENING + stop * HOUR)),
-            facts: Facts {
+            facts: Metadata {
                 title: title.into(),
                 pg_age,
-                ..Facts::default()
+                ..Metadata::default()
             },
         }
     };
@@ -222,7 +222,7 @@ impl World {
         asset: &str,
         offset: i32,
         now: UnixSeconds,
-    ) -> Result<Granted, Denied> {
+    ) -> Result<Decision, Denied> {
         let asset = AssetId::parse(asset).unwrap();
         let offset = LiveOffset::parse(&offset.to_string()).unwrap();
         let decision = self.rights.decide(user, &asset, offset, None, now);
@@ -366,7 +366,7 @@ fn grants_open_and_end() {
         renewed,
         "never shortened"
     );
-    assert_eq!(world.grants.of(&user().id).len(), 1);
+    assert_eq!(world.grants.for_user(&user().id).len(), 1);
     world.take("month", NOW).unwrap();
     assert_eq!(world.denied(&user(), "pay", 0), Some(Denied::NotEntitled));
     assert_eq!(world.take("month", NOW), Err(GrantError::NotGranted));
@@ -378,14 +378,14 @@ fn grants_open_and_end() {
         |_, _| Ok(true),
     )
     .unwrap();
-    let history = reopened.of(&user().id);
+    let history = reopened.for_user(&user().id);
     assert_eq!(history.len(), 2);
     assert_eq!(history[0].revoked.map(|revoked| revoked.at), Some(NOW));
     let erase = world.store.write(crate::store::Durability::Durable, |txn| {
         erase_user(txn, &user().id)
     });
     erase.wait().unwrap();
-    assert!(world.grants.of(&user().id).is_empty());
+    assert!(world.grants.for_user(&user().id).is_empty());
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn grants_of_one_user_are_bounded() {
         world.give("month", None, EVENING + round).unwrap();
         world.take("month", UnixSeconds(EVENING + round)).unwrap();
     }
-    let history = world.grants.of(&user().id);
+    let history = world.grants.for_user(&user().id);
     assert_eq!(history.len(), GRANTS_MAX);
     assert_eq!(history[0].purchased_at, UnixSeconds(EVENING + 1));
 }

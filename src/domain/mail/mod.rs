@@ -3,9 +3,9 @@
 //! A mail is queued by the plan that makes what it tells of, so that both are there or neither. It
 //! is rendered when it is looked at or sent. Without a mail server the queue is a sink.
 
-mod deliver;
+mod delivery;
 mod model;
-mod outbox;
+mod queue;
 mod tables;
 mod templates;
 #[cfg(test)]
@@ -14,17 +14,17 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use deliver::withdraw;
-pub use model::{Counts, Draft, Kind, Letter, Status, Summary, Tested};
+pub use delivery::withdraw;
+pub use model::{Counts, Draft, Kind, RenderedMail, Status, Summary, Tested};
 pub use templates::TemplateError;
 
-use super::vault::Vault;
+use super::sealing::Sealer;
 use crate::ports::Entropy;
-use crate::ports::mailer::{Dialogue, Mailer, Parcel, Unsent};
+use crate::ports::mailer::{Mailer, OutgoingMail, SendError, SmtpTranscript};
 use crate::store::{All, Durability, Schema, Store, StoreError, Txn};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
-use deliver::Delivery;
-use outbox::Outbox;
+use delivery::Delivery;
+use queue::MailQueue;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
 use templates::{Rendered, Templates, Values};
 
@@ -94,9 +94,9 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     settings: Settings,
     templates: Templates,
-    vault: Vault,
+    vault: Sealer,
     mailer: Option<Arc<dyn Mailer>>,
-    outbox: Arc<Outbox>,
+    outbox: Arc<MailQueue>,
     delivery: Delivery,
 }
 
@@ -114,14 +114,14 @@ impl Mail {
         mailer: Option<Arc<dyn Mailer>>,
     ) -> Result<Self, MailError> {
         let templates = templates(settings.templates.as_deref())?;
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(MailQueue::default());
         store.attach::<Mails>(Arc::clone(&outbox) as _)?;
         Ok(Self(Arc::new(Inner {
             store,
             entropy,
             settings,
             templates,
-            vault: Vault::new(key),
+            vault: Sealer::new(key),
             mailer,
             outbox,
             delivery: Delivery::default(),
@@ -205,7 +205,7 @@ impl Mail {
     ///
     /// # Errors
     /// That the store failed.
-    pub fn show(&self, id: &MailId, secrets: Secrets) -> Result<Option<Letter>, StoreError> {
+    pub fn show(&self, id: &MailId, secrets: Secrets) -> Result<Option<RenderedMail>, StoreError> {
         let key = key_of(id);
         let mail = self.0.store.read(|txn| txn.get::<Mails>(&key))?;
         Ok(mail.map(|mail| self.letter(&key, &mail, secrets)))
@@ -215,7 +215,7 @@ impl Mail {
     ///
     /// # Errors
     /// That the store failed.
-    pub fn about(&self, user: &UserId) -> Result<Vec<Letter>, StoreError> {
+    pub fn about(&self, user: &UserId) -> Result<Vec<RenderedMail>, StoreError> {
         self.0.store.read(|txn| {
             let mut letters = Vec::new();
             for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
@@ -246,7 +246,7 @@ impl Mail {
     /// # Errors
     /// That the store failed.
     pub fn test(&self, to: Email, now: UnixSeconds) -> Result<Tested, StoreError> {
-        let mut dialogue = Dialogue::new();
+        let mut dialogue = SmtpTranscript::new();
         let (status, words) = match &self.0.mailer {
             None => (Status::Sink, None),
             Some(mailer) => match self.send_test(&**mailer, &to, now, &mut dialogue) {
@@ -277,14 +277,14 @@ impl Mail {
         mailer: &dyn Mailer,
         to: &Email,
         now: UnixSeconds,
-        dialogue: &mut Dialogue,
+        dialogue: &mut SmtpTranscript,
     ) -> Result<String, String> {
         let values = Values {
             email: to.to_string(),
             ..Values::default()
         };
         let rendered = self.render(Kind::Test, None, &values);
-        let parcel = Parcel {
+        let parcel = OutgoingMail {
             id: MailId::from_bytes(self.0.entropy.array()),
             to: to.clone(),
             date: now,
@@ -296,8 +296,8 @@ impl Mail {
         let words = line
             .send(&parcel, dialogue)
             .map_err(|unsent| match unsent {
-                Unsent::Trouble(trouble) => trouble.words,
-                Unsent::Later(words) | Unsent::Refused(words) => words,
+                SendError::Trouble(trouble) => trouble.words,
+                SendError::Later(words) | SendError::Refused(words) => words,
             })?;
         line.close();
         Ok(words)
@@ -347,7 +347,7 @@ impl Mail {
         String::from_utf8(opened).ok()
     }
 
-    fn letter(&self, key: &MailKey, mail: &MailRecord, secrets: Secrets) -> Letter {
+    fn letter(&self, key: &MailKey, mail: &MailRecord, secrets: Secrets) -> RenderedMail {
         let locale = mail.locale.as_ref();
         let secret = match secrets {
             Secrets::Shown => self.secret(key, mail),
@@ -363,7 +363,7 @@ impl Mail {
         };
         let rendered = self.render(mail.kind, locale, &values);
         let waits = mail.status == Status::Queued;
-        Letter {
+        RenderedMail {
             summary: Summary {
                 id: id_of(key),
                 to: mail.to.clone(),

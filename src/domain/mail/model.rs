@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Secrets;
-use crate::ports::mailer::Dialogue;
+use crate::ports::mailer::SmtpTranscript;
 use crate::types::time::{DAY, HOUR};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
@@ -124,7 +124,7 @@ pub struct Summary {
 
 /// A mail, rendered. It may carry its secret, so it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct RenderedMail {
     /// The line of the list.
     pub summary: Summary,
     /// The text part.
@@ -142,7 +142,7 @@ pub struct Tested {
     /// Where it is.
     pub status: Status,
     /// What was said between us and the server.
-    pub dialogue: Dialogue,
+    pub dialogue: SmtpTranscript,
 }
 
 /// Figures of the queue, since the start where they are counts.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{Kind, Status};
-use crate::domain::vault::Sealed;
+use crate::domain::sealing::Sealed;
 use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
 use crate::types::time::DAY;
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};

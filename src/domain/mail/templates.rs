@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 
 use super::model::Kind;
-use crate::types::html::escape;
+use crate::types::html_escape::escape;
 
 /// The largest template file, in bytes.
 const FILE_MAX: u64 = 256 * 1024;

@@ -176,7 +176,7 @@ fn what_is_about_a_user_can_be_told_and_erased() {
 
 #[test]
 fn the_record_is_golden_and_the_older_one_is_read() {
-    let vault = Vault::new(&[1; 32]);
+    let vault = Sealer::new(&[1; 32]);
     let record = MailRecord {
         kind: Kind::Pin,
         to: Email::parse("a@b.c").unwrap(),

@@ -15,7 +15,7 @@ fn a_token_is_good_until_its_operator_is_revoked() {
         .unwrap()
         .wait()
         .unwrap();
-    let presented = TokenHash::of_presented(TokenKind::Operator, token.reveal()).unwrap();
+    let presented = TokenHash::hash_presented(TokenKind::Operator, token.reveal()).unwrap();
     let found = operators.authenticate(&presented).unwrap();
     assert_eq!((found.id, found.role), (id, Role::Agent));
     assert_eq!(
@@ -59,7 +59,7 @@ fn tokens_are_rotated_one_by_one() {
         .unwrap();
     let (info, second) = operators.add_token(eva, NOW + 1).wait().unwrap();
     let known = |token: &Token| {
-        let hash = TokenHash::of_presented(TokenKind::Operator, token.reveal()).unwrap();
+        let hash = TokenHash::hash_presented(TokenKind::Operator, token.reveal()).unwrap();
         operators.authenticate(&hash).map(|operator| operator.id)
     };
     let listed = operators.tokens(eva);

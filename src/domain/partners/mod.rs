@@ -268,7 +268,7 @@ impl Partners {
 
 /// The state of a partner within a plan: what memory says may be older than the plans before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PartnerStatus {
     /// Its tokens are taken.
     Active,
     /// Its tokens are refused.
@@ -281,11 +281,11 @@ pub enum Standing {
 ///
 /// # Errors
 /// That the store failed.
-pub fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<Standing, StoreError> {
+pub fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
     Ok(match txn.get::<tables::Partners>(id)? {
-        None => Standing::Unknown,
-        Some(partner) if partner.disabled => Standing::Disabled,
-        Some(_) => Standing::Active,
+        None => PartnerStatus::Unknown,
+        Some(partner) if partner.disabled => PartnerStatus::Disabled,
+        Some(_) => PartnerStatus::Active,
     })
 }
 

@@ -13,7 +13,7 @@ fn partners() -> (Store, Partners) {
 }
 
 fn presented(token: &Token) -> TokenHash {
-    TokenHash::of_partner_token(token.reveal()).unwrap()
+    TokenHash::hash_partner_token(token.reveal()).unwrap()
 }
 
 #[test]

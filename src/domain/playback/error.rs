@@ -7,7 +7,7 @@ use super::model::{Device, EndReason};
 
 /// A session that stands in the way of a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InTheWay {
+pub struct BlockingSession {
     /// Its id, with which the user may end it.
     pub session: SessionId,
     /// What it plays.
@@ -38,7 +38,7 @@ pub enum PlaybackError {
     DeviceLimitReached,
     /// The user has as many streams as may be; the sessions in the way, oldest first.
     #[error("no further stream may run")]
-    StreamLimitReached(Vec<InTheWay>),
+    StreamLimitReached(Vec<BlockingSession>),
     /// The catalogue has no such asset any more.
     #[error("no such asset")]
     AssetNotFound,

@@ -1,17 +1,17 @@
 //! From the decision on rights to what playback keeps of it.
 
 use crate::domain::accounts::User;
-use crate::domain::entitlement::{self, Granted, TAG_ANY_DEVICE};
+use crate::domain::entitlement::{self, Decision, TAG_ANY_DEVICE};
 use crate::types::{Country, UnixSeconds};
 
-use super::entitle::Right;
+use super::context::Viewer;
+use super::entitlement_token::GrantedRight;
 use super::model::Playing;
-use super::world::Viewer;
 
 impl Viewer {
     /// A user who asks from a country, as far as the address or the user's record tells it.
     #[must_use]
-    pub fn of(user: &User, country: Option<Country>) -> Self {
+    pub fn new(user: &User, country: Option<Country>) -> Self {
         Self {
             user: user.id,
             partner: user.partner,
@@ -22,10 +22,10 @@ impl Viewer {
     }
 }
 
-impl Right {
+impl GrantedRight {
     /// The right of a decision that was made at `now`.
     #[must_use]
-    pub fn of(granted: Granted, now: UnixSeconds) -> Self {
+    pub fn of(granted: Decision, now: UnixSeconds) -> Self {
         use entitlement::Playing as Decided;
         let (playing, program) = match granted.playing {
             Decided::Live {

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability, Need};
+use crate::store::{Commit, Durability, WritePriority};
 use crate::types::{AssetId, Drm, LivestreamId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
+use super::context::Shown;
 use super::error::PlaybackError;
-use super::limits::{self, Wanted, WhenFull};
 use super::model::{EndReason, Playing};
-use super::session::{Beat, Life, Session};
-use super::world::Shown;
+use super::session::{Beat, Liveness, Session};
+use super::stream_limits::{self, StreamRequest, WhenFull};
 use crate::domain::entitlement::{Withheld, judged_position};
 
 /// How long a player has to bring a PIN after a program has begun.
@@ -38,7 +38,7 @@ pub struct Heartbeat<'a> {
 }
 
 /// How a heartbeat was taken.
-pub enum Beaten {
+pub enum HeartbeatOutcome {
     /// The session lives on.
     Counted,
     /// The session had lost its slot, and asks for it again.
@@ -81,7 +81,7 @@ impl Playback {
         &self,
         heartbeat: &Heartbeat<'_>,
         now: UnixSeconds,
-    ) -> Result<Beaten, PlaybackError> {
+    ) -> Result<HeartbeatOutcome, PlaybackError> {
         let at = self.expiry.at(now);
         let session = self.find(heartbeat.session.as_ref())?;
         let own = session.user == *heartbeat.user;
@@ -89,7 +89,7 @@ impl Playback {
         if own && !session.admit(self.settings.beats, at) {
             return Err(PlaybackError::TooManyBeats(self.settings.beats.reached()));
         }
-        if session.life(at) == Life::Over {
+        if session.liveness(at) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         let held = heartbeat
@@ -113,11 +113,11 @@ impl Playback {
             beat.position /= 1_000;
         }
         session.record(&beat, now);
-        let judged = self.judge(&session, Grace::Allowed, now);
-        if session.touch(at) {
-            return judged.map(|()| Beaten::Counted);
+        let judged = self.check_program(&session, Grace::Allowed, now);
+        if session.record_beat(at) {
+            return judged.map(|()| HeartbeatOutcome::Counted);
         }
-        Ok(Beaten::Reviving(self.revive(session, judged, at)))
+        Ok(HeartbeatOutcome::Reviving(self.revive(session, judged, at)))
     }
 
     /// Gives an idle session its slot back if it is free; `at` is in token time.
@@ -138,23 +138,29 @@ impl Playback {
             .unwrap_or(self.settings.streams_per_asset)
             .min(total);
         self.store
-            .write_for(Need::Login, Durability::Logged, move |txn| {
+            .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 let ended = PlaybackError::SessionEnded(EndReason::Expired);
                 if memory.get(&session.id).is_none() {
                     return Err(ended);
                 }
-                let sessions = limits::sessions_of(txn, session.user)?;
+                let sessions = stream_limits::sessions_of(txn, session.user)?;
                 // A plan of the same group may have ended it.
                 if !sessions.iter().any(|(id, _)| *id == session.id) {
                     return Err(ended);
                 }
-                let wanted = Wanted {
+                let wanted = StreamRequest {
                     device: &session.start.device.id,
-                    place: limits::place(&session.start.playing, &session.start.asset),
+                    place: stream_limits::place(&session.start.playing, &session.start.asset),
                     total,
                     here,
                 };
-                match limits::make_room(&sessions, &memory, &wanted, WhenFull::Deny, at) {
+                match stream_limits::select_evictions(
+                    &sessions,
+                    &memory,
+                    &wanted,
+                    WhenFull::Deny,
+                    at,
+                ) {
                     Ok(_) => session.revive(at),
                     Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
                     Err(other) => return Err(other),
@@ -177,7 +183,7 @@ impl Playback {
     ) -> Result<Arc<Session>, PlaybackError> {
         let at = self.expiry.at(now);
         let session = self.find(request.session.as_ref())?;
-        if session.life(at) == Life::Over {
+        if session.liveness(at) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         let device = &session.start.device.id;
@@ -207,7 +213,7 @@ impl Playback {
         if session.start.drm != request.drm {
             return Err(PlaybackError::DrmMismatch);
         }
-        self.judge(&session, Grace::OnlyLive, now)?;
+        self.check_program(&session, Grace::OnlyLive, now)?;
         Ok(session)
     }
 
@@ -233,7 +239,7 @@ impl Playback {
     }
 
     /// Rights and PIN at the playing position.
-    fn judge(
+    fn check_program(
         &self,
         session: &Session,
         grace: Grace,

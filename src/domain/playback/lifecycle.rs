@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability, Need, StoreError, Table, Txn};
+use crate::store::{Commit, Durability, StoreError, Table, Txn, WritePriority};
 use crate::types::{AssetId, DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
+use super::context::Viewer;
 use super::error::PlaybackError;
-use super::limits;
 use super::model::{EndReason, Entitlement, Registered, SessionView};
-use super::session::{Life, Session};
+use super::session::{Liveness, Session};
+use super::stream_limits;
 use super::tables;
-use super::tokens::Held;
-use super::world::Viewer;
+use super::token_map::HeldEntitlement;
 
 /// How long it is remembered how a session ended, and that an entitlement has expired.
 const REMEMBER: i64 = 3_600;
@@ -40,9 +40,9 @@ impl Playback {
     /// # Errors
     /// That the store failed.
     pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<Export, PlaybackError> {
-        let tokens = self.tokens.of_user(user);
+        let tokens = self.tokens.tokens_of_user(user);
         let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
-        let shown = |held: Arc<Held>| Entitlement {
+        let shown = |held: Arc<HeldEntitlement>| Entitlement {
             issued: self.expiry.to_wall(held.entitlement.issued, now),
             expires: self.expiry.to_wall(held.entitlement.expires, now),
             ..held.entitlement.clone()
@@ -59,9 +59,9 @@ impl Playback {
     pub fn sessions_of(&self, user: &UserId, now: UnixSeconds) -> Vec<SessionView> {
         let at = self.expiry.at(now);
         self.sessions
-            .of_user(user)
+            .sessions_of_user(user)
             .iter()
-            .filter(|session| session.life(at) != Life::Over)
+            .filter(|session| session.liveness(at) != Liveness::Over)
             .map(|session| self.view(session, now))
             .collect()
     }
@@ -71,7 +71,7 @@ impl Playback {
     pub fn all_sessions(&self, limit: usize, now: UnixSeconds) -> Vec<SessionView> {
         let (mut views, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
-            if session.life(at) == Life::Alive {
+            if session.liveness(at) == Liveness::Alive {
                 views.push(self.view(session, now));
             }
         });
@@ -94,7 +94,7 @@ impl Playback {
     pub fn streams(&self, now: UnixSeconds) -> usize {
         let (mut count, at) = (0, self.expiry.at(now));
         self.sessions
-            .for_each(|session| count += usize::from(session.life(at) == Life::Alive));
+            .for_each(|session| count += usize::from(session.liveness(at) == Liveness::Alive));
         count
     }
 
@@ -114,7 +114,7 @@ impl Playback {
         if session.user != *user {
             return Err(PlaybackError::SessionMismatch);
         }
-        if session.life(self.expiry.at(now)) == Life::Over {
+        if session.liveness(self.expiry.at(now)) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         Ok(self.end(vec![session], reason, now))
@@ -142,8 +142,8 @@ impl Playback {
     ) -> Commit<(), PlaybackError> {
         let user = *user;
         self.store
-            .write_for(Need::Login, Durability::Logged, move |txn| {
-                Ok(limits::end_all(txn, user, reason, now)?)
+            .write_for(WritePriority::Login, Durability::Logged, move |txn| {
+                Ok(stream_limits::end_all(txn, user, reason, now)?)
             })
     }
 
@@ -154,12 +154,12 @@ impl Playback {
         now: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
         self.store
-            .write_for(Need::Login, Durability::Logged, move |txn| {
+            .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 for session in sessions {
                     let key = (session.user, session.id);
                     // An earlier plan may have ended it; the first reason stands.
                     if txn.get::<tables::Sessions>(&key)?.is_some() {
-                        limits::end(txn, session.user, session.id, reason, now)?;
+                        stream_limits::end(txn, session.user, session.id, reason, now)?;
                     }
                 }
                 Ok(())
@@ -193,9 +193,9 @@ impl Playback {
             }
             txn.delete::<tables::Devices>(&key)?;
             let (user, device) = key;
-            for (id, stored) in limits::sessions_of(txn, user)? {
+            for (id, stored) in stream_limits::sessions_of(txn, user)? {
                 if stored.device.id == device {
-                    limits::end(txn, user, id, EndReason::Revoked, now)?;
+                    stream_limits::end(txn, user, id, EndReason::Revoked, now)?;
                 }
             }
             Ok(())
@@ -209,7 +209,7 @@ impl Playback {
             for (key, _) in txn.scan::<tables::Devices>(&user, usize::MAX)? {
                 txn.delete::<tables::Devices>(&key)?;
             }
-            Ok(limits::end_all(txn, user, EndReason::Revoked, now)?)
+            Ok(stream_limits::end_all(txn, user, EndReason::Revoked, now)?)
         })
     }
 
@@ -217,11 +217,11 @@ impl Playback {
     /// plays by them: to be called when an offer has been taken away.
     pub fn void_lost(&self, viewer: &Viewer, now: UnixSeconds) -> Commit<(), PlaybackError> {
         let user = viewer.user;
-        let held = self.tokens.of_user(&user).into_iter();
+        let held = self.tokens.tokens_of_user(&user).into_iter();
         let held = held.filter_map(|hash| Some((hash, self.tokens.get(&hash)?)));
         let (lost, kept): (Vec<_>, Vec<_>) =
             held.partition(|(_, held)| self.is_lost(viewer, &held.entitlement, now));
-        let assets = |tokens: &[(TokenHash, Arc<Held>)]| -> BTreeSet<AssetId> {
+        let assets = |tokens: &[(TokenHash, Arc<HeldEntitlement>)]| -> BTreeSet<AssetId> {
             let assets = tokens.iter().map(|(_, held)| &held.entitlement.asset);
             assets.cloned().collect()
         };
@@ -231,9 +231,9 @@ impl Playback {
             for (hash, _) in &lost {
                 txn.delete::<tables::Entitlements>(&(user, *hash))?;
             }
-            for (id, stored) in limits::sessions_of(txn, user)? {
+            for (id, stored) in stream_limits::sessions_of(txn, user)? {
                 if ending.contains(&stored.asset) {
-                    limits::end(txn, user, id, EndReason::Revoked, now)?;
+                    stream_limits::end(txn, user, id, EndReason::Revoked, now)?;
                 }
             }
             Ok(())
@@ -264,7 +264,7 @@ impl Playback {
     pub fn sweep_sessions(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let (mut over, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
-            if session.life(at) == Life::Over {
+            if session.liveness(at) == Liveness::Over {
                 over.push(Arc::clone(session));
             }
         });
@@ -347,7 +347,7 @@ impl Playback {
         plan: impl FnOnce(&mut Txn<'_>) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), PlaybackError> {
         self.store
-            .write_for(Need::Login, Durability::Logged, plan)
+            .write_for(WritePriority::Login, Durability::Logged, plan)
             .wait()?;
         Ok(())
     }

@@ -51,22 +51,22 @@
 //! has not ended alive again, for 35 s from readiness, and moves no other. `tests/walk.rs` walks the
 //! diagram at random, beside a model that is nothing else.
 
-pub mod address;
-pub mod challenge;
-pub mod entitle;
+pub mod context;
+pub mod entitlement_token;
 pub mod error;
 mod granted;
 pub mod heartbeat;
+pub mod license_challenge;
 pub mod lifecycle;
-pub mod limits;
 pub mod model;
 pub mod playability;
+pub mod playlist_url;
 pub mod preflight;
 pub mod session;
 pub mod signing;
+pub mod stream_limits;
 pub mod tables;
-pub mod tokens;
-pub mod world;
+pub mod token_map;
 
 #[cfg(test)]
 mod tests;
@@ -78,22 +78,22 @@ use crate::ports::Entropy;
 use crate::store::{Store, StoreError};
 use crate::types::{Drm, MediaPath, SessionId, UnixSeconds};
 
-pub use address::{ORIGIN_PATH, Playlist};
-pub use entitle::{Considered, Grant, Issued, Locked, Right};
-pub use error::{InTheWay, PlaybackError};
-pub use heartbeat::{Beaten, Heartbeat, LicenseRequest};
+pub use context::{PlaybackContext, Viewer};
+pub use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
+pub use error::{BlockingSession, PlaybackError};
+pub use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseRequest};
 pub use lifecycle::Export;
-pub use limits::WhenFull;
 pub use model::{Device, EndReason, Playing, Registered, SessionView};
 pub use playability::Playability;
+pub use playlist_url::{ORIGIN_PATH, Playlist};
 pub use preflight::{Start, Started};
 pub use session::{Beat, BeatRate, Session};
-pub use signing::{Key, Network, Scheme, Signing};
+pub use signing::{CdnScheme, Key, Scheme, Signing};
+pub use stream_limits::WhenFull;
 pub use tables::{erase, schema};
-pub use world::{Viewer, World};
 
 use session::{EndedMap, SessionMap};
-use tokens::TokenMap;
+use token_map::TokenMap;
 
 /// What an operator decides about playback.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ pub struct Playback {
     store: Store,
     entropy: Arc<dyn Entropy>,
     settings: Arc<Settings>,
-    world: Arc<dyn World>,
+    world: Arc<dyn PlaybackContext>,
     signing: Arc<Signing>,
     /// Judges the expiry of entitlements and addresses, and how long sessions live: what they store
     /// is in token time.
@@ -171,7 +171,7 @@ impl Playback {
         entropy: Arc<dyn Entropy>,
         settings: Settings,
         signing: Signing,
-        world: Arc<dyn World>,
+        world: Arc<dyn PlaybackContext>,
         expiry: Arc<ExpiryClock>,
     ) -> Result<Self, StoreError> {
         let playback = Self {

@@ -4,7 +4,7 @@
 use crate::types::{AssetId, Drm, Protocol};
 
 use super::Playback;
-use super::world::Playlists;
+use super::context::Playlists;
 
 /// The DRM systems that ask for licenses, in the order in which they are named.
 const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];

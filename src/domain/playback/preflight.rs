@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability, Need, Txn};
+use crate::store::{Commit, Durability, Txn, WritePriority};
 use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
-use super::address::{Playlist, Values};
+use super::context::{Playable, Viewer};
 use super::error::PlaybackError;
-use super::limits::{self, Wanted};
 use super::model::{
     Device, EndReason, Entitlement, Playing, Registered, StoredSession, add_unlock,
 };
-use super::session::{Life, SessionMap};
+use super::playlist_url::{Playlist, Values};
+use super::session::{Liveness, SessionMap};
+use super::stream_limits::{self, StreamRequest};
 use super::tables;
-use super::tokens::Held;
-use super::world::{Playable, Viewer};
+use super::token_map::HeldEntitlement;
 
 /// A preflight, its headers read.
 #[derive(Clone, Debug)]
@@ -148,7 +148,7 @@ impl Playback {
         };
         Ok(self
             .store
-            .write_for(Need::Session, Durability::Logged, move |txn| {
+            .write_for(WritePriority::Session, Durability::Logged, move |txn| {
                 plan.run(txn, playlist).map(|playlist| Started {
                     session,
                     playlist,
@@ -181,7 +181,13 @@ impl Playback {
 }
 
 /// Whether the entitlement is this viewer's, for this asset, still good, and not another device's.
-fn usable(held: &Held, viewer: &Viewer, asset: &AssetId, device: &Device, at: UnixSeconds) -> bool {
+fn usable(
+    held: &HeldEntitlement,
+    viewer: &Viewer,
+    asset: &AssetId,
+    device: &Device,
+    at: UnixSeconds,
+) -> bool {
     let entitlement = &held.entitlement;
     let bound = entitlement.device.as_ref();
     held.user == viewer.user
@@ -206,16 +212,16 @@ impl Plan {
     ) -> Result<Playlist, PlaybackError> {
         let mut entitlement = self.bound_entitlement(txn)?;
         let registered = self.register(txn)?;
-        let sessions = limits::sessions_of(txn, self.user)?;
+        let sessions = stream_limits::sessions_of(txn, self.user)?;
         let total = self.settings.streams_total;
         let here = self.streams.unwrap_or(self.settings.streams_per_asset);
-        let wanted = Wanted {
+        let wanted = StreamRequest {
             device: &self.start.device.id,
-            place: limits::place(&self.start.playing, &self.start.asset),
+            place: stream_limits::place(&self.start.playing, &self.start.asset),
             total,
             here: here.min(total),
         };
-        let displaced = limits::make_room(
+        let displaced = stream_limits::select_evictions(
             &sessions,
             &self.memory,
             &wanted,
@@ -229,10 +235,10 @@ impl Plan {
             .filter(|(_, stored)| stored.device.id == device)
         {
             self.take_over(*id, stored);
-            limits::end(txn, self.user, *id, EndReason::Replaced, self.now)?;
+            stream_limits::end(txn, self.user, *id, EndReason::Replaced, self.now)?;
         }
         for id in displaced {
-            limits::end(txn, self.user, id, EndReason::Displaced, self.now)?;
+            stream_limits::end(txn, self.user, id, EndReason::Displaced, self.now)?;
         }
         if let Some(unlock) = entitlement.unlock.take() {
             add_unlock(&mut self.start.unlocks, unlock);
@@ -252,8 +258,8 @@ impl Plan {
     fn take_over(&mut self, id: SessionId, stored: &StoredSession) {
         // One that is not in memory was made by a plan of the same group, just now.
         let running = self.memory.get(&id);
-        let life = (running.as_ref()).map_or(Life::Alive, |session| session.life(self.at));
-        if stored.asset != self.start.asset || life == Life::Over {
+        let life = (running.as_ref()).map_or(Liveness::Alive, |session| session.liveness(self.at));
+        if stored.asset != self.start.asset || life == Liveness::Over {
             return;
         }
         for unlock in &stored.unlocks {
@@ -261,7 +267,7 @@ impl Plan {
         }
         // The token that began the old session says where the player was then. One that was issued
         // later says where it is.
-        if life == Life::Alive && self.issued <= stored.since {
+        if life == Liveness::Alive && self.issued <= stored.since {
             self.start.program.clone_from(&stored.program);
             if let (Some(session), Playing::Live { offset, .. }) =
                 (running, &mut self.start.playing)

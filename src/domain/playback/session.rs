@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use parking_lot::RwLock;
 
 use crate::domain::entitlement::judged_position;
-use crate::store::{Changed, Mirror};
+use crate::store::{Changed, CommitListener};
 use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, UserId};
 
 use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
@@ -58,7 +58,7 @@ impl BeatRate {
 
 /// Whether a session holds its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum Liveness {
     /// It holds it.
     Alive,
     /// It has lost it, and may get it back if it is free.
@@ -76,7 +76,7 @@ pub struct Session {
     /// What was decided at its preflight. `program`, `unlocks` and `seen` are those of then: the
     /// present ones stand in the other fields.
     pub start: StoredSession,
-    gained: RwLock<Gained>,
+    gained: RwLock<LaterEntitlements>,
     /// The second of the last beat, or its complement once a plan has given the slot away. One
     /// word, so that a beat and a plan can never both think that they have the slot.
     seen: AtomicI64,
@@ -92,7 +92,7 @@ pub struct Session {
 }
 
 /// What later entitlements have added.
-struct Gained {
+struct LaterEntitlements {
     program: Option<BroadcastId>,
     unlocks: Vec<AssetId>,
 }
@@ -102,7 +102,7 @@ impl Session {
         Self {
             id,
             user,
-            gained: RwLock::new(Gained {
+            gained: RwLock::new(LaterEntitlements {
                 program: stored.program.clone(),
                 unlocks: stored.unlocks.clone(),
             }),
@@ -119,21 +119,21 @@ impl Session {
 
     /// The last beat, or the start if none has come.
     #[must_use]
-    pub fn seen(&self) -> UnixSeconds {
+    pub fn last_beat(&self) -> UnixSeconds {
         UnixSeconds(last(self.seen.load(Ordering::Acquire)))
     }
 
     /// Whether the session holds its slot at `now`.
     #[must_use]
-    pub fn life(&self, now: UnixSeconds) -> Life {
+    pub fn liveness(&self, now: UnixSeconds) -> Liveness {
         life(self.seen.load(Ordering::Acquire), now)
     }
 
     /// Counts a beat if the session holds its slot; says whether it does.
     #[must_use]
-    pub fn touch(&self, now: UnixSeconds) -> bool {
+    pub fn record_beat(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
-        while life(seen, now) == Life::Alive {
+        while life(seen, now) == Liveness::Alive {
             match self.seen.compare_exchange_weak(
                 seen,
                 second(now),
@@ -153,7 +153,7 @@ impl Session {
     pub fn holds_slot(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
         loop {
-            if life(seen, now) == Life::Alive {
+            if life(seen, now) == Liveness::Alive {
                 return true;
             }
             if seen < 0 {
@@ -236,7 +236,7 @@ impl Session {
 
     /// The beat to write to the store, if it is `every` seconds newer than what is there.
     pub(super) fn due(&self, every: i64) -> Option<UnixSeconds> {
-        let seen = self.seen();
+        let seen = self.last_beat();
         let stored = UnixSeconds(self.checkpointed.load(Ordering::Relaxed));
         (seen.since(stored) >= every).then_some(seen)
     }
@@ -244,7 +244,7 @@ impl Session {
     fn follow(&self, stored: StoredSession) {
         self.checkpointed
             .store(second(stored.seen), Ordering::Relaxed);
-        *self.gained.write() = Gained {
+        *self.gained.write() = LaterEntitlements {
             program: stored.program,
             unlocks: stored.unlocks,
         };
@@ -263,7 +263,7 @@ impl Session {
             drm: self.start.drm,
             protocol: self.start.protocol,
             since: self.start.since,
-            seen: self.seen(),
+            seen: self.last_beat(),
             bitrate: self.bitrate.load(Ordering::Relaxed),
             resolution: (
                 self.width.load(Ordering::Relaxed),
@@ -282,15 +282,15 @@ const fn last(word: i64) -> i64 {
     if word < 0 { !word } else { word }
 }
 
-fn life(word: i64, now: UnixSeconds) -> Life {
+fn life(word: i64, now: UnixSeconds) -> Liveness {
     let age = second(now) - last(word);
     if age >= ALIVE + REVIVE {
-        Life::Over
+        Liveness::Over
     } else if word < 0 || age.abs() >= ALIVE {
         // A beat from the future: the clock was set back. The next beat sorts it out.
-        Life::Idle
+        Liveness::Idle
     } else {
-        Life::Alive
+        Liveness::Alive
     }
 }
 
@@ -310,7 +310,7 @@ impl SessionMap {
 
     /// The sessions of a user, oldest first.
     #[must_use]
-    pub fn of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
+    pub fn sessions_of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
         let mut sessions = self
             .by_user
             .get(user)
@@ -340,7 +340,7 @@ impl SessionMap {
     }
 }
 
-impl Mirror<tables::Sessions> for SessionMap {
+impl CommitListener<tables::Sessions> for SessionMap {
     fn apply(&self, changes: Vec<Changed<tables::Sessions>>) {
         for Changed { key, record } in changes {
             let (user, id) = key;
@@ -393,7 +393,7 @@ impl EndedMap {
     }
 }
 
-impl Mirror<tables::EndedSessions> for EndedMap {
+impl CommitListener<tables::EndedSessions> for EndedMap {
     fn apply(&self, changes: Vec<Changed<tables::EndedSessions>>) {
         for Changed { key, record } in changes {
             let (user, id) = key;

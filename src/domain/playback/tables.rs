@@ -3,8 +3,8 @@
 use crate::store::{PrefixOf, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::{DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
 
-use super::limits;
 use super::model::{EndReason, Ended, Entitlement, Registered, StoredSession};
+use super::stream_limits;
 
 /// The entitlements of each user, by the hash of their token. The user comes first, here and in the
 /// tables below, so that all of one user's is found with one scan.
@@ -95,7 +95,7 @@ pub fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), S
 /// That the store failed.
 pub fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
-    limits::end_all(txn, *user, EndReason::Revoked, now)
+    stream_limits::end_all(txn, *user, EndReason::Revoked, now)
 }
 
 fn erase_from<T: Table>(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError>

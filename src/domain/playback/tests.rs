@@ -49,8 +49,8 @@ fn device(id: &str) -> Device {
     }
 }
 
-fn live(offset: i32) -> Right {
-    Right {
+fn live(offset: i32) -> GrantedRight {
+    GrantedRight {
         playing: Playing::Live {
             livestream: LivestreamId::parse("news").unwrap(),
             offset,
@@ -62,8 +62,8 @@ fn live(offset: i32) -> Right {
     }
 }
 
-fn vod() -> Right {
-    Right {
+fn vod() -> GrantedRight {
+    GrantedRight {
         playing: Playing::Vod,
         ..live(0)
     }
@@ -112,7 +112,7 @@ impl Lab {
     }
 
     /// The token of a right that needs no PIN.
-    fn token(&self, viewer: &Viewer, id: &str, right: Right, now: UnixSeconds) -> Token {
+    fn token(&self, viewer: &Viewer, id: &str, right: GrantedRight, now: UnixSeconds) -> Token {
         self.issued(viewer, id, right, None, now).token
     }
 
@@ -120,16 +120,16 @@ impl Lab {
         &self,
         viewer: &Viewer,
         id: &str,
-        right: Right,
+        right: GrantedRight,
         session: Option<&SessionId>,
         now: UnixSeconds,
     ) -> Issued {
         match self
             .playback
-            .consider(viewer.clone(), asset(id), right, session, now)
+            .check_pin(viewer.clone(), asset(id), right, session, now)
         {
-            Considered::Open(grant) => self.playback.issue(grant, now).wait().unwrap(),
-            Considered::Locked(_) => panic!("a PIN is asked for"),
+            PinCheck::Open(grant) => self.playback.issue(grant, now).wait().unwrap(),
+            PinCheck::Locked(_) => panic!("a PIN is asked for"),
         }
     }
 
@@ -138,16 +138,16 @@ impl Lab {
         &self,
         viewer: &Viewer,
         id: &str,
-        right: Right,
+        right: GrantedRight,
         session: Option<&SessionId>,
         now: UnixSeconds,
     ) -> Token {
         match self
             .playback
-            .consider(viewer.clone(), asset(id), right, session, now)
+            .check_pin(viewer.clone(), asset(id), right, session, now)
         {
-            Considered::Open(_) => panic!("no PIN is asked for"),
-            Considered::Locked(locked) => {
+            PinCheck::Open(_) => panic!("no PIN is asked for"),
+            PinCheck::Locked(locked) => {
                 let grant = locked.unlock(|_| Ok::<(), ()>(())).unwrap();
                 self.playback.issue(grant, now).wait().unwrap().token
             }
@@ -223,8 +223,8 @@ impl Lab {
 
     fn beaten(&self, heartbeat: &Heartbeat<'_>, now: UnixSeconds) -> Result<(), PlaybackError> {
         match self.playback.heartbeat(heartbeat, now)? {
-            Beaten::Counted => Ok(()),
-            Beaten::Reviving(commit) => commit.wait(),
+            HeartbeatOutcome::Counted => Ok(()),
+            HeartbeatOutcome::Reviving(commit) => commit.wait(),
         }
     }
 

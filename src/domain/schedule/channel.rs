@@ -11,11 +11,11 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use chrono_tz::Tz;
 
-use super::builder::Slab;
-use super::claims::Span;
-use super::json;
+use super::channel_builder::JsonArena;
+use super::json_writer;
 use super::render;
 use super::rights::BroadcastRights;
+use super::source_spans::Span;
 use crate::types::{LivestreamId, UnixSeconds};
 
 /// What is known of a broadcast without reading its JSON.
@@ -88,12 +88,12 @@ pub struct Channel {
     /// All objects, joined by commas: those of a day are one piece of it.
     pub(super) json: Bytes,
     /// The live view that was asked for last at the live point.
-    pub(super) present: ArcSwapOption<Moment>,
+    pub(super) present: ArcSwapOption<LiveView>,
 }
 
 /// The live view of a livestream while it lasts.
 #[derive(Debug)]
-pub struct Moment {
+pub struct LiveView {
     /// From this instant on.
     pub from: UnixSeconds,
     /// Until just before this one.
@@ -156,7 +156,7 @@ impl Channel {
 
     /// The id of a broadcast.
     pub(super) fn id(&self, index: usize) -> std::borrow::Cow<'_, str> {
-        json::read_text(self.id_json(index))
+        json_writer::read_text(self.id_json(index))
     }
 
     /// The title of a broadcast.
@@ -166,7 +166,7 @@ impl Channel {
             .get(index)
             .map_or((0, 0), |e| (usize::from(e.id), usize::from(e.title)));
         let from = render::BEFORE_ID.len() + id + render::BEFORE_TITLE.len();
-        json::read_text(
+        json_writer::read_text(
             self.object(index)
                 .get(from..from + length)
                 .unwrap_or_default(),
@@ -205,10 +205,10 @@ impl Channel {
     }
 
     /// The live view at an instant.
-    pub(super) fn moment(&self, at: UnixSeconds) -> Moment {
+    pub(super) fn moment(&self, at: UnixSeconds) -> LiveView {
         let (from, until) = self.span(at);
         let Some(current) = self.current(at) else {
-            return Moment {
+            return LiveView {
                 from,
                 until,
                 body: None,
@@ -219,7 +219,7 @@ impl Channel {
         body.push(b'{');
         let tag = self.write_live(current, &mut body);
         body.push(b'}');
-        Moment {
+        LiveView {
             from,
             until,
             body: Some(body.into()),
@@ -228,7 +228,7 @@ impl Channel {
     }
 
     /// The live view at the live point, which most requests ask for: prepared once per program.
-    pub(super) fn present(&self, now: UnixSeconds) -> Arc<Moment> {
+    pub(super) fn present(&self, now: UnixSeconds) -> Arc<LiveView> {
         let prepared = self.present.load();
         match prepared.as_ref() {
             Some(moment) if moment.from <= now && now < moment.until => Arc::clone(moment),
@@ -241,7 +241,7 @@ impl Channel {
     }
 
     /// The same without the broadcasts that start before an instant, in another slab.
-    pub(super) fn since(&self, instant: UnixSeconds, slab: &mut Slab) -> Self {
+    pub(super) fn since(&self, instant: UnixSeconds, slab: &mut JsonArena) -> Self {
         let gone = self.starts.partition_point(|start| *start < instant);
         let mut entries = self.entries.get(gone..).unwrap_or_default().to_vec();
         let base = entries.first().map_or(0, |entry| entry.at);
@@ -255,7 +255,7 @@ impl Channel {
             tag: self.tag,
             starts: self.starts.get(gone..).unwrap_or_default().into(),
             entries: entries.into(),
-            json: slab.put(&self.objects(gone..self.entries.len())),
+            json: slab.insert(&self.objects(gone..self.entries.len())),
             present: ArcSwapOption::empty(),
         }
     }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use data_encoding::BASE32_NOPAD;
 use ring::digest::{SHA256, digest};
 
+use super::diff::NewRow;
 use super::model::Broadcast;
-use super::plan::NewRow;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// How far a programme may move and still be recognised by title and length, in seconds.

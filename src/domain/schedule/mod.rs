@@ -4,36 +4,36 @@
 //! with what is there by [`plan`]; [`ids`] gives each broadcast the id it keeps. [`tables`] keep
 //! it, a [`snapshot`] in memory answers from prepared JSON, and [`Schedule`] ties these together.
 
-mod apply;
-pub mod brake;
-mod builder;
+mod broadcast_ref;
 pub mod channel;
-pub mod claims;
-pub mod edits;
+mod channel_builder;
+mod chunk_store;
+pub mod diff;
 pub mod ids;
 pub mod import;
-mod json;
+mod import_apply;
+pub mod import_preview;
+mod json_writer;
+mod known_channels;
 pub mod model;
 pub mod normalise;
-pub mod plan;
-mod program;
+pub mod plausibility;
+mod prepare;
 pub mod query;
 pub mod ratings;
-mod ready;
 mod render;
 mod report;
 pub mod rights;
-mod seen;
 mod service;
-mod shelf;
 pub mod snapshot;
+pub mod source_spans;
 pub mod tables;
-pub mod zone;
+pub mod tv_day;
 
-pub use apply::MakeLivestreams;
-pub use model::{Broadcast, Facts, Image};
-pub use program::Program;
-pub use query::{Answer, Body, Missing, View};
+pub use broadcast_ref::Program;
+pub use import_apply::MakeLivestreams;
+pub use model::{Broadcast, Image, Metadata};
+pub use query::{Answer, Body, QueryError, ScheduleSettings};
 pub use report::{ImportOptions, ImportReport, Outcome, Unmapped};
 pub use rights::{BroadcastRights, ChannelFacts, Rights};
 pub use service::{CurrentRights, Schedule, ScheduleError};

@@ -60,7 +60,7 @@ impl Image {
 
 /// What a guide says about a broadcast, apart from its times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct Metadata {
     /// Never empty.
     pub title: Box<str>,
     /// Absent rather than empty.
@@ -76,7 +76,7 @@ pub struct Facts {
     pub rating: Option<Box<str>>,
 }
 
-impl Facts {
+impl Metadata {
     /// Brings the texts and lists within their bounds; says whether anything had to be shortened.
     pub fn bound(&mut self) -> bool {
         let mut cut = shorten(&mut self.title, TITLE_MAX);
@@ -117,7 +117,7 @@ pub struct Broadcast {
     /// The first second it is no longer on; always after `start`.
     pub stop: UnixSeconds,
     /// What the guide says about it.
-    pub facts: Facts,
+    pub facts: Metadata,
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
             kind: "k".repeat(IMAGE_KIND_MAX).into(),
             ..image.clone()
         };
-        let mut facts = Facts {
+        let mut facts = Metadata {
             title: "ä".repeat(TITLE_MAX).into(),
             description: Some("x".repeat(100_000).into()),
             images: std::iter::once(image)

@@ -4,10 +4,10 @@
 use chrono_tz::Tz;
 use proptest::prelude::*;
 
-use super::super::claims::Standing;
-use super::super::import::draft::{ChannelMap, Draft};
+use super::super::import::parsed_guide::{ChannelMap, ParsedGuide};
 use super::super::import::xmltv::{Xmltv, XmltvOptions};
 use super::super::ratings::Ratings;
+use super::super::source_spans::ImportPriority;
 use super::*;
 
 /// How a time is written.
@@ -200,14 +200,14 @@ fn bring_in(existing: &[Kept], rows: &[(i64, i64, String)], next_id: &mut usize)
     list
 }
 
-fn draft(text: &str) -> Draft {
+fn draft(text: &str) -> ParsedGuide {
     let options = XmltvOptions {
         zone: Tz::UTC,
         ignore_offsets: false,
         languages: Vec::new(),
         ratings: Arc::new(Ratings::built_in()),
     };
-    Draft::read(
+    ParsedGuide::read(
         &mut Xmltv::new(text.as_bytes(), options),
         &ChannelMap::new(),
     )
@@ -223,7 +223,7 @@ proptest! {
     ) {
         let schedule = open(in_memory(), &two_channels());
         let options = ImportOptions {
-            standing: Standing::default(),
+            standing: ImportPriority::default(),
             dry_run: false,
             accept: true,
             now: NOW,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chrono::NaiveTime;
 
+use super::broadcast_ref::Program;
 use super::channel::{Channel, mix};
-use super::program::Program;
 use super::snapshot::Snapshot;
-use super::{render, zone};
+use super::{render, tv_day};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
 /// Bodies up to this size are sent as one piece: copying less costs less than a piece more.
@@ -54,7 +54,7 @@ impl Body {
         }
     }
 
-    fn of(pieces: Vec<Bytes>) -> Self {
+    fn from_pieces(pieces: Vec<Bytes>) -> Self {
         let length: usize = pieces.iter().map(Bytes::len).sum();
         if length > ONE_PIECE {
             return Self::Many(pieces);
@@ -81,7 +81,7 @@ pub struct Answer {
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum QueryError {
     /// None of the livestreams is known.
     #[error("the livestream is unknown")]
     Livestream,
@@ -95,7 +95,7 @@ pub enum Missing {
 
 /// How the schedule is cut and padded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
+pub struct ScheduleSettings {
     /// When a tv day begins, in the livestream's zone.
     pub day_start: NaiveTime,
     /// How many seconds `streamStart` lies before the start of a broadcast.
@@ -104,7 +104,7 @@ pub struct View {
     pub pad_after: i64,
 }
 
-impl Default for View {
+impl Default for ScheduleSettings {
     fn default() -> Self {
         Self {
             day_start: NaiveTime::from_hms_opt(6, 0, 0).unwrap_or(NaiveTime::MIN),
@@ -124,11 +124,11 @@ impl Snapshot {
         livestreams: &[LivestreamId],
         offset: LiveOffset,
         now: UnixSeconds,
-    ) -> Result<Answer, Missing> {
+    ) -> Result<Answer, QueryError> {
         let at = offset.before(now);
         // Most requests: one livestream at the live point, prepared.
         if let ([one], LiveOffset::LIVE) = (livestreams, offset) {
-            let channel = self.channel(one.as_str()).ok_or(Missing::Livestream)?;
+            let channel = self.channel(one.as_str()).ok_or(QueryError::Livestream)?;
             let present = channel.present(now);
             return Ok(Answer {
                 body: Body::One(present.body.clone().unwrap_or(Bytes::from_static(b"{}"))),
@@ -180,13 +180,13 @@ impl Snapshot {
         livestream: &LivestreamId,
         offset: LiveOffset,
         now: UnixSeconds,
-    ) -> Result<Answer, Missing> {
+    ) -> Result<Answer, QueryError> {
         let channel = self
             .channel(livestream.as_str())
-            .ok_or(Missing::Livestream)?;
+            .ok_or(QueryError::Livestream)?;
         let at = offset.before(now);
         let moment = channel.moment(at);
-        let body = moment.body.ok_or(Missing::Current)?;
+        let body = moment.body.ok_or(QueryError::Current)?;
         // Without the brace and the member's name in front, and without the brace behind.
         let inner = 1 + channel.member.len()..body.len().saturating_sub(1);
         Ok(Answer {
@@ -204,8 +204,8 @@ impl Snapshot {
         &self,
         livestreams: &[LivestreamId],
         day: TvDay,
-        view: &View,
-    ) -> Result<Answer, Missing> {
+        view: &ScheduleSettings,
+    ) -> Result<Answer, QueryError> {
         let known = self.known(livestreams)?;
         let mut pieces = Vec::with_capacity(known.len() * 2 + 1);
         let mut tag = 0;
@@ -220,7 +220,7 @@ impl Snapshot {
         }
         pieces.push(Bytes::from_static(b"]}"));
         Ok(Answer {
-            body: Body::of(pieces),
+            body: Body::from_pieces(pieces),
             tag,
             valid_until: None,
         })
@@ -234,15 +234,15 @@ impl Snapshot {
         &self,
         livestream: &LivestreamId,
         day: TvDay,
-        view: &View,
-    ) -> Result<Answer, Missing> {
+        view: &ScheduleSettings,
+    ) -> Result<Answer, QueryError> {
         let channel = self
             .channel(livestream.as_str())
-            .ok_or(Missing::Livestream)?;
+            .ok_or(QueryError::Livestream)?;
         let (objects, tag) = day_of(channel, day, view);
         let bracket = Bytes::from_static;
         Ok(Answer {
-            body: Body::of(vec![bracket(b"["), objects, bracket(b"]")]),
+            body: Body::from_pieces(vec![bracket(b"["), objects, bracket(b"]")]),
             tag: mix(channel.tag, tag),
             valid_until: None,
         })
@@ -252,8 +252,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Missing::Broadcast`].
-    pub fn by_id(&self, id: &BroadcastId) -> Result<Answer, Missing> {
-        let (channel, index) = self.broadcast(id.as_str()).ok_or(Missing::Broadcast)?;
+    pub fn by_id(&self, id: &BroadcastId) -> Result<Answer, QueryError> {
+        let (channel, index) = self.broadcast(id.as_str()).ok_or(QueryError::Broadcast)?;
         Ok(Answer {
             body: Body::One(channel.objects(index..index + 1)),
             tag: channel.entries.get(index).map_or(0, |entry| entry.tag),
@@ -263,7 +263,7 @@ impl Snapshot {
 
     /// Broadcasts with the pieces of the livestream that carry them (S4); unknown ids are left out.
     #[must_use]
-    pub fn by_ids(&self, ids: &[BroadcastId], view: &View) -> Answer {
+    pub fn by_ids(&self, ids: &[BroadcastId], view: &ScheduleSettings) -> Answer {
         let found: Vec<_> = (ids.iter())
             .filter_map(|id| self.broadcast(id.as_str()))
             .collect();
@@ -303,7 +303,7 @@ impl Snapshot {
     #[must_use]
     pub fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program> {
         let channel = self.channel(livestream.as_str())?;
-        Program::of(channel, channel.current(at)?)
+        Program::new(channel, channel.current(at)?)
     }
 
     /// From when to when the guide shows the same as at `at`: a program, or a gap between two. A
@@ -343,16 +343,16 @@ impl Snapshot {
     #[must_use]
     pub fn program(&self, id: &BroadcastId) -> Option<Program> {
         let (channel, index) = self.broadcast(id.as_str())?;
-        Program::of(channel, index)
+        Program::new(channel, index)
     }
 
-    fn known(&self, livestreams: &[LivestreamId]) -> Result<Vec<&Arc<Channel>>, Missing> {
+    fn known(&self, livestreams: &[LivestreamId]) -> Result<Vec<&Arc<Channel>>, QueryError> {
         let known: Vec<_> = livestreams
             .iter()
             .filter_map(|livestream| self.channel(livestream.as_str()))
             .collect();
         if known.is_empty() {
-            return Err(Missing::Livestream);
+            return Err(QueryError::Livestream);
         }
         Ok(known)
     }
@@ -364,8 +364,8 @@ fn valid_until(until: UnixSeconds, offset: LiveOffset) -> Option<UnixSeconds> {
 }
 
 /// The broadcasts that start within a tv day, joined by commas, and their tag.
-fn day_of(channel: &Channel, day: TvDay, view: &View) -> (Bytes, u64) {
-    let (from, to) = zone::tv_day(channel.zone, day, view.day_start);
+fn day_of(channel: &Channel, day: TvDay, view: &ScheduleSettings) -> (Bytes, u64) {
+    let (from, to) = tv_day::tv_day(channel.zone, day, view.day_start);
     let first = channel.starts.partition_point(|start| *start < from);
     let end = channel.starts.partition_point(|start| *start < to);
     let entries = channel.entries.get(first..end).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! A broadcast as the interface writes it (parts 2.1 and 2.2), prepared once per import.
 
-use super::json;
+use super::json_writer;
 use super::model::{Broadcast, Image};
 use super::rights::BroadcastRights;
 use crate::types::UnixSeconds;
@@ -24,37 +24,37 @@ pub fn broadcast(broadcast: &Broadcast, rights: &BroadcastRights, out: &mut Vec<
     // One quote of each is written with the text itself.
     let from = out.len();
     out.extend_from_slice(b"{\"id\":");
-    json::text(broadcast.id.as_str(), out);
+    json_writer::text(broadcast.id.as_str(), out);
     let id = out.len() - from - BEFORE_ID.len() - 1;
     let from = out.len();
     out.extend_from_slice(b",\"title\":");
-    json::text(&broadcast.facts.title, out);
+    json_writer::text(&broadcast.facts.title, out);
     let title = out.len() - from - BEFORE_TITLE.len();
     if let Some(description) = &broadcast.facts.description {
         out.extend_from_slice(b",\"description\":");
-        json::text(description, out);
+        json_writer::text(description, out);
     }
     member("start", broadcast.start, out);
     member("stop", broadcast.stop, out);
     out.extend_from_slice(b",\"liveAvailable\":");
-    json::boolean(rights.live, out);
+    json_writer::boolean(rights.live, out);
     if let Some((opens, closes)) = rights.catchup {
         out.extend_from_slice(b",\"catchupInterval\":{\"from\":");
-        json::number(opens.0, out);
+        json_writer::number(opens.0, out);
         member("to", closes, out);
         out.push(b'}');
     }
     out.extend_from_slice(b",\"extendedRights\":{\"pause\":");
-    json::boolean(rights.pause, out);
+    json_writer::boolean(rights.pause, out);
     out.extend_from_slice(b",\"rewind\":");
-    json::boolean(rights.rewind, out);
+    json_writer::boolean(rights.rewind, out);
     out.extend_from_slice(b",\"fastForward\":");
-    json::boolean(rights.fast_forward, out);
+    json_writer::boolean(rights.fast_forward, out);
     out.push(b'}');
     images(&broadcast.facts.images, out);
     if let Some(age) = broadcast.facts.pg_age {
         out.extend_from_slice(b",\"pgAge\":");
-        json::number(age.into(), out);
+        json_writer::number(age.into(), out);
     }
     out.push(b'}');
     Rendered { id, title }
@@ -68,13 +68,13 @@ fn images(images: &[Image], out: &mut Vec<u8>) {
             b",{\"type\":"
         };
         out.extend_from_slice(before);
-        json::text(&image.kind, out);
+        json_writer::text(&image.kind, out);
         out.extend_from_slice(b",\"default\":");
-        json::boolean(image.default, out);
+        json_writer::boolean(image.default, out);
         out.extend_from_slice(b",\"filename\":");
-        json::text(&image.filename, out);
+        json_writer::text(&image.filename, out);
         out.extend_from_slice(b",\"embeddedText\":");
-        json::boolean(image.embedded_text, out);
+        json_writer::boolean(image.embedded_text, out);
         out.push(b'}');
     }
     if !images.is_empty() {
@@ -86,7 +86,7 @@ fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
-    json::number(at.0, out);
+    json_writer::number(at.0, out);
 }
 
 /// The most that [`with_stream`] adds, besides the livestream's id.
@@ -113,7 +113,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::schedule::model::Facts;
+    use crate::domain::schedule::model::Metadata;
     use crate::types::BroadcastId;
 
     fn parsed(broadcast_: &Broadcast, rights: &BroadcastRights) -> Value {
@@ -121,9 +121,12 @@ mod tests {
         let Rendered { id, title } = broadcast(broadcast_, rights, &mut out);
         // The texts are where they are said to be.
         let rest = out.strip_prefix(BEFORE_ID).unwrap();
-        assert_eq!(json::read_text(&rest[..id]), broadcast_.id.as_str());
+        assert_eq!(json_writer::read_text(&rest[..id]), broadcast_.id.as_str());
         let rest = rest[id..].strip_prefix(BEFORE_TITLE).unwrap();
-        assert_eq!(json::read_text(&rest[..title]), &*broadcast_.facts.title);
+        assert_eq!(
+            json_writer::read_text(&rest[..title]),
+            &*broadcast_.facts.title
+        );
         assert_eq!(rest[title], b'"');
         let mut long = Vec::new();
         let span = (UnixSeconds(5), UnixSeconds(25));
@@ -149,7 +152,7 @@ mod tests {
             id: BroadcastId::parse("b\"1").unwrap(),
             start: UnixSeconds(10),
             stop: UnixSeconds(20),
-            facts: Facts {
+            facts: Metadata {
                 title: "A \"b\"\n\u{1}".into(),
                 description: Some("D\\".into()),
                 images: vec![image("three-four", true), image("square", false)],
@@ -183,9 +186,9 @@ mod tests {
             })
         );
         let bare = Broadcast {
-            facts: Facts {
+            facts: Metadata {
                 title: "T".into(),
-                ..Facts::default()
+                ..Metadata::default()
             },
             ..whole
         };

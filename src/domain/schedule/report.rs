@@ -1,17 +1,17 @@
 //! What an import is asked, and what it reports.
 
-use super::brake::Doubt;
-use super::claims::Standing;
-use super::edits::LivestreamEdits;
+use super::diff::DiffCounts;
 use super::import::Skipped;
-use super::plan::Difference;
+use super::import_preview::LivestreamEdits;
+use super::plausibility::PlausibilityIssue;
+use super::source_spans::ImportPriority;
 use crate::types::{LivestreamId, UnixSeconds};
 
 /// What an import is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOptions {
     /// Whose guide it is.
-    pub standing: Standing,
+    pub standing: ImportPriority,
     /// Only report.
     pub dry_run: bool,
     /// Import even where the brake holds it.
@@ -56,7 +56,7 @@ pub struct ImportReport {
     /// How many programmes the guide has, those skipped included.
     pub programmes: u64,
     /// What changes.
-    pub difference: Difference,
+    pub difference: DiffCounts,
     /// The rows that were not taken.
     pub skipped: Skipped,
     /// How many programmes had a text or list that was cut.
@@ -70,7 +70,7 @@ pub struct ImportReport {
     /// Channels that the last guide of the source had not, mapped or not.
     pub newly_seen: Vec<LivestreamId>,
     /// What the brake has against it; an accepted import has them too.
-    pub doubts: Vec<Doubt>,
+    pub doubts: Vec<PlausibilityIssue>,
     /// Of an import that changed nothing, what it would change: the first of it.
     pub edits: Vec<LivestreamEdits>,
 }

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use super::builder::{Builder, Slab};
 use super::channel::Channel;
-use super::claims::AllClaims;
+use super::channel_builder::{Builder, JsonArena};
+use super::chunk_store::ChunkStore;
 use super::import::GuideError;
 use super::model::Broadcast;
-use super::query::View;
+use super::query::ScheduleSettings;
 use super::rights::Rights;
-use super::shelf::Shelf;
 use super::snapshot::Snapshot;
+use super::source_spans::AllSourceSpans;
 use crate::store::{MemoryTable, Store, StoreError};
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
@@ -42,11 +42,11 @@ pub struct Schedule {
     pub(super) snapshot: ArcSwap<Snapshot>,
     /// How often the snapshot was replaced.
     generation: AtomicU64,
-    view: View,
+    view: ScheduleSettings,
     /// Which sources filled what.
-    pub(super) claims: Arc<MemoryTable<AllClaims>>,
+    pub(super) claims: Arc<MemoryTable<AllSourceSpans>>,
     /// Held by whoever changes the schedule: one at a time.
-    pub(super) shelf: Mutex<Shelf>,
+    pub(super) shelf: Mutex<ChunkStore>,
 }
 
 impl Schedule {
@@ -54,12 +54,16 @@ impl Schedule {
     ///
     /// # Errors
     /// That the store cannot be read. Damaged parts are reported and left out.
-    pub fn open(store: Store, source: CurrentRights, view: View) -> Result<Self, ScheduleError> {
+    pub fn open(
+        store: Store,
+        source: CurrentRights,
+        view: ScheduleSettings,
+    ) -> Result<Self, ScheduleError> {
         let rights = source();
         let rights = &*rights;
         let mut channels = Vec::new();
-        let mut slab = Slab::default();
-        let mut shelf = Shelf::load(&store, |livestream, broadcasts| {
+        let mut slab = JsonArena::default();
+        let mut shelf = ChunkStore::load(&store, |livestream, broadcasts| {
             channels.extend(render(livestream, &broadcasts, rights, &mut slab));
         })?;
         if let Err(error) = shelf.sweep(&store) {
@@ -72,9 +76,9 @@ impl Schedule {
             .iter()
             .filter_map(|id| render(id, &[], rights, &mut slab));
         let all: Vec<_> = empty.collect();
-        let snapshot = Snapshot::of(all.into_iter().chain(channels));
+        let snapshot = Snapshot::new(all.into_iter().chain(channels));
         let claims = Arc::new(MemoryTable::default());
-        store.attach::<AllClaims>(Arc::clone(&claims) as _)?;
+        store.attach::<AllSourceSpans>(Arc::clone(&claims) as _)?;
         Ok(Self {
             store,
             claims,
@@ -100,7 +104,7 @@ impl Schedule {
 
     /// How tv days are cut and streams padded.
     #[must_use]
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &ScheduleSettings {
         &self.view
     }
 
@@ -138,7 +142,7 @@ impl Schedule {
         let mut shelf = self.shelf.lock();
         let rights = (self.rights)();
         let mut channels = Vec::new();
-        let mut slab = Slab::default();
+        let mut slab = JsonArena::default();
         for livestream in livestreams {
             let broadcasts = shelf.read(&self.store, livestream)?;
             channels.extend(render(livestream, &broadcasts, &*rights, &mut slab));
@@ -155,12 +159,12 @@ impl Schedule {
         let shelf = self.shelf.lock();
         let rights = (self.rights)();
         let mut channels = Vec::new();
-        let mut slab = Slab::default();
+        let mut slab = JsonArena::default();
         for livestream in rights.livestreams() {
             let broadcasts = shelf.read(&self.store, &livestream)?;
             channels.extend(render(&livestream, &broadcasts, &*rights, &mut slab));
         }
-        self.publish(Snapshot::of(channels));
+        self.publish(Snapshot::new(channels));
         Ok(())
     }
 
@@ -177,9 +181,9 @@ impl Schedule {
         let is_old = |c: &Arc<Channel>| c.starts.first().is_some_and(|start| *start < from);
         if old.channels().any(is_old) {
             // All are copied, so that no block stays for the sake of a few.
-            let mut slab = Slab::default();
+            let mut slab = JsonArena::default();
             let channels = old.channels().map(|c| Arc::new(c.since(from, &mut slab)));
-            self.publish(Snapshot::of(channels.collect::<Vec<_>>()));
+            self.publish(Snapshot::new(channels.collect::<Vec<_>>()));
         }
         let dropped = dropped?;
         shelf.sweep(&self.store)?;
@@ -197,7 +201,12 @@ impl Schedule {
     ///
     /// A block stays in memory for its last channel. Once a quarter of the schedule was replaced
     /// since all of it was written together, the rest moves into the slab too.
-    pub(super) fn replace(&self, shelf: &mut Shelf, new: Vec<Arc<Channel>>, mut slab: Slab) {
+    pub(super) fn replace(
+        &self,
+        shelf: &mut ChunkStore,
+        new: Vec<Arc<Channel>>,
+        mut slab: JsonArena,
+    ) {
         let old = self.snapshot.load_full();
         let (_, json) = old.memory();
         shelf.replaced += slab.filled;
@@ -212,7 +221,7 @@ impl Schedule {
             }
         }
         // Of two with one name the later counts.
-        self.publish(Snapshot::of(kept.into_iter().chain(new)));
+        self.publish(Snapshot::new(kept.into_iter().chain(new)));
     }
 }
 
@@ -226,7 +235,7 @@ pub(super) fn render(
     livestream: &LivestreamId,
     broadcasts: &[Broadcast],
     rights: &dyn Rights,
-    slab: &mut Slab,
+    slab: &mut JsonArena,
 ) -> Option<Arc<Channel>> {
     let facts = rights.channel(livestream)?;
     let mut builder = Builder::new(livestream.clone(), facts.zone, slab);

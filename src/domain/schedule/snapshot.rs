@@ -17,7 +17,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Puts channels together.
     #[must_use]
-    pub fn of(channels: impl IntoIterator<Item = Arc<Channel>>) -> Self {
+    pub fn new(channels: impl IntoIterator<Item = Arc<Channel>>) -> Self {
         let channels: HashMap<_, _> = channels
             .into_iter()
             .map(|channel| (channel.livestream.clone(), channel))
@@ -149,8 +149,8 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::builder::{Builder, Slab};
-    use crate::domain::schedule::model::{Broadcast, Facts};
+    use crate::domain::schedule::channel_builder::{Builder, JsonArena};
+    use crate::domain::schedule::model::{Broadcast, Metadata};
     use crate::domain::schedule::rights::BroadcastRights;
     use crate::types::{BroadcastId, UnixSeconds};
 
@@ -159,20 +159,20 @@ mod tests {
         for count in [0, 1, 2, 3, 100, 1_000] {
             let channels = (0..3).map(|channel| {
                 let livestream = LivestreamId::parse(&format!("tv{channel}")).unwrap();
-                let mut slab = Slab::default();
+                let mut slab = JsonArena::default();
                 let mut builder = Builder::new(livestream, chrono_tz::Tz::UTC, &mut slab);
                 for number in 0..count {
                     let broadcast = Broadcast {
                         id: BroadcastId::parse(&format!("\"{channel}\"-{number}")).unwrap(),
                         start: UnixSeconds(number.try_into().unwrap()),
                         stop: UnixSeconds(i64::MAX),
-                        facts: Facts::default(),
+                        facts: Metadata::default(),
                     };
                     builder.push(&broadcast, &BroadcastRights::default());
                 }
                 Arc::new(builder.finish())
             });
-            let snapshot = Snapshot::of(channels);
+            let snapshot = Snapshot::new(channels);
             assert_eq!(snapshot.broadcasts(), count * 3);
             for channel in 0..3 {
                 for number in 0..count {

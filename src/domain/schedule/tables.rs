@@ -13,9 +13,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::claims::AllClaims;
+use super::known_channels::SeenChannels;
 use super::model::Broadcast;
-use super::seen::SeenChannels;
+use super::source_spans::AllSourceSpans;
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
 use crate::types::LivestreamId;
 
@@ -82,7 +82,7 @@ impl Table for Heads {
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     let schema = schema.with::<Chunks>().with::<Heads>();
-    schema.with::<AllClaims>().with::<SeenChannels>()
+    schema.with::<AllSourceSpans>().with::<SeenChannels>()
 }
 
 /// Cuts the broadcasts of one day into chunks; none make one empty chunk.
@@ -122,7 +122,7 @@ pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::model::{DESCRIPTION_MAX, Facts, Image};
+    use crate::domain::schedule::model::{DESCRIPTION_MAX, Image, Metadata};
     use crate::types::{BroadcastId, UnixSeconds};
 
     fn broadcast(number: i64, description: usize) -> Broadcast {
@@ -130,10 +130,10 @@ mod tests {
             id: BroadcastId::parse(&format!("b{number}")).unwrap(),
             start: UnixSeconds(number * 60),
             stop: UnixSeconds(number * 60 + 60),
-            facts: Facts {
+            facts: Metadata {
                 title: "T".into(),
                 description: Some("d".repeat(description).into()),
-                ..Facts::default()
+                ..Metadata::default()
             },
         }
     }

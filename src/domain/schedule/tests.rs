@@ -7,10 +7,10 @@ use chrono_tz::Tz;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::claims::Standing;
-use super::import::draft::{ChannelMap, Draft};
-use super::import::{GuideError, GuideEvent, GuideProgramme, GuideSource, Skip};
-use super::plan::Difference;
+use super::diff::DiffCounts;
+use super::import::parsed_guide::{ChannelMap, ParsedGuide};
+use super::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme, Skip};
+use super::source_spans::ImportPriority;
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks};
 use super::*;
 use crate::store::{All, Durability, Options, Schema, Store, StoreError, Table, TreeName};
@@ -73,10 +73,10 @@ fn in_memory() -> Store {
 }
 
 fn open(store: Store, catalogue: &Arc<Catalogue>) -> Schedule {
-    open_with(store, catalogue, View::default())
+    open_with(store, catalogue, ScheduleSettings::default())
 }
 
-fn open_with(store: Store, catalogue: &Arc<Catalogue>, view: View) -> Schedule {
+fn open_with(store: Store, catalogue: &Arc<Catalogue>, view: ScheduleSettings) -> Schedule {
     let catalogue = Arc::clone(catalogue);
     Schedule::open(store, Box::new(move || catalogue.clone()), view).unwrap()
 }
@@ -97,14 +97,14 @@ impl MakeLivestreams for Making {
 /// A guide made of a list.
 struct Listed(std::vec::IntoIter<GuideProgramme>);
 
-impl GuideSource for Listed {
+impl GuideEvents for Listed {
     fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError> {
         Ok(self.0.next().map(Box::new).map(GuideEvent::Programme))
     }
 }
 
 /// `channel title start stop [id]`, the times in minutes after [`MIDNIGHT`].
-fn guide(rows: &[(&str, &str, i64, i64)]) -> Draft {
+fn guide(rows: &[(&str, &str, i64, i64)]) -> ParsedGuide {
     let rows = rows
         .iter()
         .zip(1..)
@@ -118,19 +118,19 @@ fn guide(rows: &[(&str, &str, i64, i64)]) -> Draft {
                 id: id.map(str::to_owned),
                 start: UnixSeconds(MIDNIGHT + start * 60),
                 stop: Some(UnixSeconds(MIDNIGHT + stop * 60)),
-                facts: Facts {
+                facts: Metadata {
                     title: title.into(),
-                    ..Facts::default()
+                    ..Metadata::default()
                 },
             }
         });
     let rows: Vec<_> = rows.collect();
-    Draft::read(&mut Listed(rows.into_iter()), &ChannelMap::new()).unwrap()
+    ParsedGuide::read(&mut Listed(rows.into_iter()), &ChannelMap::new()).unwrap()
 }
 
 fn options() -> ImportOptions {
     ImportOptions {
-        standing: Standing::default(),
+        standing: ImportPriority::default(),
         dry_run: false,
         accept: false,
         now: NOW,
@@ -249,9 +249,9 @@ fn a_gap_and_an_unknown_livestream_are_told_apart() {
     let one = |id: &str| snapshot.live_one(&livestream(id), LiveOffset::LIVE, gap);
     assert_eq!(live(&schedule, "news", gap), json!({}));
     assert_eq!(live(&schedule, "empty", gap), json!({}));
-    assert_eq!(one("news").unwrap_err(), Missing::Current);
-    assert_eq!(one("empty").unwrap_err(), Missing::Current);
-    assert_eq!(one("other").unwrap_err(), Missing::Livestream);
+    assert_eq!(one("news").unwrap_err(), QueryError::Current);
+    assert_eq!(one("empty").unwrap_err(), QueryError::Current);
+    assert_eq!(one("other").unwrap_err(), QueryError::Livestream);
     assert_eq!(json(&one("film").unwrap())["current"]["title"], "Feature");
     let several = [livestream("other"), livestream("news"), livestream("film")];
     let answer = snapshot.live(&several, LiveOffset::LIVE, gap).unwrap();
@@ -259,7 +259,7 @@ fn a_gap_and_an_unknown_livestream_are_told_apart() {
     // The gap ends before the film does.
     assert_eq!(answer.valid_until, Some(UnixSeconds(MIDNIGHT + 700 * 60)));
     let unknown = snapshot.live(&several[..1], LiveOffset::LIVE, gap);
-    assert_eq!(unknown.unwrap_err(), Missing::Livestream);
+    assert_eq!(unknown.unwrap_err(), QueryError::Livestream);
 }
 
 #[test]
@@ -346,14 +346,14 @@ fn a_report_shows_what_would_change() {
         panic!("{:?}", report.edits);
     };
     assert_eq!(news.livestream.as_str(), "news");
-    let Difference {
+    let DiffCounts {
         added,
         changed,
         removed,
         ..
     } = news.difference;
     assert_eq!((added, changed, removed), (1, 2, 1));
-    let shown = |airing: &Option<edits::Airing>| {
+    let shown = |airing: &Option<import_preview::BroadcastSummary>| {
         airing.as_ref().map_or("-".to_owned(), |a| {
             format!("{} {}", a.title, (a.start.0 - MIDNIGHT) / 60)
         })
@@ -512,7 +512,7 @@ fn old_days_go_from_memory_and_from_the_store() {
     assert_eq!(schedule.snapshot().broadcasts(), 35);
     let day = |at: i64| {
         let date = chrono::DateTime::from_timestamp(MIDNIGHT + at * DAY, 0).unwrap();
-        let day = TvDay::of(date.date_naive());
+        let day = TvDay::from_date(date.date_naive());
         let snapshot = schedule.snapshot();
         let answer = snapshot.day_one(&livestream("news"), day, schedule.view());
         json(&answer.unwrap()).as_array().unwrap().len()
@@ -581,10 +581,10 @@ fn a_restart_serves_the_same_and_sweeps_what_an_import_left_behind() {
 #[test]
 fn s4_adds_the_piece_of_the_livestream_and_leaves_out_the_unknown() {
     let catalogue = two_channels();
-    let view = View {
+    let view = ScheduleSettings {
         pad_before: 60,
         pad_after: 120,
-        ..View::default()
+        ..ScheduleSettings::default()
     };
     let schedule = open_with(in_memory(), &catalogue, view);
     let rows = [("news", "A#a", 0, 60), ("film", "B#b\"", 0, 60)];
@@ -600,7 +600,10 @@ fn s4_adds_the_piece_of_the_livestream_and_leaves_out_the_unknown() {
     let one = json(&snapshot.by_id(&id("a")).unwrap());
     assert!(one.get("streamId").is_none());
     assert_eq!(one["id"], "a");
-    assert_eq!(snapshot.by_id(&id("none")).unwrap_err(), Missing::Broadcast);
+    assert_eq!(
+        snapshot.by_id(&id("none")).unwrap_err(),
+        QueryError::Broadcast
+    );
 }
 
 fn assert_sound(store: &Store) {
@@ -783,7 +786,7 @@ proptest! {
         let mut seen = BTreeMap::<String, Vec<i64>>::new();
         for day in -2..12 {
             let date = chrono::DateTime::from_timestamp(MIDNIGHT + day * DAY, 0).unwrap();
-            let day = TvDay::of(date.date_naive());
+            let day = TvDay::from_date(date.date_naive());
             let body = json(&snapshot.day(&ids, day, schedule.view()).unwrap());
             prop_assert_eq!(body.as_object().unwrap().len(), 3);
             for id in &ids {

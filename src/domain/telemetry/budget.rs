@@ -44,7 +44,7 @@ impl Owner {
         }
     }
 
-    const fn of_row((_, kind, id): UsageRow) -> Self {
+    const fn from_row((_, kind, id): UsageRow) -> Self {
         match kind {
             0 => Self::User(id),
             _ => Self::Partner(id),
@@ -70,7 +70,7 @@ impl Usage {
         Self {
             day: now.utc_day(),
             bytes: bytes
-                .map(|(row, record)| (Owner::of_row(row), record.bytes))
+                .map(|(row, record)| (Owner::from_row(row), record.bytes))
                 .collect(),
             ..Self::default()
         }

@@ -16,7 +16,7 @@ use super::frame::{self, Frames};
 use super::packed::{Form, MEMBER, Packer};
 use super::segment::options;
 use super::{Inner, Telemetry, hour_of};
-use crate::store::{Need, sync_file};
+use crate::store::{WritePriority, sync_file};
 use crate::types::UnixSeconds;
 
 /// Members that one run packs: with a run a second some 4 MiB a second, about a tenth of a processor.
@@ -105,7 +105,7 @@ impl Telemetry {
     pub fn compress(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
         // Compressing takes space before it gives any.
-        if inner.store.admits(Need::Telemetry).is_err() {
+        if inner.store.admits(WritePriority::Telemetry).is_err() {
             return Ok(0);
         }
         let mut compression = inner.compression.lock();

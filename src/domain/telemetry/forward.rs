@@ -20,12 +20,12 @@ use ring::digest;
 
 use super::Telemetry;
 use super::error::TelemetryError;
+use super::forward_cursor::{Extent, Positions};
 use super::model::StoredEvent;
-use super::position::{Extent, Positions};
 use super::tables::Erasures;
 use crate::domain::backoff::Backoff;
 use crate::ports::Entropy;
-use crate::ports::sink::{EventSink, Unsent};
+use crate::ports::event_sink::{EventSink, SinkError};
 use crate::store::{All, Durability};
 use crate::types::time::HOUR;
 use crate::types::{UnixSeconds, UserId};
@@ -251,7 +251,7 @@ impl Forwarder {
 
     /// Reads the next batch of an hour: the one that was offered before, or one of up to `most` events.
     fn batch(&self, (hour, length): Extent, most: usize) -> Result<Batch, TelemetryError> {
-        let position = self.positions.lock().of(hour);
+        let position = self.positions.lock().get(hour);
         let from = position.kept.sent;
         let (end, most) = match position.offered() {
             Some(offered) => (offered, usize::MAX),
@@ -319,7 +319,7 @@ impl Forwarder {
         let Err(unsent) = self.sink.post(lines, &key) else {
             self.sent.fetch_add(batch.events as u64, Relaxed);
             progress.taken(self.settings.batch);
-            self.tell(None);
+            self.report_failure(None);
             return Ok(Outcome::Done(batch.events));
         };
         if self.stopped.load(Relaxed) {
@@ -327,7 +327,7 @@ impl Forwarder {
         }
         self.failures.fetch_add(1, Relaxed);
         let (words, wait) = match unsent {
-            Unsent::Refused(words) if batch.events > 1 => {
+            SinkError::Refused(words) if batch.events > 1 => {
                 tracing::debug!(
                     events = batch.events,
                     words,
@@ -335,11 +335,11 @@ impl Forwarder {
                 );
                 progress.most = batch.events / 2;
                 let mut positions = self.positions.lock();
-                let from = positions.of(batch.hour).kept.sent;
+                let from = positions.get(batch.hour).kept.sent;
                 positions.offer(batch.hour, from)?;
                 return Ok(Outcome::Smaller);
             }
-            Unsent::Refused(words) => {
+            SinkError::Refused(words) => {
                 if progress.gives_up() {
                     self.refused.fetch_add(1, Relaxed);
                     let received = batch.oldest.unwrap_or(now).0;
@@ -353,16 +353,16 @@ impl Forwarder {
                 }
                 (words, None)
             }
-            Unsent::Later { words, wait } => (words, wait),
+            SinkError::Later { words, wait } => (words, wait),
         };
         let random = u64::from_be_bytes(self.entropy.array());
         progress.failed(wait, random, now);
-        self.tell(Some(words));
+        self.report_failure(Some(words));
         Ok(Outcome::Rest)
     }
 
     /// Says once when events stop getting out, and once when they do again.
-    fn tell(&self, trouble: Option<String>) {
+    fn report_failure(&self, trouble: Option<String>) {
         let mut told = self.trouble.lock();
         match (&*told, &trouble) {
             (old, Some(new)) if old.as_ref() != Some(new) => {

@@ -10,7 +10,7 @@ use crate::ports::entropy::SeededEntropy;
 use crate::store::StoreError;
 
 /// What a sink does with a batch.
-type Manner = Box<dyn Fn(&[i64]) -> Result<(), Unsent> + Send + Sync>;
+type Manner = Box<dyn Fn(&[i64]) -> Result<(), SinkError> + Send + Sync>;
 
 /// A sink, and what it has seen: the numbers of each batch with its key, taken or not.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ struct SinkInner {
 }
 
 impl Sink {
-    fn new(manner: impl Fn(&[i64]) -> Result<(), Unsent> + Send + Sync + 'static) -> Self {
+    fn new(manner: impl Fn(&[i64]) -> Result<(), SinkError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(SinkInner {
             seen: Mutex::default(),
             manner: Mutex::new(Box::new(manner)),
@@ -33,7 +33,7 @@ impl Sink {
         Self::new(|_| Ok(()))
     }
 
-    fn becomes(&self, manner: impl Fn(&[i64]) -> Result<(), Unsent> + Send + Sync + 'static) {
+    fn becomes(&self, manner: impl Fn(&[i64]) -> Result<(), SinkError> + Send + Sync + 'static) {
         *self.0.manner.lock() = Box::new(manner);
     }
 
@@ -57,7 +57,7 @@ impl Sink {
 }
 
 impl EventSink for Sink {
-    fn post(&self, lines: Vec<u8>, key: &str) -> Result<(), Unsent> {
+    fn post(&self, lines: Vec<u8>, key: &str) -> Result<(), SinkError> {
         let lines = String::from_utf8(lines).unwrap();
         let numbers: Vec<i64> = lines.lines().map(|line| line.parse().unwrap()).collect();
         let result = (self.0.manner.lock())(&numbers);
@@ -69,15 +69,15 @@ impl EventSink for Sink {
     fn stop(&self) {}
 }
 
-fn away() -> Result<(), Unsent> {
-    Err(Unsent::Later {
+fn away() -> Result<(), SinkError> {
+    Err(SinkError::Later {
         words: "away".to_owned(),
         wait: None,
     })
 }
 
-fn refused() -> Result<(), Unsent> {
-    Err(Unsent::Refused("no".to_owned()))
+fn refused() -> Result<(), SinkError> {
+    Err(SinkError::Refused("no".to_owned()))
 }
 
 /// The line of an event is its number, and one that has none is no JSON.
@@ -192,7 +192,7 @@ fn pauses_grow_and_the_sink_is_heard() {
     let trouble = forwarder.trouble(NOW + 4_000).unwrap();
     assert_eq!(trouble, "away; events have waited for 4000 seconds");
     sink.becomes(|_| {
-        Err(Unsent::Later {
+        Err(SinkError::Later {
             words: "busy".to_owned(),
             wait: Some(100_000),
         })

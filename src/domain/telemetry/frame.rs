@@ -138,11 +138,11 @@ pub(super) struct Frames<R> {
 
 impl<R: Read> Frames<R> {
     pub(super) fn new(from: R) -> Self {
-        Self::begun(from, 0)
+        Self::resume(from, 0)
     }
 
     /// Goes on where so many bytes of the file have been read.
-    pub(super) fn begun(from: R, before: u64) -> Self {
+    pub(super) fn resume(from: R, before: u64) -> Self {
         Self {
             from,
             buffer: Vec::new(),
@@ -297,7 +297,7 @@ mod tests {
             assert_eq!(bytes.len() as u64, one + gap);
             bytes.extend(written(&[event(2, 9)]));
             assert_eq!(read(&bytes), (vec![1, 2], 2 * one + gap, 0), "{gap}");
-            let mut rest = Frames::begun(&bytes[usize::try_from(one).unwrap()..], one);
+            let mut rest = Frames::resume(&bytes[usize::try_from(one).unwrap()..], one);
             assert_eq!(rest.next().unwrap().unwrap().sequence, 2);
             assert_eq!((rest.sound_end(), rest.damaged()), (2 * one + gap, 0));
         }

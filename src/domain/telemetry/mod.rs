@@ -4,27 +4,27 @@
 //! synced within half a second. The store holds the index only: in which hours a user sent events.
 //! The text of an event is kept as it was sent; nothing here understands it.
 
-mod accept;
 mod budget;
-mod catch_up;
 mod compress;
-mod erase;
+mod dedup;
+mod erasure;
 mod error;
 mod forward;
+mod forward_cursor;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod gaps;
-mod length;
+mod ingest;
 mod model;
 mod packed;
-mod position;
+mod quality_report;
 mod read;
-mod recent;
-mod report;
+mod reindex;
 mod retention;
 mod segment;
-mod sync;
+mod segment_length;
+mod sequence_gaps;
+mod sync_thread;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -36,12 +36,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use budget::Budgets;
-pub use erase::request_erasure;
+pub use erasure::request_erasure;
 pub use error::TelemetryError;
 pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
 pub use model::{Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, Taken};
+pub use quality_report::{Facts, Quality, QualityReport};
 pub use read::{Events, Selection};
-pub use report::{Facts, Quality, QualityReport};
 pub use tables::schema;
 
 use crate::domain::accounts::UserExists;
@@ -49,10 +49,10 @@ use crate::store::Store;
 use crate::types::{DurationUnit, UnixSeconds, UserId};
 use budget::Usage;
 use compress::Compression;
-use gaps::Gaps;
-use recent::{REMEMBERED_HOURS, Recent};
+use dedup::{DedupWindow, REMEMBERED_HOURS};
 use segment::{Directory, Segment};
-use sync::SyncThread;
+use sequence_gaps::Gaps;
+use sync_thread::SyncThread;
 use tables::DayUsage;
 
 /// How telemetry is kept.
@@ -101,7 +101,7 @@ struct State {
     usage: Usage,
     /// When hours were last dropped for want of room, and what to tell of it.
     cut: Option<(UnixSeconds, String)>,
-    recent: Recent,
+    recent: DedupWindow,
     gaps: Gaps,
     /// An hour, and the users whose events in it the index knows of.
     indexed: (i64, HashSet<UserId>),

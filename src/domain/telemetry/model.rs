@@ -78,7 +78,7 @@ impl StoredEvent {
 pub(super) struct Fingerprint(pub(super) u64);
 
 impl Fingerprint {
-    pub(super) fn of(sender: &Sender, event: &NewEvent) -> Self {
+    pub(super) fn new(sender: &Sender, event: &NewEvent) -> Self {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(sender.user.as_bytes());
         context.update(&event.timestamp_millis.to_be_bytes());

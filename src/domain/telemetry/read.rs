@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use super::error::TelemetryError;
 use super::frame::Frames;
-use super::length::Lengths;
 use super::model::StoredEvent;
 use super::packed::SegmentReader;
+use super::segment_length::Lengths;
 use super::tables::HoursByUser;
 use super::{Telemetry, hour_of};
 use crate::types::{UnixSeconds, UserId};
@@ -86,7 +86,7 @@ struct OpenFile {
 
 impl OpenFile {
     /// Tells what could not be read of it.
-    fn tell(&self) {
+    fn report_damage(&self) {
         let (damaged, end) = (self.frames.damaged(), self.frames.sound_end());
         if damaged > 0 {
             super::segment::tell_damage(&self.path, damaged);
@@ -104,7 +104,7 @@ impl Events {
                         return Ok(Some(event));
                     }
                 }
-                open.tell();
+                open.report_damage();
                 self.open = None;
             }
             let Some((path, lengths)) = self.files.pop_front() else {

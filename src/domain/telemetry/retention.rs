@@ -122,7 +122,7 @@ impl Forwarder {
         let mut expired = 0;
         let extents = self.telemetry.extents()?.into_iter();
         for (hour, length) in extents.take_while(|(hour, _)| *hour < oldest) {
-            let sent = self.positions.lock().of(hour).kept.sent;
+            let sent = self.positions.lock().get(hour).kept.sent;
             if let Some(mut events) = self.telemetry.part(hour, (sent, length))? {
                 while events.next()?.is_some() {
                     expired += 1;

@@ -12,9 +12,9 @@ use chrono::DateTime;
 
 use super::error::TelemetryError;
 use super::frame::Frames;
-use super::length::{Keeper, Lengths};
 use super::model::{Fingerprint, StoredEvent};
 use super::packed::SegmentReader;
+use super::segment_length::{LengthFile, Lengths};
 use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
 /// Seconds of a segment.
@@ -224,7 +224,7 @@ pub(super) struct Segment {
     /// Shared with the thread that syncs: a second descriptor might not be had.
     file: Arc<File>,
     lengths: Lengths,
-    keeper: Keeper,
+    keeper: LengthFile,
     keys: Vec<Fingerprint>,
 }
 
@@ -253,7 +253,7 @@ impl Segment {
             sync_file(&file, &path)?;
         }
         let lengths = Lengths::of_whole(length);
-        let keeper = Keeper::open(&place)?;
+        let keeper = LengthFile::open(&place)?;
         keeper.write(lengths)?;
         Ok(Self {
             hour,

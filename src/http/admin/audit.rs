@@ -5,8 +5,8 @@ use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::system::AuditRequest;
 use crate::http::error::ApiError;
+use crate::http::offload::cold;
 use crate::http::reply::Reply;
-use crate::http::run::cold;
 use crate::http::wire::audit::AuditLine;
 
 /// GET what operators have changed.

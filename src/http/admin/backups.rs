@@ -4,14 +4,14 @@ use crate::app::{App, Restart};
 use crate::domain::audit::Change;
 use crate::domain::backups::{BackupError, Contents};
 use crate::http::auth::OperatorAuth;
+use crate::http::blocking_body::pipe;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::backups::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::pipe::pipe;
+use crate::http::offload::bulk;
 use crate::http::reply::Reply;
-use crate::http::run::bulk;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 
 /// GET the backups, the newest first.

@@ -14,8 +14,8 @@ use crate::http::endpoint::admin::content::{
     CatalogFormat, ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
 };
 use crate::http::error::ApiError;
+use crate::http::offload::{bulk, cold};
 use crate::http::reply::{Reply, media};
-use crate::http::run::{bulk, cold};
 use crate::http::wire::catalog::{ImportReply, UndoReply, VersionLine};
 use crate::types::BroadcastId;
 

@@ -9,8 +9,8 @@ use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::system::MoveClockRequest;
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::offload::cold;
 use crate::http::reply::Reply;
-use crate::http::run::cold;
 use crate::ports::LabClock;
 
 #[derive(Serialize)]
@@ -81,7 +81,7 @@ async fn moved(app: &App) -> Result<Reply, ApiError> {
     let guard = Arc::clone(&app.clock_guard);
     cold(app, move || {
         // A doubt about the clock below is shown with the clock.
-        let _ = guard.look();
+        let _ = guard.check();
         Ok::<_, ApiError>(())
     })
     .await?;

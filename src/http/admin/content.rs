@@ -3,16 +3,16 @@
 use http::StatusCode;
 
 use crate::app::App;
-use crate::domain::feeds::{Feeds, Refresh};
+use crate::domain::epg_sources::{EpgSources, Refresh};
 use crate::domain::schedule::{ImportOptions, ImportReport, Outcome, ScheduleError};
 use crate::http::auth::OperatorAuth;
+use crate::http::blocking_body::{BodyReader, pipe};
 use crate::http::context::Context;
 use crate::http::endpoint::admin::content::ImportGuideRequest;
 use crate::http::error::{ApiError, Details, ErrorCode};
-use crate::http::pipe::{BodyReader, pipe};
+use crate::http::offload::bulk;
 use crate::http::reply::Reply;
-use crate::http::run::bulk;
-use crate::http::wire::report::WireReport;
+use crate::http::wire::import_report::WireReport;
 
 /// POST a guide. It is read as it arrives; what it changes is seen all at once.
 ///
@@ -59,7 +59,7 @@ pub fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
 
 /// An import, on its way to a thread that may block.
 struct Import {
-    feeds: Feeds,
+    feeds: EpgSources,
     how: Refresh,
     source: String,
     options: ImportOptions,

@@ -6,7 +6,7 @@ use crate::domain::playback::Viewer;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::users::{
-    GrantRequest, RevokeGrantRequest, UserRequest, WhyRequest,
+    ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest, UserRequest,
 };
 use crate::http::error::ApiError;
 use crate::http::reply::Reply;
@@ -24,7 +24,7 @@ pub async fn grants(
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(app, &request.user).await?;
     let snapshot = app.catalog.snapshot();
-    let grants = app.grants.of(&user.id);
+    let grants = app.grants.for_user(&user.id);
     let lines: Vec<_> = grants
         .iter()
         .map(|grant| GrantLine::new(grant, &snapshot, cx.now))
@@ -67,7 +67,7 @@ pub async fn revoke_grant(
         .revoke(user.id, request.offer, by, cx.now)
         .await?;
     let settings = app.rights.settings();
-    let viewer = Viewer::of(&user, settings.viewer_country(&user, None));
+    let viewer = Viewer::new(&user, settings.viewer_country(&user, None));
     app.playback.void_lost(&viewer, cx.now).await?;
     Ok(Reply::no_content())
 }
@@ -81,7 +81,7 @@ pub async fn why(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
-    request: WhyRequest,
+    request: ExplainEntitlementRequest,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(app, &request.user).await?;
     let explained = app.rights.why(

@@ -6,8 +6,8 @@ use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::system::{MailRequest, PreviewMailRequest, TestMailRequest};
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::offload::{bulk, cold};
 use crate::http::reply::Reply;
-use crate::http::run::{bulk, cold};
 use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
 
 /// How many mails the list has at the most, the newest.

@@ -8,7 +8,7 @@ pub mod catalog;
 pub mod clock;
 pub mod console;
 pub mod content;
-pub mod feeds;
+pub mod epg_sources;
 pub mod grants;
 pub mod mail;
 pub mod operators;

@@ -8,8 +8,8 @@ use crate::http::endpoint::admin::system::{
     AddPartnerRequest, ChangePartnerRequest, PartnerRequest, PartnerTokenRequest,
 };
 use crate::http::error::ApiError;
+use crate::http::offload::bulk;
 use crate::http::reply::Reply;
-use crate::http::run::bulk;
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 
 /// GET partners.

@@ -8,7 +8,7 @@ use crate::domain::partners::Partners;
 use crate::http::endpoint::admin::system::{OperatorRef, PartnerRef};
 use crate::http::endpoint::admin::users::UserRef;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::run::cold;
+use crate::http::offload::cold;
 use crate::types::{OperatorId, PartnerId};
 
 /// How many names a refusal offers.

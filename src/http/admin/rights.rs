@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::app::App;
-use crate::domain::catalog::{Amendment, Catalog, CatalogError, Difference, Mode};
+use crate::domain::catalog::{Catalog, CatalogDiff, CatalogError, Edit, Mode};
 use crate::domain::schedule::Schedule;
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
@@ -11,8 +11,8 @@ use crate::http::endpoint::admin::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::offload::{bulk, cold};
 use crate::http::reply::Reply;
-use crate::http::run::{bulk, cold};
 use crate::http::wire::catalog::ImportReply;
 use crate::http::wire::rights::{RuleLine, WhyRightsReply};
 use crate::types::{BroadcastId, LivestreamId};
@@ -50,7 +50,7 @@ pub async fn set(
     request: SetRightsRequest,
 ) -> Result<Reply, ApiError> {
     let livestream = livestream_of(app, &request.broadcast).ok_or_else(no_broadcast)?;
-    let amendment = Amendment::Override(request.broadcast, request.says);
+    let amendment = Edit::Override(request.broadcast, request.says);
     amend(app, amendment, Touched::Some(vec![livestream])).await
 }
 
@@ -66,7 +66,7 @@ pub async fn clear(
 ) -> Result<Reply, ApiError> {
     let livestream = livestream_of(app, &request.broadcast);
     let touched = Touched::Some(livestream.into_iter().collect());
-    amend(app, Amendment::Forget(request.broadcast), touched).await
+    amend(app, Edit::Forget(request.broadcast), touched).await
 }
 
 /// PUT the defaults of a livestream.
@@ -80,7 +80,7 @@ pub async fn set_defaults(
     request: SetDefaultsRequest,
 ) -> Result<Reply, ApiError> {
     let touched = Touched::Some(vec![request.livestream.clone()]);
-    let amendment = Amendment::Defaults(request.livestream, request.says);
+    let amendment = Edit::Defaults(request.livestream, request.says);
     amend(app, amendment, touched).await
 }
 
@@ -129,7 +129,7 @@ pub async fn remove_rule(
     _auth: OperatorAuth,
     request: RemoveRuleRequest,
 ) -> Result<Reply, ApiError> {
-    amend(app, Amendment::DropRule(request.rule), Touched::All).await
+    amend(app, Edit::DropRule(request.rule), Touched::All).await
 }
 
 /// Whose answers have to be prepared anew.
@@ -138,14 +138,14 @@ enum Touched {
     Some(Vec<LivestreamId>),
 }
 
-async fn amend(app: &App, amendment: Amendment, touched: Touched) -> Result<Reply, ApiError> {
+async fn amend(app: &App, amendment: Edit, touched: Touched) -> Result<Reply, ApiError> {
     change(app, touched, move |catalog| catalog.amend(amendment)).await
 }
 
 async fn change(
     app: &App,
     touched: Touched,
-    change: impl FnOnce(&Catalog) -> Result<Difference, CatalogError> + Send + 'static,
+    change: impl FnOnce(&Catalog) -> Result<CatalogDiff, CatalogError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
     let (schedule, catalog) = (Arc::clone(&app.schedule), app.catalog.clone());
     let difference = bulk(app, move || -> Result<_, ApiError> {

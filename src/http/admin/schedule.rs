@@ -2,7 +2,7 @@
 //! named, and never kept: who has just changed a right wants to see it.
 
 use crate::app::App;
-use crate::domain::schedule::{Answer, Missing};
+use crate::domain::schedule::{Answer, QueryError};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::admin::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
@@ -46,7 +46,7 @@ pub fn day(
 fn respond(
     app: &App,
     named: Option<IdList<LivestreamId>>,
-    ask: impl FnOnce(&[LivestreamId]) -> Result<Answer, Missing>,
+    ask: impl FnOnce(&[LivestreamId]) -> Result<Answer, QueryError>,
 ) -> Result<Reply, ApiError> {
     let answer = match named {
         Some(named) => ask(named.as_slice())?,

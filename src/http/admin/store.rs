@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::domain::StoreError;
-use crate::domain::upkeep::{Health, TableHealth, TruthHealth, Upkeep};
+use crate::domain::store_admin::{DurableStateHealth, Health, StoreAdmin, TableHealth};
 use crate::http::auth::OperatorAuth;
 use crate::http::context::Context;
 use crate::http::error::ApiError;
@@ -39,9 +39,9 @@ struct TruthBody {
     rebuilt_from: Option<String>,
 }
 
-impl From<TruthHealth> for TruthBody {
-    fn from(health: TruthHealth) -> Self {
-        let TruthHealth {
+impl From<DurableStateHealth> for TruthBody {
+    fn from(health: DurableStateHealth) -> Self {
+        let DurableStateHealth {
             base,
             number,
             missing,
@@ -90,7 +90,7 @@ impl From<Health> for HealthBody {
 
 async fn answer(
     app: &App,
-    work: impl FnOnce(&Upkeep) -> Result<Health, StoreError> + Send + 'static,
+    work: impl FnOnce(&StoreAdmin) -> Result<Health, StoreError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
     let health = app.bulk.run(move |()| work(&upkeep))?.await??;
@@ -102,7 +102,7 @@ async fn answer(
 /// # Errors
 /// `OVERLOADED`, `INTERNAL`.
 pub async fn verify(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    answer(app, Upkeep::verify).await
+    answer(app, StoreAdmin::verify).await
 }
 
 /// POST rebuild: makes the indexes again, and tells what was wrong.
@@ -110,7 +110,7 @@ pub async fn verify(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Rep
 /// # Errors
 /// `STORE_UNAVAILABLE`, `OVERLOADED`, `INTERNAL`.
 pub async fn rebuild(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    answer(app, Upkeep::rebuild).await
+    answer(app, StoreAdmin::rebuild).await
 }
 
 #[derive(Serialize)]

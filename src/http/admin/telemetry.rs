@@ -7,9 +7,9 @@ use crate::http::context::Context;
 use crate::http::endpoint::admin::telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use crate::http::error::ApiError;
 use crate::http::reply::{Reply, media};
-use crate::http::stream::Pieces;
-use crate::http::wire::events::EventPieces;
+use crate::http::response_body::ChunkStream;
 use crate::http::wire::telemetry::{QualityBody, facts};
+use crate::http::wire::telemetry_export::EventPieces;
 use crate::types::time::DAY;
 use crate::types::{PartnerId, UnixSeconds};
 
@@ -30,7 +30,7 @@ pub async fn export(
         .cold
         .run(move |()| telemetry.events(selection))?
         .await??;
-    let body = Pieces::new(EventPieces::lines(events));
+    let body = ChunkStream::new(EventPieces::lines(events));
     Ok(Reply::stream(media::NDJSON, None, Box::pin(body)))
 }
 

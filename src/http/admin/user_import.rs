@@ -23,11 +23,11 @@ use crate::http::context::Context;
 use crate::http::endpoint::admin::system::PartnerRef;
 use crate::http::endpoint::admin::users::{AddUserRequest, ImportUsersRequest};
 use crate::http::error::{ApiError, Details, ImportProblem};
-use crate::http::json::Object;
-use crate::http::lanes::Lost;
+use crate::http::offload::cold;
 use crate::http::reply::Reply;
-use crate::http::run::cold;
+use crate::http::strict_json::Object;
 use crate::http::wire::users::UserImportReport;
+use crate::http::worker_pool::JobError;
 use crate::types::{PartnerId, UnixSeconds};
 
 /// Bytes of lines that are read together: some 500 users with hashes.
@@ -179,12 +179,12 @@ impl Import<'_> {
             });
             let hashed = match queued {
                 Ok(queued) => queued.await,
-                Err(_full) => Err(Lost::Shed),
+                Err(_full) => Err(JobError::Shed),
             };
             match hashed {
                 Ok(Some(hashed)) => return Ok(hashed?),
-                Ok(None) | Err(Lost::Failed) => return Err(Lost::Failed.into()),
-                Err(Lost::Shed) => sleep(HASH_RETRY).await,
+                Ok(None) | Err(JobError::Failed) => return Err(JobError::Failed.into()),
+                Err(JobError::Shed) => sleep(HASH_RETRY).await,
             }
         }
     }

@@ -10,8 +10,8 @@ use crate::http::endpoint::admin::users::{
     AddUserRequest, ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::offload::{cold, pool};
 use crate::http::reply::Reply;
-use crate::http::run::{cold, pool};
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 
 /// GET users.
@@ -59,8 +59,8 @@ pub async fn add_user(
         .await
         .map_err(|error| {
             error
-                .of_member("email", &[ErrorCode::EmailInUse])
-                .of_member("password", ErrorCode::BAD_PASSWORD)
+                .for_member("email", &[ErrorCode::EmailInUse])
+                .for_member("password", ErrorCode::BAD_PASSWORD)
         })?;
     let user_id = user.id.to_string();
     Reply::made(

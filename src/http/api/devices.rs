@@ -6,8 +6,8 @@ use crate::http::auth::UserAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::users::DeviceRequest;
 use crate::http::error::ApiError;
+use crate::http::offload::cold;
 use crate::http::reply::Reply;
-use crate::http::run::cold;
 use crate::http::wire::playback::DeviceBody;
 
 async fn registered(app: &App, auth: UserAuth) -> Result<Vec<Registered>, ApiError> {

@@ -13,7 +13,7 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::metrics::LicenseResult;
 use crate::http::reply::{Reply, media};
 use crate::http::wire::playback::ClearKeyBody;
-use crate::ports::upstream::{About, License, UpstreamError};
+use crate::ports::license_server::{License, LicenseSubject, UpstreamError};
 use crate::types::Drm;
 
 /// The bytes that a Widevine request for a service certificate has; a challenge has hundreds.
@@ -41,10 +41,10 @@ pub async fn license(
         let keys = app.playback.clear_keys(asset, &request.kids);
         let keys = keys.inspect_err(|_| count(LicenseResult::Denied))?;
         count(LicenseResult::Issued);
-        return Reply::json(&ClearKeyBody::of(&keys));
+        return Reply::json(&ClearKeyBody::new(&keys));
     }
-    let server = app.licenses.of(drm).ok_or_else(|| not_configured(drm))?;
-    let about = About {
+    let server = app.licenses.get(drm).ok_or_else(|| not_configured(drm))?;
+    let about = LicenseSubject {
         user: session.user,
         session: session.id,
         kids: app.playback.key_ids(asset),
@@ -56,7 +56,7 @@ pub async fn license(
         // Decision: what every player asks for once, and no viewer watches by, counts as no license.
         Ok(_) if certificate => LicenseResult::Certificate,
         Ok(_) => LicenseResult::Issued,
-        Err(error) => LicenseResult::of(error),
+        Err(error) => LicenseResult::from_error(error),
     });
     match answer {
         Ok(license) => Ok(passed_on(license)),

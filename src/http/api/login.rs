@@ -12,8 +12,8 @@ use crate::http::auth::{PartnerAuth, UserAuth};
 use crate::http::context::Context;
 use crate::http::endpoint::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::offload::pool;
 use crate::http::reply::Reply;
-use crate::http::run::pool;
 use crate::http::wire::login::LoginReply;
 
 /// How long the answer to a request for a reset mail takes at the least. A user who exists costs a
@@ -52,8 +52,8 @@ pub async fn sign_up(
         .await
         .map_err(|error| {
             error
-                .of_member("identity", &[ErrorCode::EmailInUse])
-                .of_member("accessKey", ErrorCode::BAD_PASSWORD)
+                .for_member("identity", &[ErrorCode::EmailInUse])
+                .for_member("accessKey", ErrorCode::BAD_PASSWORD)
         })?;
     Reply::json(&LoginReply::new(&opened, true))
 }
@@ -131,13 +131,13 @@ pub async fn reset(
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let ResetRequest { password, token } = request;
-    app.accounts.may_reset(from, now)?;
+    app.accounts.check_reset_rate(from, now)?;
     let pool = pool(app, cx, Some(partner));
     pool.guess(
         app.accounts
             .complete_reset(Some(partner), token, &password, from, now, &pool),
     )
     .await
-    .map_err(|error| error.of_member("password", ErrorCode::BAD_PASSWORD))?;
+    .map_err(|error| error.for_member("password", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())
 }

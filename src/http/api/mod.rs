@@ -2,13 +2,13 @@
 //! out. No rule of the product stands here.
 
 pub mod catalog;
-pub mod description;
 pub mod devices;
-pub mod export;
+pub mod guide_export;
 pub mod license;
 pub mod login;
+pub mod media;
 pub mod offers;
-pub mod origin;
+pub mod openapi;
 pub mod playback;
 pub mod reset_page;
 pub mod schedule;

@@ -14,11 +14,11 @@ use crate::http::wire::entitlement::OfferReply;
 /// None of its own.
 pub async fn offers(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
-    let own = app.grants.of(&auth.user());
+    let own = app.grants.for_user(&auth.user());
     let own = own
         .iter()
-        .map(|grant| OfferReply::of_grant(grant, &snapshot, cx.now));
-    let lines: Vec<_> = OfferReply::of_everybody(&snapshot, cx.now)
+        .map(|grant| OfferReply::from_grant(grant, &snapshot, cx.now));
+    let lines: Vec<_> = OfferReply::public_offers(&snapshot, cx.now)
         .chain(own)
         .collect();
     Reply::json(&lines)

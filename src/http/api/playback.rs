@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::app::App;
 use crate::domain::accounts::{PinError, User};
 use crate::domain::playback::{
-    Beat, Beaten, Considered, Device, EndReason, Grant, Heartbeat, Locked, PlaybackError, Playlist,
-    Right, Start, Started, Viewer,
+    Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
+    PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
 };
 use crate::http::auth::UserAuth;
 use crate::http::context::Context;
@@ -15,8 +15,8 @@ use crate::http::endpoint::playback::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
 };
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::offload::pool;
 use crate::http::reply::{Reply, media};
-use crate::http::run::pool;
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
 use crate::types::{Drm, UnixSeconds};
 
@@ -39,20 +39,20 @@ pub async fn entitlement(
     let granted = app
         .rights
         .decide(&user, &asset, request.offset, country, cx.now)?;
-    let viewer = Viewer::of(&user, app.rights.settings().viewer_country(&user, country));
-    let considered = app.playback.consider(
+    let viewer = Viewer::new(&user, app.rights.settings().viewer_country(&user, country));
+    let considered = app.playback.check_pin(
         viewer,
         asset,
-        Right::of(granted, cx.now),
+        GrantedRight::of(granted, cx.now),
         request.session.as_ref(),
         cx.now,
     );
     let grant = match considered {
-        Considered::Open(grant) => grant,
-        Considered::Locked(locked) => unlock(app, cx, &user, locked, request.pin).await?,
+        PinCheck::Open(grant) => grant,
+        PinCheck::Locked(locked) => unlock(app, cx, &user, locked, request.pin).await?,
     };
     let issued = app.playback.issue(grant, cx.now).await?;
-    Reply::json(&EntitlementBody::of(&issued))
+    Reply::json(&EntitlementBody::new(&issued))
 }
 
 /// The PIN is hashed in its lane. A user whose entry is locked is told so before that.
@@ -60,9 +60,9 @@ async fn unlock(
     app: &App,
     cx: &Context,
     user: &User,
-    locked: Locked,
+    locked: PinRequired,
     pin: PinEntry,
-) -> Result<Grant, ApiError> {
+) -> Result<Issuable, ApiError> {
     let pin = match pin {
         PinEntry::Given(pin) => pin,
         PinEntry::Absent => return Err(PinError::Required.into()),
@@ -94,7 +94,7 @@ pub async fn preflight(
     let country = cx.country(app.places.as_deref());
     let country = app.rights.settings().viewer_country(&user, country);
     let start = Start {
-        viewer: Viewer::of(&user, country),
+        viewer: Viewer::new(&user, country),
         asset: request.asset,
         drm,
         protocol: request.protocol,
@@ -166,8 +166,8 @@ pub fn heartbeat(
     };
     let now = cx.now;
     match app.playback.heartbeat(&heartbeat, now) {
-        Ok(Beaten::Counted) => Outcome::Now(Ok(beaten(now))),
-        Ok(Beaten::Reviving(commit)) => Outcome::Later(Box::pin(async move {
+        Ok(HeartbeatOutcome::Counted) => Outcome::Now(Ok(beaten(now))),
+        Ok(HeartbeatOutcome::Reviving(commit)) => Outcome::Later(Box::pin(async move {
             commit.await.map_err(refused)?;
             Ok(beaten(now))
         })),

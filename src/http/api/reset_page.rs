@@ -11,9 +11,9 @@ use crate::app::App;
 use crate::http::context::Context;
 use crate::http::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::pages::{Fault, View};
+use crate::http::offload::{cold, pool};
 use crate::http::reply::Reply;
-use crate::http::run::{cold, pool};
+use crate::http::reset_page_view::{Fault, View};
 use crate::types::{Password, TokenHash};
 
 /// GET the page: the form, for a token that can still be used. Whoever opens an old mail is told so
@@ -24,7 +24,7 @@ use crate::types::{Password, TokenHash};
 pub async fn show(app: &App, cx: &Context, request: ResetPageRequest) -> Result<Reply, ApiError> {
     let LinkToken { text, hash } = request.token;
     let (accounts, now) = (app.accounts.clone(), cx.now);
-    cold(app, move || accounts.may_redeem(&hash, now)).await?;
+    cold(app, move || accounts.check_redeem_rate(&hash, now)).await?;
     Ok(page(app, cx, StatusCode::OK, &View::Form(&text, None)))
 }
 
@@ -48,7 +48,7 @@ pub async fn complete(
     }
     match set(app, cx, token.hash, &password).await {
         Ok(()) => Ok(page(app, cx, StatusCode::OK, &View::Done)),
-        Err(error) if mends(error.code()) => {
+        Err(error) if is_correctable(error.code()) => {
             let language = accepted(cx);
             let why = app.front.messages.pick(error.code(), language, None);
             let view = View::Form(&token.text, Some(Fault::Told(why)));
@@ -66,7 +66,7 @@ async fn set(app: &App, cx: &Context, token: TokenHash, password: &str) -> Resul
     let password =
         Password::new(password).map_err(|why| ApiError::new(ErrorCode::PasswordTooLong, why.0))?;
     let (from, now) = (cx.peer, cx.now);
-    app.accounts.may_reset(from, now)?;
+    app.accounts.check_reset_rate(from, now)?;
     let pool = pool(app, cx, None);
     pool.guess(
         app.accounts
@@ -76,7 +76,7 @@ async fn set(app: &App, cx: &Context, token: TokenHash, password: &str) -> Resul
 }
 
 /// Whether the same form can be sent again, with another password or later.
-const fn mends(code: ErrorCode) -> bool {
+const fn is_correctable(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::PasswordTooShort

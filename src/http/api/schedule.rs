@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::app::App;
-use crate::domain::schedule::{Answer, Missing};
+use crate::domain::schedule::{Answer, QueryError};
 use crate::http::auth::PartnerAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::schedule::{
-    BroadcastRequest, BroadcastsRequest, DayOneRequest, DayRequest, LiveOneRequest, LiveRequest,
+    BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
+    LivestreamNowRequest,
 };
 use crate::http::error::ApiError;
 use crate::http::reply::{Kept, Prepared, Reply, media};
@@ -37,7 +38,7 @@ pub fn live_one(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
-    request: LiveOneRequest,
+    request: LivestreamNowRequest,
 ) -> Result<Reply, ApiError> {
     let snapshot = app.schedule.snapshot();
     let answer = snapshot.live_one(&request.livestream, request.offset, cx.now);
@@ -68,7 +69,7 @@ pub fn day_one(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
-    request: DayOneRequest,
+    request: LivestreamDayRequest,
 ) -> Result<Reply, ApiError> {
     let snapshot = app.schedule.snapshot();
     let answer = snapshot.day_one(&request.livestream, request.day, app.schedule.view());
@@ -103,7 +104,7 @@ pub fn broadcasts(
     respond(app, cx, Ok(answer))
 }
 
-fn respond(app: &App, cx: &Context, answer: Result<Answer, Missing>) -> Result<Reply, ApiError> {
+fn respond(app: &App, cx: &Context, answer: Result<Answer, QueryError>) -> Result<Reply, ApiError> {
     let answer = answer?;
     let body = answer.body.joined();
     Ok(prepared(

@@ -10,8 +10,8 @@ use crate::http::auth::UserAuth;
 use crate::http::context::Context;
 use crate::http::endpoint::users::SessionRequest;
 use crate::http::error::ApiError;
+use crate::http::offload::cold;
 use crate::http::reply::Reply;
-use crate::http::run::cold;
 use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
 use crate::http::wire::users::LoginLine;
 

@@ -9,11 +9,11 @@ use crate::http::endpoint::users::{
     ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, UpdateUserRequest,
 };
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::offload::{cold, pool};
 use crate::http::reply::{Reply, media};
-use crate::http::run::{cold, pool};
-use crate::http::stream::Pieces;
+use crate::http::response_body::ChunkStream;
 use crate::http::wire::entitlement::OfferReply;
-use crate::http::wire::events::EventPieces;
+use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
 
 /// GET the record.
@@ -100,7 +100,7 @@ pub async fn change_password(
             .change_password(who, &current, &new, from, now, &pool),
     )
     .await
-    .map_err(|error| error.of_member("newPassword", ErrorCode::BAD_PASSWORD))?;
+    .map_err(|error| error.for_member("newPassword", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())
 }
 
@@ -156,10 +156,10 @@ pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, Ap
     };
     let events = cold(app, move || telemetry.events(selection)).await?;
     let snapshot = app.catalog.snapshot();
-    let grants = app.grants.of(&auth.user());
+    let grants = app.grants.for_user(&auth.user());
     let offers = grants
         .iter()
-        .map(|grant| OfferReply::of_grant(grant, &snapshot, now))
+        .map(|grant| OfferReply::from_grant(grant, &snapshot, now))
         .collect();
     let export = ExportReply::new(&held, auth.login(), offers, played.into());
     let object = serde_json::to_vec(&export).map_err(ApiError::internal)?;
@@ -167,6 +167,6 @@ pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, Ap
     Ok(Reply::stream(
         media::JSON,
         None,
-        Box::pin(Pieces::new(pieces)),
+        Box::pin(ChunkStream::new(pieces)),
     ))
 }

@@ -4,7 +4,7 @@ use super::{Input, Payload};
 use crate::domain::accounts::AccountsError;
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::Object;
+use crate::http::strict_json::Object;
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
 
 /// PUT auth/email.
@@ -50,7 +50,7 @@ pub struct ResetRequest {
 /// A required password. One of over 256 characters has its own code.
 pub(super) fn password(body: &Object, name: &'static str) -> Result<Password, ApiError> {
     Password::new(body.required_text(name)?).map_err(|why| {
-        ApiError::new(ErrorCode::PasswordTooLong, why.0).of_member(name, ErrorCode::BAD_PASSWORD)
+        ApiError::new(ErrorCode::PasswordTooLong, why.0).for_member(name, ErrorCode::BAD_PASSWORD)
     })
 }
 
@@ -60,7 +60,7 @@ fn new_password(body: &Object, name: &'static str, min: usize) -> Result<Passwor
     let password = password(body, name)?;
     if password.length() < min {
         return Err(ApiError::from(AccountsError::PasswordTooShort { min })
-            .of_member(name, ErrorCode::BAD_PASSWORD));
+            .for_member(name, ErrorCode::BAD_PASSWORD));
     }
     Ok(password)
 }
@@ -121,7 +121,7 @@ impl ResetRequest {
     pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let token = body.required_text("token").and_then(|text| {
-            TokenHash::of_presented(TokenKind::Reset, text).ok_or_else(|| {
+            TokenHash::hash_presented(TokenKind::Reset, text).ok_or_else(|| {
                 ApiError::new(
                     ErrorCode::ResetTokenInvalid,
                     "the reset token is not valid, used or expired",

@@ -6,9 +6,9 @@
 
 pub mod admin;
 pub mod login;
-pub mod origin;
-pub mod play;
 pub mod playback;
+pub mod playback_headers;
+pub mod public;
 pub mod reset_page;
 pub mod schedule;
 pub mod telemetry;
@@ -22,13 +22,13 @@ use bytes::Bytes;
 use super::auth::{OperatorAuth, PartnerAuth, Proof, UserAuth};
 use super::body::BodyStream;
 use super::error::ApiError;
-use super::headers::{HeaderNames, Heads};
-use super::json::Object;
-use super::matcher::Params;
+use super::headers::{HeaderNames, RequestHeaders};
 use super::query::Query;
+use super::router::Params;
+use super::strict_json::Object;
 use crate::types::Malformed;
 pub use admin::OperatorEndpoint;
-pub use origin::OpenEndpoint;
+pub use public::PublicEndpoint;
 pub use schedule::PartnerEndpoint;
 pub use users::UserEndpoint;
 
@@ -41,7 +41,7 @@ pub struct Input<'a> {
     /// The query.
     pub query: Query<'a>,
     /// The headers.
-    pub heads: &'a Heads<'a>,
+    pub heads: &'a RequestHeaders<'a>,
     /// The names of our headers.
     pub names: &'a HeaderNames,
     /// The fewest characters of a new password.
@@ -139,7 +139,7 @@ impl Payload {
 /// A request ready to be acted on, with the proof that its handler requires.
 pub enum Endpoint {
     /// No token.
-    Open(OpenEndpoint),
+    Open(PublicEndpoint),
     /// A partner's.
     Partner(PartnerAuth, PartnerEndpoint),
     /// A user's.
@@ -155,7 +155,7 @@ impl Endpoint {
     /// What is wrong with which parameter.
     pub fn parse(proof: Proof, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         match proof {
-            Proof::Open(to) => OpenEndpoint::parse(to, input, payload).map(Self::Open),
+            Proof::Open(to) => PublicEndpoint::parse(to, input, payload).map(Self::Open),
             Proof::Partner(auth, to) => PartnerEndpoint::parse(to, input, payload)
                 .map(|endpoint| Self::Partner(auth, endpoint)),
             Proof::User(auth, to) => UserEndpoint::parse(to, &auth, input, payload)

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 
-use super::play::{self, DeviceHeaders};
+use super::playback_headers::{self, DeviceHeaders};
 use super::{Input, Payload};
-use crate::domain::playback::challenge;
+use crate::domain::playback::license_challenge;
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::Object;
+use crate::http::strict_json::Object;
 use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId, TokenHash};
 
 /// The PIN that the viewer entered.
@@ -80,9 +80,9 @@ impl PreflightRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let (asset, drm, protocol, entitlement, device) = (
             input.parsed("assetId", AssetId::parse),
-            play::drm(input),
-            play::protocol(input),
-            play::entitlement(input),
+            playback_headers::drm(input),
+            playback_headers::protocol(input),
+            playback_headers::entitlement(input),
             DeviceHeaders::read(input),
         )
             .combine()?;
@@ -128,11 +128,15 @@ impl LicenseRequest {
         let kids = match system {
             Drm::Clearkey => clear_key_ids(&challenge),
             Drm::Widevine | Drm::Playready | Drm::Fairplay | Drm::None => {
-                Ok(challenge::key_ids(system, &challenge))
+                Ok(license_challenge::key_ids(system, &challenge))
             }
         };
-        let (entitlement, session, kids) =
-            (play::entitlement(input), play::session(input), kids).combine()?;
+        let (entitlement, session, kids) = (
+            playback_headers::entitlement(input),
+            playback_headers::session(input),
+            kids,
+        )
+            .combine()?;
         Ok(Self {
             system,
             session,
@@ -207,15 +211,15 @@ impl HeartbeatRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let headers = &input.heads.play;
         let (drm, protocol, entitlement, device, timestamp, bitrate, width, height, session) = (
-            play::drm(input),
-            play::protocol(input),
-            play::entitlement(input),
+            playback_headers::drm(input),
+            playback_headers::protocol(input),
+            playback_headers::entitlement(input),
             DeviceHeaders::check(input),
-            play::numeric(input, headers.timestamp, "Play-Timestamp"),
-            play::numeric(input, headers.bitrate, "Play-Bitrate"),
-            play::numeric(input, headers.width, "Play-ResolutionWidth"),
-            play::numeric(input, headers.height, "Play-ResolutionHeight"),
-            play::session(input),
+            playback_headers::numeric(input, headers.timestamp, "Play-Timestamp"),
+            playback_headers::numeric(input, headers.bitrate, "Play-Bitrate"),
+            playback_headers::numeric(input, headers.width, "Play-ResolutionWidth"),
+            playback_headers::numeric(input, headers.height, "Play-ResolutionHeight"),
+            playback_headers::session(input),
         )
             .combine()?;
         Ok(Self {
@@ -241,7 +245,7 @@ pub struct EndPlaybackRequest {
 impl EndPlaybackRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         Ok(Self {
-            session: play::session(input)?,
+            session: playback_headers::session(input)?,
         })
     }
 }

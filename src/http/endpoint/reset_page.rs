@@ -32,7 +32,7 @@ pub struct ResetFormRequest {
 
 fn token(query: &Query<'_>) -> Result<LinkToken, ApiError> {
     let text = query.one("token")?.unwrap_or_default().into_owned();
-    match TokenHash::of_presented(TokenKind::Reset, &text) {
+    match TokenHash::hash_presented(TokenKind::Reset, &text) {
         Some(hash) => Ok(LinkToken { text, hash }),
         None => Err(ApiError::new(
             ErrorCode::ResetTokenInvalid,

@@ -5,7 +5,7 @@ use super::{Input, Payload};
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::query::IdList;
-use crate::http::routes::PartnerRoute;
+use crate::http::route::PartnerRoute;
 use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay};
 
 /// S6: the live view of livestreams.
@@ -19,7 +19,7 @@ pub struct LiveRequest {
 
 /// S1: the live view of one livestream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveOneRequest {
+pub struct LivestreamNowRequest {
     /// The livestream.
     pub livestream: LivestreamId,
     /// The distance back from the live point.
@@ -37,7 +37,7 @@ pub struct DayRequest {
 
 /// S2: the broadcasts of one livestream on a tv day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DayOneRequest {
+pub struct LivestreamDayRequest {
     /// The tv day.
     pub day: TvDay,
     /// The livestream.
@@ -107,7 +107,7 @@ impl M3uRequest {
 
 /// A livestream that is watched from the playlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchRequest {
+pub struct PlaylistRedirectRequest {
     /// The livestream.
     pub livestream: LivestreamId,
     /// What the player wants, by the name of the manifest.
@@ -118,7 +118,7 @@ pub struct WatchRequest {
 pub const MANIFESTS: [(Protocol, &str); 2] =
     [(Protocol::Hls, "index.m3u8"), (Protocol::Dash, "index.mpd")];
 
-impl WatchRequest {
+impl PlaylistRedirectRequest {
     fn parse(livestream: LivestreamId, input: &Input<'_>) -> Result<Self, ApiError> {
         let name = input.text("manifest")?;
         let found = MANIFESTS.iter().find(|(_, manifest)| *manifest == name);
@@ -136,15 +136,15 @@ impl WatchRequest {
 /// The endpoints that take the partner token alone.
 #[expect(missing_docs, reason = "each holds the request of its name")]
 pub enum PartnerEndpoint {
-    LiveOne(LiveOneRequest),
-    DayOne(DayOneRequest),
+    LiveOne(LivestreamNowRequest),
+    DayOne(LivestreamDayRequest),
     Broadcast(BroadcastRequest),
     Broadcasts(BroadcastsRequest),
     Day(DayRequest),
     Live(LiveRequest),
     Xmltv,
     M3u(M3uRequest),
-    Watch(WatchRequest),
+    Watch(PlaylistRedirectRequest),
     Livestreams(PageRequest<LivestreamId>),
     Assets(PageRequest<AssetId>),
     SignUp(Box<SignUpRequest>),
@@ -172,13 +172,13 @@ impl PartnerEndpoint {
             Ok::<_, ApiError>(given.unwrap_or(LiveOffset::LIVE))
         };
         Ok(match route {
-            PartnerRoute::LiveOne => {
+            PartnerRoute::LivestreamNow => {
                 let (livestream, offset) = (livestream(), offset()).combine()?;
-                Self::LiveOne(LiveOneRequest { livestream, offset })
+                Self::LiveOne(LivestreamNowRequest { livestream, offset })
             }
-            PartnerRoute::DayOne => {
+            PartnerRoute::LivestreamDay => {
                 let (livestream, day) = (livestream(), day()).combine()?;
-                Self::DayOne(DayOneRequest { day, livestream })
+                Self::DayOne(LivestreamDayRequest { day, livestream })
             }
             PartnerRoute::Broadcast => Self::Broadcast(BroadcastRequest {
                 broadcast: input.parsed("broadcastId", BroadcastId::parse)?,
@@ -199,7 +199,9 @@ impl PartnerEndpoint {
             }
             PartnerRoute::Xmltv => Self::Xmltv,
             PartnerRoute::M3u => Self::M3u(M3uRequest::parse(input)?),
-            PartnerRoute::Watch => Self::Watch(WatchRequest::parse(livestream()?, input)?),
+            PartnerRoute::PlaylistRedirect => {
+                Self::Watch(PlaylistRedirectRequest::parse(livestream()?, input)?)
+            }
             PartnerRoute::Livestreams => {
                 Self::Livestreams(PageRequest::parse(input, LivestreamId::parse)?)
             }

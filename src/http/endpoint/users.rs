@@ -10,8 +10,8 @@ use super::{Input, Payload};
 use crate::http::auth::UserAuth;
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::Object;
-use crate::http::routes::UserRoute;
+use crate::http::route::UserRoute;
+use crate::http::strict_json::Object;
 use crate::types::{
     BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId, UserId,
 };

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::About;
+use super::description_files::{self, Notes, Operation, Part};
 use super::errors::{self, ANYWHERE, BEFORE};
-use super::notation::{Note, SCHEMAS, object};
 use super::operation::operation;
-use super::parts::{self, Notes, Operation, Part};
+use super::type_notation::{Note, SCHEMAS, object};
 use crate::http::error::ErrorCode;
-use crate::http::matcher::Table;
-use crate::http::routes::{Route, Target};
+use crate::http::route::{Endpoint, Route};
+use crate::http::router::RouteSet;
 
 /// A description.
 pub struct Document {
@@ -111,9 +111,9 @@ fn spread(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
 ///
 /// # Errors
 /// What of `data/openapi` cannot be used: a defect, which a test finds.
-pub fn document(table: Table, about: &About<'_>) -> Result<Document, String> {
+pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> {
     let prefix = about.names.full("");
-    let parts = parts::read(
+    let parts = description_files::read(
         table,
         &[("Service-", &prefix), ("https://tv.example", about.base)],
     )?;
@@ -123,8 +123,8 @@ pub fn document(table: Table, about: &About<'_>) -> Result<Document, String> {
     let mut paths = Map::new();
     let mut described = BTreeSet::new();
     for route in table.routes() {
-        let (part, said) = of_route(&parts, route)?;
-        let of_status = errors::of(table, route, &said.errors)?;
+        let (part, said) = find_operation(&parts, route)?;
+        let of_status = errors::codes_of_route(table, route, &said.errors)?;
         let operation = operation(route, (&part.title, said), &of_status, &shared, about)?;
         codes.extend(of_status.into_values().flatten());
         described.insert(route.label);
@@ -172,7 +172,10 @@ pub fn document(table: Table, about: &About<'_>) -> Result<Document, String> {
     Ok(Document { json, codes })
 }
 
-fn of_route<'a>(parts: &'a [Part], route: &Route) -> Result<(&'a Part, &'a Operation), String> {
+fn find_operation<'a>(
+    parts: &'a [Part],
+    route: &Route,
+) -> Result<(&'a Part, &'a Operation), String> {
     let mut described = parts.iter().filter_map(|part| {
         let said = part.operations.get(route.label)?;
         Some((part, said))
@@ -213,13 +216,13 @@ fn words(codes: &[ErrorCode]) -> Value {
     })
 }
 
-fn server(table: Table, about: &About<'_>) -> Value {
+fn server(table: RouteSet, about: &About<'_>) -> Value {
     match table {
-        Table::Public => json!({
+        RouteSet::Public => json!({
             "url": about.base,
             "description": format!("The {} environment.", about.environment.as_str()),
         }),
-        Table::Ops => json!({
+        RouteSet::Ops => json!({
             "url": "/",
             "description": format!(
                 "The operations listener (`ops.listen`) of the {} environment.",
@@ -229,9 +232,9 @@ fn server(table: Table, about: &About<'_>) -> Value {
     }
 }
 
-fn schemes(table: Table, about: &About<'_>) -> Value {
+fn schemes(table: RouteSet, about: &About<'_>) -> Value {
     match table {
-        Table::Public => json!({
+        RouteSet::Public => json!({
             "PartnerToken": {
                 "type": "apiKey",
                 "in": "header",
@@ -250,7 +253,7 @@ fn schemes(table: Table, about: &About<'_>) -> Value {
                 "description": "The User Authorization Token that sign-up and login give.",
             },
         }),
-        Table::Ops => json!({
+        RouteSet::Ops => json!({
             "OperatorToken": {
                 "type": "http",
                 "scheme": "bearer",
@@ -263,13 +266,13 @@ fn schemes(table: Table, about: &About<'_>) -> Value {
 /// Who may call a route, as OpenAPI says it.
 pub(super) fn security(route: &Route) -> Value {
     match route.target {
-        Target::Open(_) => json!([]),
-        Target::Partner(_) if route.query_token => {
+        Endpoint::Open(_) => json!([]),
+        Endpoint::Partner(_) if route.query_token => {
             json!([{"PartnerToken": []}, {"PartnerTokenInQuery": []}])
         }
-        Target::Partner(_) => json!([{"PartnerToken": []}]),
-        Target::User(_) => json!([{"PartnerToken": [], "UserToken": []}]),
-        Target::Operator(_) => json!([{"OperatorToken": []}]),
+        Endpoint::Partner(_) => json!([{"PartnerToken": []}]),
+        Endpoint::User(_) => json!([{"PartnerToken": [], "UserToken": []}]),
+        Endpoint::Operator(_) => json!([{"OperatorToken": []}]),
     }
 }
 

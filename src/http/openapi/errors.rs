@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::http::error::ErrorCode;
-use crate::http::matcher::Table;
-use crate::http::routes::{RateClass, Route, Target};
+use crate::http::route::{Endpoint, RateClass, Route};
+use crate::http::router::RouteSet;
 use crate::types::Role;
 
 /// Codes by their statuses.
@@ -37,10 +37,10 @@ pub const ANYWHERE: [ErrorCode; 12] = [
 /// What follows from a route: who may call it, how often, and what it waits for.
 fn derived(route: &Route) -> Vec<ErrorCode> {
     let mut codes = match route.target {
-        Target::Open(_) => Vec::new(),
-        Target::Partner(_) => vec![ErrorCode::PartnerTokenInvalid],
-        Target::User(_) => vec![ErrorCode::PartnerTokenInvalid, ErrorCode::UserTokenInvalid],
-        Target::Operator(_) => vec![ErrorCode::OperatorTokenInvalid],
+        Endpoint::Open(_) => Vec::new(),
+        Endpoint::Partner(_) => vec![ErrorCode::PartnerTokenInvalid],
+        Endpoint::User(_) => vec![ErrorCode::PartnerTokenInvalid, ErrorCode::UserTokenInvalid],
+        Endpoint::Operator(_) => vec![ErrorCode::OperatorTokenInvalid],
     };
     if route
         .roles()
@@ -48,7 +48,7 @@ fn derived(route: &Route) -> Vec<ErrorCode> {
     {
         codes.push(ErrorCode::RoleNotAllowed);
     }
-    if matches!(route.target, Target::Partner(_) | Target::User(_)) {
+    if matches!(route.target, Endpoint::Partner(_) | Endpoint::User(_)) {
         codes.push(ErrorCode::RateLimited);
     }
     match route.rate {
@@ -64,9 +64,9 @@ fn derived(route: &Route) -> Vec<ErrorCode> {
 ///
 /// # Errors
 /// The word that is no code.
-pub fn of(table: Table, route: &Route, said: &[String]) -> Result<Codes, String> {
+pub fn codes_of_route(table: RouteSet, route: &Route, said: &[String]) -> Result<Codes, String> {
     let mut codes = derived(route);
-    if table == Table::Ops {
+    if table == RouteSet::Ops {
         codes.push(ErrorCode::MisdirectedRequest);
     }
     for word in said {

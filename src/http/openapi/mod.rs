@@ -5,14 +5,14 @@
 //! labels of the routes. A route without a description, a description without a route, and a code that
 //! there is not are errors that a unit test finds.
 
-mod curl;
+mod curl_example;
+mod description_files;
 mod document;
 mod errors;
-mod markup;
-mod notation;
+mod markdown;
 mod operation;
 mod page;
-mod parts;
+mod type_notation;
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,11 +21,11 @@ use http::header::CONTENT_SECURITY_POLICY;
 
 use super::error::ApiError;
 use super::headers::HeaderNames;
-use super::matcher::Table;
-use super::messages::Messages;
-use super::pages::policy;
+use super::localized_messages::Messages;
 use super::reply::{Kept, Prepared, Reply, media};
+use super::reset_page_view::policy;
 use super::response_cache::CompressibleBody;
+use super::router::RouteSet;
 use crate::config::http::{Environment, HttpSettings};
 pub use document::{Document, document};
 
@@ -45,7 +45,7 @@ pub struct About<'a> {
 impl<'a> About<'a> {
     /// What the settings say.
     #[must_use]
-    pub fn of(settings: &'a HttpSettings, names: &'a HeaderNames, messages: &'a Messages) -> Self {
+    pub fn new(settings: &'a HttpSettings, names: &'a HeaderNames, messages: &'a Messages) -> Self {
         Self {
             names,
             base: &settings.public_url,
@@ -59,7 +59,7 @@ impl<'a> About<'a> {
 const MAX_AGE: u32 = 60;
 
 /// Both forms of a description, ready to be sent.
-struct Ready {
+struct RenderedDescription {
     json: Arc<CompressibleBody>,
     page: Arc<CompressibleBody>,
     /// What the page may do: show itself, with its own style.
@@ -69,15 +69,15 @@ struct Ready {
 /// The descriptions of both interfaces, each made when it is first asked for.
 #[derive(Default)]
 pub struct Descriptions {
-    public: OnceLock<Result<Ready, String>>,
-    ops: OnceLock<Result<Ready, String>>,
+    public: OnceLock<Result<RenderedDescription, String>>,
+    ops: OnceLock<Result<RenderedDescription, String>>,
 }
 
 impl Descriptions {
-    fn of(&self, table: Table, about: &About<'_>) -> Result<&Ready, ApiError> {
+    fn of(&self, table: RouteSet, about: &About<'_>) -> Result<&RenderedDescription, ApiError> {
         let cell = match table {
-            Table::Public => &self.public,
-            Table::Ops => &self.ops,
+            RouteSet::Public => &self.public,
+            RouteSet::Ops => &self.ops,
         };
         let ready = cell.get_or_init(|| make(table, about)).as_ref();
         ready.map_err(|why| ApiError::internal(why.clone()))
@@ -87,7 +87,7 @@ impl Descriptions {
     ///
     /// # Errors
     /// `INTERNAL` if what is built in is damaged.
-    pub fn json(&self, table: Table, about: &About<'_>) -> Result<Reply, ApiError> {
+    pub fn json(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
         let ready = self.of(table, about)?;
         Ok(prepared(media::JSON, &ready.json))
     }
@@ -96,18 +96,18 @@ impl Descriptions {
     ///
     /// # Errors
     /// `INTERNAL` if what is built in is damaged.
-    pub fn page(&self, table: Table, about: &About<'_>) -> Result<Reply, ApiError> {
+    pub fn page(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
         let ready = self.of(table, about)?;
         let page = prepared(media::HTML, &ready.page);
         Ok(page.with_header(CONTENT_SECURITY_POLICY, ready.policy.clone()))
     }
 }
 
-fn make(table: Table, about: &About<'_>) -> Result<Ready, String> {
+fn make(table: RouteSet, about: &About<'_>) -> Result<RenderedDescription, String> {
     let document = document(table, about)?;
     let json = serde_json::to_vec(&document.json).map_err(|error| error.to_string())?;
     let policy = policy(page::STYLE, "'none'").map_err(|error| error.to_string())?;
-    Ok(Ready {
+    Ok(RenderedDescription {
         json: Arc::new(json.into()),
         page: Arc::new(page::page(&document).into()),
         policy,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::http::error::ErrorCode;
 
-    fn of(table: Table, prefix: &str) -> Document {
+    fn of(table: RouteSet, prefix: &str) -> Document {
         let messages = Messages::built_in("en").unwrap();
         let names = HeaderNames::new(prefix).unwrap();
         let about = About {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
-        for table in [Table::Public, Table::Ops] {
+        for table in [RouteSet::Public, RouteSet::Ops] {
             let document = of(table, "Service-");
             let mut count = 0;
             for route in table.routes() {
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn every_code_is_described_with_its_status() {
         let mut seen = Vec::from(errors::BEFORE.map(|code| (code.as_str(), code.status())));
-        for table in [Table::Public, Table::Ops] {
+        for table in [RouteSet::Public, RouteSet::Ops] {
             let json = of(table, "Service-").json;
             let mut named = Vec::new();
             statuses(&json, &mut named);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn it_speaks_of_this_deployment() {
-        let json = of(Table::Public, "X-Acme-").json.to_string();
+        let json = of(RouteSet::Public, "X-Acme-").json.to_string();
         assert!(json.contains("X-Acme-AccessToken") && json.contains("X-Acme-Play-Session"));
         assert!(!json.contains("Service-") && !json.contains("tv.example"));
         assert!(json.contains("https://acme.example/tv") && json.contains("staging"));
@@ -218,15 +218,15 @@ mod tests {
 
     #[test]
     fn the_public_one_tells_nothing_of_administration() {
-        let public = of(Table::Public, "Service-").json.to_string();
+        let public = of(RouteSet::Public, "Service-").json.to_string();
         assert!(!public.contains("/admin/") && !public.contains("OPERATOR_TOKEN_INVALID"));
-        let ops = of(Table::Ops, "Service-").json.to_string();
+        let ops = of(RouteSet::Ops, "Service-").json.to_string();
         assert!(ops.contains("/admin/v1/users") && !ops.contains("/api/login/"));
     }
 
     #[test]
     fn the_page_is_whole() {
-        for table in [Table::Public, Table::Ops] {
+        for table in [RouteSet::Public, RouteSet::Ops] {
             let document = of(table, "Service-");
             let page = page::page(&document);
             for word in [

@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::About;
+use super::description_files::{Content, Operation, OtherContent};
 use super::document::{
     Form, Shared, common_name, header, header_refs, parameter, refusal, security,
 };
 use super::errors::{Codes, are_common};
-use super::notation::Note;
-use super::parts::{Content, Operation, OtherContent};
-use crate::http::routes::{BodyRule, Route};
+use super::type_notation::Note;
+use crate::http::route::{BodyRule, Route};
 use crate::types::Role;
 
 const JSON: &str = "application/json";

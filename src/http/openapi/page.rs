@@ -3,12 +3,12 @@
 
 use serde_json::{Map, Value};
 
-use super::curl::command;
+use super::curl_example::command;
 use super::document::Document;
-use super::markup::{blocks, inline};
-use super::notation::SCHEMAS;
+use super::markdown::{blocks, inline};
+use super::type_notation::SCHEMAS;
 use crate::http::error::ErrorCode;
-use crate::http::pages::{escaped, fill};
+use crate::http::reset_page_view::{escaped, fill};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
 /// The style of the page.

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::domain::catalog::{Offer, OfferKind, Snapshot};
-use crate::domain::entitlement::{Explained, Grant, Step};
+use crate::domain::entitlement::{EntitlementExplanation, Grant, Step};
 use crate::domain::playback::Playability;
-use crate::http::situations::denial;
+use crate::http::error_mapping::denial;
 use crate::types::UnixSeconds;
 
 /// An offer that the user has or had.
@@ -28,7 +28,7 @@ pub struct OfferReply {
 impl OfferReply {
     /// A grant as its user sees it.
     #[must_use]
-    pub fn of_grant(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
+    pub fn from_grant(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
         Self {
             offer_id: grant.offer.as_str().to_owned(),
             r#type: snapshot
@@ -41,7 +41,7 @@ impl OfferReply {
     }
 
     /// The default offers that are everybody's now.
-    pub fn of_everybody(snapshot: &Snapshot, now: UnixSeconds) -> impl Iterator<Item = Self> {
+    pub fn public_offers(snapshot: &Snapshot, now: UnixSeconds) -> impl Iterator<Item = Self> {
         let now_open = move |offer: &&std::sync::Arc<Offer>| {
             offer.kind == OfferKind::Default && offer.sale.contains(now)
         };
@@ -86,7 +86,7 @@ impl GrantLine {
     pub fn new(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
         let revoked = grant.revoked;
         Self {
-            offer: OfferReply::of_grant(grant, snapshot, now),
+            offer: OfferReply::from_grant(grant, snapshot, now),
             granted_by: grant.granted_by.map(|id| id.to_string()),
             revoked_at: revoked.map(|revoked| revoked.at.0),
             revoked_by: revoked
@@ -126,7 +126,7 @@ pub struct StepLine {
 impl WhyReply {
     /// The decision, and whether the asset can be played at all.
     #[must_use]
-    pub fn new(explained: Explained, playability: Option<&Playability>) -> Self {
+    pub fn new(explained: EntitlementExplanation, playability: Option<&Playability>) -> Self {
         let line = |step: Step| StepLine {
             check: step.check,
             subject: step.subject,

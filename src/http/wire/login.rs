@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::accounts::Opened;
+use crate::domain::accounts::NewLogin;
 
 /// 200 of PUT and POST auth/email.
 #[derive(Serialize)]
@@ -28,7 +28,7 @@ pub struct LoginReply<'a> {
 impl<'a> LoginReply<'a> {
     /// The answer for a login session that has just begun.
     #[must_use]
-    pub fn new(opened: &'a Opened, new_user: bool) -> Self {
+    pub fn new(opened: &'a NewLogin, new_user: bool) -> Self {
         Self {
             token: opened.token.reveal(),
             user_id: opened.user.id.to_string(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::mail::{Letter, Secrets, Summary, Tested};
+use crate::domain::mail::{RenderedMail, Secrets, Summary, Tested};
 
 /// A line of the list.
 #[derive(Serialize)]
@@ -78,8 +78,8 @@ pub struct MailReply {
     pub masked: bool,
 }
 
-impl From<Letter> for MailReply {
-    fn from(letter: Letter) -> Self {
+impl From<RenderedMail> for MailReply {
+    fn from(letter: RenderedMail) -> Self {
         Self {
             entry: (&letter.summary).into(),
             text: letter.text,

@@ -29,7 +29,7 @@ pub struct EntitlementBody<'a> {
 impl<'a> EntitlementBody<'a> {
     /// The body of an issued token.
     #[must_use]
-    pub fn of(issued: &'a Issued) -> Self {
+    pub fn new(issued: &'a Issued) -> Self {
         let program = issued.program.as_ref().map(|(id, stop)| ProgramBody {
             broadcast_id: id.as_str().to_owned(),
             stop: stop.0,
@@ -80,7 +80,7 @@ pub struct ClearKeyBody {
 impl ClearKeyBody {
     /// The license of these key ids and keys.
     #[must_use]
-    pub fn of(keys: &[([u8; 16], [u8; 16])]) -> Self {
+    pub fn new(keys: &[([u8; 16], [u8; 16])]) -> Self {
         let key = |(kid, key): &([u8; 16], [u8; 16])| ClearKey {
             kty: "oct",
             kid: BASE64URL_NOPAD.encode(kid),
@@ -240,7 +240,7 @@ mod tests {
     fn clear_key_speaks_as_the_specification() {
         let mut kid = [0; 16];
         kid[15] = 1;
-        let license = serde_json::to_value(ClearKeyBody::of(&[(kid, [0xff; 16])])).unwrap();
+        let license = serde_json::to_value(ClearKeyBody::new(&[(kid, [0xff; 16])])).unwrap();
         assert_eq!(
             license,
             serde_json::json!({

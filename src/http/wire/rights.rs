@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalog_file::{rights_to_json, rule_to_json};
-use crate::domain::catalog::{Effects, Explained, Layer, Rule, Source};
+use crate::domain::catalog::{Effects, ExplainedRight, Layer, Rule, Source};
 use crate::domain::schedule::Broadcast;
 
 /// A rule with its number.
@@ -88,7 +88,7 @@ impl WhyRightsReply {
     ///
     /// # Errors
     /// None that rights can cause.
-    pub fn new(broadcast: &Broadcast, explained: &Explained) -> serde_json::Result<Self> {
+    pub fn new(broadcast: &Broadcast, explained: &ExplainedRight) -> serde_json::Result<Self> {
         let layers: serde_json::Result<_> = explained.layers.iter().map(layer).collect();
         let facts = &broadcast.facts;
         let categories = facts.categories.iter();
@@ -147,7 +147,7 @@ const RIGHTS: [(&str, Said); 7] = [
     ("fastForward", |says| says.fast_forward.map(Value::from)),
 ];
 
-fn rights(explained: &Explained) -> Vec<RightLine> {
+fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
     let line = |(right, said): &(&'static str, Said)| {
         let layer = explained.winner(|says| said(says).is_some())?;
         Some(RightLine {

@@ -13,7 +13,7 @@ use crate::domain::telemetry::{
     EVENT_BYTES_MAX, EVENTS_MAX, Facts, NewEvent, Quality, QualityReport, StoredEvent, Taken,
 };
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::{not_json, strict};
+use crate::http::strict_json::{not_json, strict};
 
 /// From this size on a timestamp is in milliseconds: as seconds it would lie in the year 5138, and
 /// as milliseconds in March 1973.

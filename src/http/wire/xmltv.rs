@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::domain::catalog::Livestream;
 use crate::domain::schedule::{Broadcast, Image, Schedule};
-use crate::http::stream::Piece;
+use crate::http::response_body::Piece;
 use crate::types::UnixSeconds;
 
 /// The schedule of these livestreams, piece by piece: the channels, then the programmes of each.
@@ -154,20 +154,20 @@ fn time(at: UnixSeconds) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::Facts;
+    use crate::domain::schedule::Metadata;
     use crate::types::{BroadcastId, LivestreamId};
 
     #[test]
     fn a_livestream_and_its_programmes_are_written() {
         let id = LivestreamId::parse("a&\"b").unwrap();
         let livestream = Livestream::new(id, "<One>".to_owned());
-        let mut facts = Facts {
+        let mut facts = Metadata {
             title: "T & \u{1}t".into(),
             description: Some("d\nd".into()),
             categories: vec!["c".into()],
             rating: Some("FSK:12".into()),
             pg_age: Some(12),
-            ..Facts::default()
+            ..Metadata::default()
         };
         facts.images.push(Image {
             kind: "square".into(),
@@ -175,16 +175,16 @@ mod tests {
             filename: "https://i.example/?a&b".into(),
             embedded_text: false,
         });
-        let broadcast = |start: i64, facts: &Facts| Broadcast {
+        let broadcast = |start: i64, facts: &Metadata| Broadcast {
             id: BroadcastId::parse("b").unwrap(),
             start: UnixSeconds(start),
             stop: UnixSeconds(start + 60),
             facts: facts.clone(),
         };
-        let aged = Facts {
+        let aged = Metadata {
             title: "A".into(),
             pg_age: Some(16),
-            ..Facts::default()
+            ..Metadata::default()
         };
         let list = [
             broadcast(1_787_356_800, &facts),

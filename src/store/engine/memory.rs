@@ -8,8 +8,8 @@ use parking_lot::RwLock;
 
 use super::{Engine, Pair, Scan};
 use crate::store::StoreError;
-use crate::store::plan::Plan;
 use crate::store::table::TreeName;
+use crate::store::write_batch::WriteBatch;
 
 /// Trees of sorted maps.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Engine for MemoryEngine {
         Box::new(pairs.into_iter().map(Ok))
     }
 
-    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
         let mut state = self.0.write();
         for (name, changes) in plan.trees() {
             let tree = state.trees.entry(name).or_default();

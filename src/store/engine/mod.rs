@@ -3,21 +3,21 @@
 //! The engine is never trusted alone. It holds what the log was replayed into, remembers how far
 //! that was and what the trees must add up to, and is made anew from base and log when it fails.
 
-mod digest;
-mod guard;
+mod checksum;
 mod memory;
 mod sled_engine;
+mod supervised;
 
-pub(super) use digest::Digest;
-pub(super) use guard::{Guarded, words_of};
+pub(super) use checksum::Digest;
 pub(super) use memory::MemoryEngine;
 #[cfg(test)]
 pub(super) use sled_engine::tamper;
 pub(super) use sled_engine::{SledEngine, leftovers};
+pub(super) use supervised::{Guarded, panic_message};
 
 use super::StoreError;
-use super::plan::Plan;
 use super::table::TreeName;
+use super::write_batch::WriteBatch;
 
 /// A key and its value.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
@@ -34,7 +34,7 @@ pub(super) trait Engine: Send + Sync {
     fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a>;
 
     /// Applies a plan and its number, whole or not at all.
-    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError>;
+    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError>;
 
     /// The number of the last plan that was applied.
     fn applied(&self) -> Result<u64, StoreError>;

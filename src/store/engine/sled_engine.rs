@@ -14,8 +14,8 @@ use sled::transaction::{ConflictableTransactionError, TransactionError, Transact
 use super::{Digest, Engine, Scan};
 use crate::store::StoreError;
 use crate::store::files::{at, sync_data};
-use crate::store::plan::Plan;
 use crate::store::table::{Schema, TreeName};
+use crate::store::write_batch::WriteBatch;
 
 /// The tree that holds the number of the last plan and the digest of each tree.
 const META: &str = "meta";
@@ -196,7 +196,7 @@ impl Engine for SledEngine {
         }))
     }
 
-    fn apply(&self, number: u64, plan: &Plan) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
         let mut trees = vec![self.meta.clone()];
         let mut parts = Vec::new();
         let mut digests = self.digests.lock();

@@ -15,9 +15,9 @@ use playgate::types::Role;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::house::{House, PASSWORD, Viewer, viewer};
-use crate::lab::NOON;
-use crate::wire::{Answer, ask, request};
+use crate::gate_only::NOON;
+use crate::raw_http::{Answer, ask, request};
+use crate::server::{PASSWORD, TestServer, Viewer, viewer};
 
 pub const CATALOGUE: &str = r#"
 [[livestream]]
@@ -81,7 +81,7 @@ const XMLTV: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 
 /// A server with everything that routes lead to, and limits that few requests meet.
 pub struct Ground {
-    pub house: House,
+    pub house: TestServer,
     _folder: TempDir,
 }
 
@@ -138,7 +138,7 @@ impl Ground {
             };
             Store::open(&data, domain::schema(), options).unwrap()
         };
-        let house = House::of(Some(path), store, &[]);
+        let house = TestServer::of(Some(path), store, &[]);
         Self {
             house,
             _folder: folder,
@@ -467,7 +467,7 @@ const STANDING: [(&str, &str); 29] = [
 
 /// Speaks for this act's operator and partner.
 struct Call<'a> {
-    house: &'a House,
+    house: &'a TestServer,
     act: u64,
     admin: &'a str,
     partner: &'a str,

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::cast::Cast;
-use super::dice::Dice;
+use super::rng::Rng;
 use super::seeds::{Body, Request, escaped};
-use crate::stage::PLAY_HEADERS;
+use crate::playback_fixture::PLAY_HEADERS;
 
 /// Values that parsers stumble over.
 const ODD: [&str; 58] = [
@@ -135,38 +135,38 @@ const METHODS: [&str; 10] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "BREW",
 ];
 
-fn pick<'a>(dice: &mut Dice, words: &[&'a str]) -> &'a str {
-    words[dice.index(words.len())]
+fn pick<'a>(rng: &mut Rng, words: &[&'a str]) -> &'a str {
+    words[rng.index(words.len())]
 }
 
 /// An odd value: a word, a token of another kind, or far too much.
-fn odd(dice: &mut Dice, cast: &Cast) -> String {
-    match dice.below(12) {
-        0 => "x".repeat(1 << dice.below(15)),
-        1 => pick(dice, &ODD).repeat(usize::try_from(dice.below(300)).unwrap()),
-        2 | 3 if !cast.tokens.is_empty() => cast.tokens[dice.index(cast.tokens.len())].clone(),
-        4 => format!("{}{}", pick(dice, &ODD), pick(dice, &ODD)),
-        _ => pick(dice, &ODD).to_owned(),
+fn odd(rng: &mut Rng, cast: &Cast) -> String {
+    match rng.below(12) {
+        0 => "x".repeat(1 << rng.below(15)),
+        1 => pick(rng, &ODD).repeat(usize::try_from(rng.below(300)).unwrap()),
+        2 | 3 if !cast.tokens.is_empty() => cast.tokens[rng.index(cast.tokens.len())].clone(),
+        4 => format!("{}{}", pick(rng, &ODD), pick(rng, &ODD)),
+        _ => pick(rng, &ODD).to_owned(),
     }
 }
 
 /// Spoils a request so that it still is one: what is asked for is still answered once.
-pub fn reshape(request: &mut Request, cast: &Cast, dice: &mut Dice) {
-    match dice.below(14) {
-        0..=3 if !matches!(request.body, Body::None) => body(request, cast, dice),
-        4..=5 => query(request, cast, dice),
-        6..=9 => header(request, cast, dice),
-        10..=11 => path(request, cast, dice),
-        12 => request.method = pick(dice, &METHODS).to_owned(),
-        _ => framing(request, dice),
+pub fn reshape(request: &mut Request, cast: &Cast, rng: &mut Rng) {
+    match rng.below(14) {
+        0..=3 if !matches!(request.body, Body::None) => body(request, cast, rng),
+        4..=5 => query(request, cast, rng),
+        6..=9 => header(request, cast, rng),
+        10..=11 => path(request, cast, rng),
+        12 => request.method = pick(rng, &METHODS).to_owned(),
+        _ => framing(request, rng),
     }
 }
 
-fn query(request: &mut Request, cast: &Cast, dice: &mut Dice) {
+fn query(request: &mut Request, cast: &Cast, rng: &mut Rng) {
     let length = request.query.len();
-    if length == 0 || dice.once_in(5) {
+    if length == 0 || rng.once_in(5) {
         let name = pick(
-            dice,
+            rng,
             &[
                 "offset",
                 "livestreams",
@@ -178,19 +178,19 @@ fn query(request: &mut Request, cast: &Cast, dice: &mut Dice) {
                 "x",
             ],
         );
-        request.query.push((name.to_owned(), odd(dice, cast)));
+        request.query.push((name.to_owned(), odd(rng, cast)));
         return;
     }
-    let at = dice.index(length);
-    match dice.below(5) {
+    let at = rng.index(length);
+    match rng.below(5) {
         0 => drop(request.query.remove(at)),
         1 => request.query.push(request.query[at].clone()),
-        2 => request.query[at].0 = odd(dice, cast),
+        2 => request.query[at].0 = odd(rng, cast),
         3 => {
-            let many = 1 << dice.below(9);
+            let many = 1 << rng.below(9);
             request.query[at].1 = vec![request.query[at].1.clone(); many].join(",");
         }
-        _ => request.query[at].1 = odd(dice, cast),
+        _ => request.query[at].1 = odd(rng, cast),
     }
 }
 
@@ -201,29 +201,29 @@ fn carried(text: &str) -> Vec<u8> {
         .collect()
 }
 
-fn header(request: &mut Request, cast: &Cast, dice: &mut Dice) {
+fn header(request: &mut Request, cast: &Cast, rng: &mut Rng) {
     let length = request.headers.len();
-    let at = dice.index(length);
-    match dice.below(8) {
+    let at = rng.index(length);
+    match rng.below(8) {
         0..=4 if length == 0 => {}
         0 => drop(request.headers.remove(at)),
         1 => request.headers.push(request.headers[at].clone()),
-        2 => request.headers[at].1 = carried(&odd(dice, cast)),
+        2 => request.headers[at].1 = carried(&odd(rng, cast)),
         3 => {
             let mut value = request.headers[at].1.clone();
             let length = value.len();
-            if let Some(byte) = value.get_mut(dice.index(length)) {
-                *byte = 0x80 | u8::try_from(dice.below(128)).unwrap();
+            if let Some(byte) = value.get_mut(rng.index(length)) {
+                *byte = 0x80 | u8::try_from(rng.below(128)).unwrap();
             }
             request.headers[at].1 = value;
         }
         4 => {
             let token = cast
                 .tokens
-                .get(dice.index(cast.tokens.len()))
+                .get(rng.index(cast.tokens.len()))
                 .cloned()
                 .unwrap_or_default();
-            let value = if dice.once_in(2) {
+            let value = if rng.once_in(2) {
                 format!("Bearer {token}")
             } else {
                 token
@@ -232,33 +232,33 @@ fn header(request: &mut Request, cast: &Cast, dice: &mut Dice) {
         }
         _ => {
             let known = [&HEADERS[..], &PLAY_HEADERS].concat();
-            let name = pick(dice, &known).to_owned();
-            let value = if dice.once_in(3) {
-                odd(dice, cast)
+            let name = pick(rng, &known).to_owned();
+            let value = if rng.once_in(3) {
+                odd(rng, cast)
             } else {
-                pick(dice, &SAYINGS).to_owned()
+                pick(rng, &SAYINGS).to_owned()
             };
             request.headers.push((name, carried(&value)));
         }
     }
 }
 
-fn path(request: &mut Request, cast: &Cast, dice: &mut Dice) {
+fn path(request: &mut Request, cast: &Cast, rng: &mut Rng) {
     let mut segments: Vec<String> = request.path.split('/').map(str::to_owned).collect();
     if segments.len() < 2 {
         return;
     }
-    let at = dice.index(segments.len() - 1) + 1;
-    match dice.below(8) {
+    let at = rng.index(segments.len() - 1) + 1;
+    match rng.below(8) {
         0 => drop(segments.remove(at)),
         1 => segments.insert(at, segments[at].clone()),
         2 => segments.push(String::new()),
         3 => segments[at] = segments[at].to_uppercase(),
         4 => segments[at].push_str(pick(
-            dice,
+            rng,
             &["%", "%zz", "%00", "%2e", "%2F", ";x", "%c3%28", "%ed%a0%80"],
         )),
-        _ => segments[at] = escaped(&odd(dice, cast)),
+        _ => segments[at] = escaped(&odd(rng, cast)),
     }
     request.path = segments.join("/");
     if !request.path.starts_with('/') {
@@ -266,9 +266,9 @@ fn path(request: &mut Request, cast: &Cast, dice: &mut Dice) {
     }
 }
 
-fn framing(request: &mut Request, dice: &mut Dice) {
+fn framing(request: &mut Request, rng: &mut Rng) {
     let mut say = |name: &str, value: &str| request.headers.push((name.to_owned(), value.into()));
-    match dice.below(6) {
+    match rng.below(6) {
         0 => say("Expect", "100-continue"),
         1 => say("Connection", "close"),
         2 => say("Connection", "keep-alive, x"),
@@ -283,7 +283,7 @@ fn framing(request: &mut Request, dice: &mut Dice) {
             std::io::Write::write_all(&mut packed, &bytes).unwrap();
             request.body = Body::Bytes(packed.finish().unwrap());
         }
-        4 => request.body = Body::Bytes(vec![b' '; 1 << dice.below(18)]),
+        4 => request.body = Body::Bytes(vec![b' '; 1 << rng.below(18)]),
         _ => request.chunked = true,
     }
 }
@@ -296,23 +296,23 @@ fn sent(body: &Body) -> Option<Vec<u8>> {
     }
 }
 
-fn body(request: &mut Request, cast: &Cast, dice: &mut Dice) {
+fn body(request: &mut Request, cast: &Cast, rng: &mut Rng) {
     match &mut request.body {
-        Body::Json(value) if !dice.once_in(6) => json(value, cast, dice),
+        Body::Json(value) if !rng.once_in(6) => json(value, cast, rng),
         // As text: members twice, what breaks off, what is no JSON.
         other => {
             let mut bytes = sent(other).unwrap_or_default();
-            if dice.once_in(3)
+            if rng.once_in(3)
                 && let Some(at) = bytes.iter().position(|byte| *byte == b'{')
             {
                 let member = format!(
                     "\"{}\":{},",
-                    pick(dice, &["identity", "name", "email", "live"]),
-                    any(dice, cast)
+                    pick(rng, &["identity", "name", "email", "live"]),
+                    any(rng, cast)
                 );
                 bytes.splice(at + 1..at + 1, member.into_bytes());
             } else {
-                spoil(&mut bytes, dice);
+                spoil(&mut bytes, rng);
             }
             *other = Body::Bytes(bytes);
         }
@@ -320,40 +320,40 @@ fn body(request: &mut Request, cast: &Cast, dice: &mut Dice) {
 }
 
 /// Spoils one place of a JSON value.
-fn json(value: &mut Value, cast: &Cast, dice: &mut Dice) {
-    // One step down, as often as the dice say.
-    let deeper = !dice.once_in(3);
+fn json(value: &mut Value, cast: &Cast, rng: &mut Rng) {
+    // One step down, as often as the rng say.
+    let deeper = !rng.once_in(3);
     match value {
         Value::Object(members) if deeper && !members.is_empty() => {
-            let at = dice.index(members.len());
+            let at = rng.index(members.len());
             let name = members.keys().nth(at).unwrap().clone();
-            match dice.below(8) {
+            match rng.below(8) {
                 0 => drop(members.remove(&name)),
                 1 => {
                     let member = members.remove(&name).unwrap();
-                    members.insert(odd(dice, cast), member);
+                    members.insert(odd(rng, cast), member);
                 }
-                2 => drop(members.insert(odd(dice, cast), any(dice, cast))),
-                _ => json(&mut members[&name], cast, dice),
+                2 => drop(members.insert(odd(rng, cast), any(rng, cast))),
+                _ => json(&mut members[&name], cast, rng),
             }
         }
         Value::Array(items) if deeper && !items.is_empty() => {
-            let at = dice.index(items.len());
-            match dice.below(6) {
+            let at = rng.index(items.len());
+            match rng.below(6) {
                 0 => drop(items.remove(at)),
-                1 => *items = vec![items[at].clone(); 1 << dice.below(11)],
-                _ => json(&mut items[at], cast, dice),
+                1 => *items = vec![items[at].clone(); 1 << rng.below(11)],
+                _ => json(&mut items[at], cast, rng),
             }
         }
-        _ => *value = any(dice, cast),
+        _ => *value = any(rng, cast),
     }
 }
 
 /// A JSON value of any type.
-fn any(dice: &mut Dice, cast: &Cast) -> Value {
-    match dice.below(12) {
+fn any(rng: &mut Rng, cast: &Cast) -> Value {
+    match rng.below(12) {
         0 => Value::Null,
-        1 => dice.once_in(2).into(),
+        1 => rng.once_in(2).into(),
         2 => json!([]),
         3 => Value::Object(Map::new()),
         4 => i64::MAX.into(),
@@ -362,10 +362,10 @@ fn any(dice: &mut Dice, cast: &Cast) -> Value {
         7 => json!(1.5e300),
         8 => {
             let nest = |inner, _| json!([inner]);
-            (0..dice.below(100)).fold(Value::Null, nest)
+            (0..rng.below(100)).fold(Value::Null, nest)
         }
-        9 => dice.below(300).into(),
-        _ => odd(dice, cast).into(),
+        9 => rng.below(300).into(),
+        _ => odd(rng, cast).into(),
     }
 }
 
@@ -410,18 +410,18 @@ const PIECES: [&[u8]; 36] = [
 ];
 
 /// Spoils bytes in one place.
-pub fn spoil(bytes: &mut Vec<u8>, dice: &mut Dice) {
-    let at = dice.index(bytes.len() + 1);
-    let end = (at + usize::try_from(1 << dice.below(8)).unwrap()).min(bytes.len());
-    match dice.below(9) {
+pub fn spoil(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    let at = rng.index(bytes.len() + 1);
+    let end = (at + usize::try_from(1 << rng.below(8)).unwrap()).min(bytes.len());
+    match rng.below(9) {
         0 => {
             if let Some(byte) = bytes.get_mut(at) {
-                *byte ^= 1 << dice.below(8);
+                *byte ^= 1 << rng.below(8);
             }
         }
         1 => drop(bytes.drain(at..end)),
         2 | 3 => {
-            let piece = PIECES[dice.index(PIECES.len())];
+            let piece = PIECES[rng.index(PIECES.len())];
             bytes.splice(at..at, piece.iter().copied());
         }
         4 => {
@@ -431,40 +431,40 @@ pub fn spoil(bytes: &mut Vec<u8>, dice: &mut Dice) {
         5 => {
             // A piece from elsewhere.
             let piece = bytes[at..end].to_vec();
-            let to = dice.index(bytes.len() + 1);
+            let to = rng.index(bytes.len() + 1);
             bytes.splice(to..to, piece);
         }
-        6 => double_a_line(bytes, dice),
-        7 => another_number(bytes, dice),
+        6 => double_a_line(bytes, rng),
+        7 => another_number(bytes, rng),
         _ => bytes.truncate(at),
     }
 }
 
-fn double_a_line(bytes: &mut Vec<u8>, dice: &mut Dice) {
+fn double_a_line(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
     if ends.len() < 2 {
         return;
     }
-    let nth = dice.index(ends.len() - 1);
+    let nth = rng.index(ends.len() - 1);
     let line = bytes[ends[nth] + 1..=ends[nth + 1]].to_vec();
-    let to = ends[dice.index(ends.len())] + 1;
+    let to = ends[rng.index(ends.len())] + 1;
     bytes.splice(to..to, line);
 }
 
-fn another_number(bytes: &mut Vec<u8>, dice: &mut Dice) {
+fn another_number(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let starts: Vec<usize> = (0..bytes.len())
         .filter(|at| bytes[*at].is_ascii_digit() && (*at == 0 || !bytes[at - 1].is_ascii_digit()))
         .collect();
     if starts.is_empty() {
         return;
     }
-    let at = starts[dice.index(starts.len())];
+    let at = starts[rng.index(starts.len())];
     let length = bytes[at..]
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     let number = pick(
-        dice,
+        rng,
         &[
             "0",
             "-1",

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::sync::LazyLock;
 
-use playgate::http::code::ErrorCode;
+use playgate::http::error_code::ErrorCode;
 use serde_json::Value;
 
-use crate::wire::{Answer, Wire};
+use crate::raw_http::{Answer, Wire};
 
 /// The codes by their words.
 static CODES: LazyLock<HashMap<&str, Vec<u16>>> = LazyLock::new(|| {

@@ -13,10 +13,10 @@
 
 mod cast;
 mod change;
-#[allow(dead_code, reason = "the crash tests use the rest")]
-#[path = "../../crash/dice.rs"]
-mod dice;
 mod judge;
+#[allow(dead_code, reason = "the crash tests use the rest")]
+#[path = "../../crash/rng.rs"]
+mod rng;
 mod seeds;
 
 use std::collections::BTreeMap;
@@ -28,17 +28,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use playgate::http::matcher::Table;
+use playgate::http::router::RouteSet;
 use serde_json::Value;
 
 use cast::{Cast, Ground};
-use dice::Dice;
 use judge::{judge, read};
+use rng::Rng;
 use seeds::{Request, routes};
 
-use crate::described::compare;
-use crate::lab::Lab;
-use crate::wire::{Answer, request};
+use crate::gate_only::GateOnly;
+use crate::openapi_conformance::compare;
+use crate::raw_http::{Answer, request};
 
 /// Requests for every change.
 const SHORT: u64 = 100_000;
@@ -73,7 +73,7 @@ const MAIN_JOB: [&str; 12] = [
 struct Sent {
     number: u64,
     label: &'static str,
-    table: Table,
+    table: RouteSet,
     method: String,
     bytes: Vec<u8>,
     /// Whether it is a request still, of which it is known where it ends.
@@ -130,19 +130,19 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn address(&self, table: Table) -> SocketAddr {
+    fn address(&self, table: RouteSet) -> SocketAddr {
         match table {
-            Table::Public => self.public,
-            Table::Ops => self.ops,
+            RouteSet::Public => self.public,
+            RouteSet::Ops => self.ops,
         }
     }
 
     /// Sends all on connections of several requests each, and looks at every answer.
-    fn fire(&self, mut sent: &[Sent], dice: &mut Dice, tally: &mut Tally) -> Result<(), Failure> {
+    fn fire(&self, mut sent: &[Sent], rng: &mut Rng, tally: &mut Tally) -> Result<(), Failure> {
         tally.sent += sent.len() as u64;
         while let Some(first) = sent.first() {
             // Several at once on one connection, up to one that nobody knows the end of.
-            let most = 1 + dice.index(6);
+            let most = 1 + rng.index(6);
             let alike = |next: &&Sent| next.table == first.table;
             let mut length = sent.iter().take(most).take_while(alike).count();
             if let Some(last) = sent[..length].iter().position(|one| !one.more) {
@@ -251,17 +251,17 @@ fn described(bytes: &[u8], answer: &Answer) -> Result<(), String> {
 }
 
 /// The requests of an act.
-fn play(act: u64, cast: &Cast, dice: &Dice) -> Vec<Sent> {
+fn play(act: u64, cast: &Cast, rng: &Rng) -> Vec<Sent> {
     let routes = routes();
     let of = |number: u64| {
-        let mut dice = dice.split(number);
-        let route = routes[dice.index(routes.len())];
-        let mut request = Request::seed(route, cast, &mut dice);
+        let mut rng = rng.split(number);
+        let route = routes[rng.index(routes.len())];
+        let mut request = Request::seed(route, cast, &mut rng);
         // One in eight goes as it is; of the others most are still requests.
-        let kind = dice.below(8);
+        let kind = rng.below(8);
         if kind > 0 {
-            for _ in 0..=dice.below(3) {
-                change::reshape(&mut request, cast, &mut dice);
+            for _ in 0..=rng.below(3) {
+                change::reshape(&mut request, cast, &mut rng);
             }
         }
         let ends =
@@ -269,8 +269,8 @@ fn play(act: u64, cast: &Cast, dice: &Dice) -> Vec<Sent> {
         let mut bytes = request.bytes();
         let whole = kind < 6 || request.method == "HEAD";
         if !whole {
-            for _ in 0..=dice.below(4) {
-                change::spoil(&mut bytes, &mut dice);
+            for _ in 0..=rng.below(4) {
+                change::spoil(&mut bytes, &mut rng);
             }
         }
         Sent {
@@ -294,7 +294,7 @@ fn act(
     skip: usize,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    let dice = Dice::of_nothing().split(seed).split(act);
+    let rng = Rng::of_nothing().split(seed).split(act);
     let called = catch_unwind(AssertUnwindSafe(|| Cast::call(ground, act)));
     let cast = called.map_err(|_| Failure {
         why: "a main job fails before the act; what led to it lies in the acts before".to_owned(),
@@ -308,8 +308,8 @@ fn act(
         ops: house.ops,
         panics: &|| panics.get(),
     };
-    let sent = play(act, &cast, &dice);
-    target.fire(&sent[skip..], &mut dice.split(u64::MAX), tally)
+    let sent = play(act, &cast, &rng);
+    target.fire(&sent[skip..], &mut rng.split(u64::MAX), tally)
 }
 
 /// Plays the acts of a house; its end compares indexes and records.
@@ -468,10 +468,10 @@ fn reached(tally: &Tally) {
 fn ask(ground: &Ground, label: &str, cast: &Cast) -> (u16, String) {
     let routes = routes();
     let route = routes.iter().find(|(_, route, _)| route.label == label);
-    let request = Request::seed(*route.unwrap(), cast, &mut Dice::of_nothing());
+    let request = Request::seed(*route.unwrap(), cast, &mut Rng::of_nothing());
     let address = match request.table {
-        Table::Public => ground.house.public,
-        Table::Ops => ground.house.ops,
+        RouteSet::Public => ground.house.public,
+        RouteSet::Ops => ground.house.ops,
     };
     let bytes = request.bytes();
     let answers = read(converse(address, &bytes).unwrap().0, &[&request.method]).unwrap();
@@ -500,7 +500,7 @@ fn every_route_has_a_request_that_succeeds() {
 
 #[test]
 fn a_panic_is_found() {
-    let lab = Lab::start();
+    let lab = GateOnly::start();
     let counted = || lab.app.front.metrics.panics.get();
     let fire = |token: &str, panics: &dyn Fn() -> u64| {
         let target = Target {
@@ -511,14 +511,14 @@ fn a_panic_is_found() {
         let sent = |number, path: &str| Sent {
             number,
             label: "assets",
-            table: Table::Public,
+            table: RouteSet::Public,
             method: "GET".to_owned(),
             bytes: request("GET", path, &[("Service-AccessToken", token)], "").into_bytes(),
             whole: true,
             more: true,
         };
         let both = [sent(0, "/openapi.json"), sent(1, "/api/catalog/v1/assets")];
-        target.fire(&both, &mut Dice::of_nothing(), &mut Tally::default())
+        target.fire(&both, &mut Rng::of_nothing(), &mut Tally::default())
     };
     let tokens = &lab.gate.tokens;
     assert!(fire(tokens.partner.reveal(), &counted).is_ok());

@@ -1,20 +1,20 @@
 //! Valid requests of every route, made from the description of the interfaces and filled with what the
 //! cast has: a route that comes new to the table is asked by itself.
 
-use playgate::http::matcher::Table;
-use playgate::http::routes::{Route, Target};
+use playgate::http::route::{Endpoint, Route};
+use playgate::http::router::RouteSet;
 use serde_json::Value;
 
 use super::cast::Cast;
-use super::dice::Dice;
-use crate::described::{DOCUMENTS, operation, resolve};
+use super::rng::Rng;
+use crate::openapi_conformance::{DOCUMENTS, operation, resolve};
 
 /// A request that can still be changed member by member.
 #[derive(Clone)]
 pub struct Request {
     /// The route that it is made for.
     pub label: &'static str,
-    pub table: Table,
+    pub table: RouteSet,
     pub method: String,
     pub path: String,
     pub query: Vec<(String, String)>,
@@ -31,8 +31,8 @@ pub enum Body {
 }
 
 /// The routes of both listeners with what the description says of them.
-pub fn routes() -> Vec<(Table, &'static Route, &'static Value)> {
-    let of = |(table, document): &'static (Table, Value)| {
+pub fn routes() -> Vec<(RouteSet, &'static Route, &'static Value)> {
+    let of = |(table, document): &'static (RouteSet, Value)| {
         let routes = table.routes().iter();
         routes.map(move |route| (*table, route, document))
     };
@@ -40,11 +40,11 @@ pub fn routes() -> Vec<(Table, &'static Route, &'static Value)> {
 }
 
 impl Request {
-    /// A request of the route that succeeds; the dice say which of the optional parts it has.
+    /// A request of the route that succeeds; the rng say which of the optional parts it has.
     pub fn seed(
-        (table, route, document): (Table, &'static Route, &Value),
+        (table, route, document): (RouteSet, &'static Route, &Value),
         cast: &Cast,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> Self {
         let said = operation(document, route);
         let mut request = Self {
@@ -57,7 +57,7 @@ impl Request {
             body: Body::None,
             chunked: false,
         };
-        request.prove(route, cast, dice);
+        request.prove(route, cast, rng);
         for parameter in said["parameters"].as_array().unwrap() {
             let parameter = resolve(document, parameter);
             let name = parameter["name"].as_str().unwrap();
@@ -65,7 +65,7 @@ impl Request {
             let value = known.unwrap_or_else(|| written(&example(document, &parameter["schema"])));
             // What is there for this route alone is what it needs in this place.
             let wanted =
-                parameter["required"] == true || cast.has_own(route.label, name) || dice.once_in(3);
+                parameter["required"] == true || cast.has_own(route.label, name) || rng.once_in(3);
             match parameter["in"].as_str().unwrap() {
                 "path" => {
                     let path = request.path.replace(&format!("{{*{name}}}"), &value);
@@ -76,26 +76,26 @@ impl Request {
                 _ => {}
             }
         }
-        request.body = body(said, document, route, cast, dice);
+        request.body = body(said, document, route, cast, rng);
         request
     }
 
     /// The tokens that the route asks for.
-    fn prove(&mut self, route: &Route, cast: &Cast, dice: &mut Dice) {
+    fn prove(&mut self, route: &Route, cast: &Cast, rng: &mut Rng) {
         let mut add =
             |name: &str, value: String| self.headers.push((name.to_owned(), value.into_bytes()));
         match route.target {
-            Target::Open(_) => {}
-            Target::Partner(_) if route.query_token && dice.once_in(2) => {
+            Endpoint::Open(_) => {}
+            Endpoint::Partner(_) if route.query_token && rng.once_in(2) => {
                 self.query
                     .push(("accessToken".to_owned(), cast.partner.clone()));
             }
-            Target::Partner(_) => add("Service-AccessToken", cast.partner.clone()),
-            Target::User(_) => {
+            Endpoint::Partner(_) => add("Service-AccessToken", cast.partner.clone()),
+            Endpoint::User(_) => {
                 add("Service-AccessToken", cast.partner.clone());
                 add("Authorization", format!("Bearer {}", cast.user));
             }
-            Target::Operator(_) => add("Authorization", format!("Bearer {}", cast.admin)),
+            Endpoint::Operator(_) => add("Authorization", format!("Bearer {}", cast.admin)),
         }
     }
 
@@ -181,9 +181,9 @@ fn example(document: &Value, schema: &Value) -> Value {
     }
 }
 
-fn body(said: &Value, document: &Value, route: &Route, cast: &Cast, dice: &mut Dice) -> Body {
+fn body(said: &Value, document: &Value, route: &Route, cast: &Cast, rng: &mut Rng) -> Body {
     if let Some(bodies) = cast.bodies(route.label) {
-        return Body::Bytes(bodies[dice.index(bodies.len())].clone());
+        return Body::Bytes(bodies[rng.index(bodies.len())].clone());
     }
     let Some(send) = said.get("requestBody") else {
         return Body::None;

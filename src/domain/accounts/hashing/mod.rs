@@ -4,7 +4,7 @@
 //! A hash takes some 16 ms and 19 MiB: it runs in a bounded lane, never on a thread of the runtime
 //! or of the store.
 
-mod stored;
+mod hash_format;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use data_encoding::BASE64_NOPAD;
 
 use crate::ports::Entropy;
 use crate::types::Malformed;
-use stored::Stored;
+use hash_format::HashFormat;
 
 const SALT: usize = 16;
 const OUTPUT: usize = 32;
@@ -130,7 +130,7 @@ impl ForeignHash {
     /// # Errors
     /// [`Malformed`] for another form, or if one login with it would cost too much.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
-        let stored = Stored::parse(text).ok_or(Malformed(
+        let stored = HashFormat::parse(text).ok_or(Malformed(
             "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",
         ))?;
         if stored.is_affordable() {
@@ -195,7 +195,7 @@ pub(super) fn verify(
     today: Cost,
     memory: &mut HashMemory,
 ) -> Result<Verdict, HashingFailed> {
-    let stored = Stored::parse(stored).ok_or(HashingFailed)?;
+    let stored = HashFormat::parse(stored).ok_or(HashingFailed)?;
     let matches = stored.is_of(secret, memory)?;
     memory.trim(today);
     Ok(Verdict {
@@ -205,7 +205,7 @@ pub(super) fn verify(
 }
 
 /// A stored form of today's cost that is the hash of nothing that anybody could know.
-pub(super) fn of_nobody(cost: Cost) -> String {
+pub(super) fn dummy(cost: Cost) -> String {
     write_out(cost, &[0; SALT], &[0; OUTPUT])
 }
 
@@ -302,7 +302,7 @@ mod tests {
     fn nobody_has_no_password() {
         let memory = &mut HashMemory::default();
         for secret in ["", "a", "troll under the bridge"] {
-            let verdict = verify(secret, &of_nobody(SMALL), SMALL, memory).unwrap();
+            let verdict = verify(secret, &dummy(SMALL), SMALL, memory).unwrap();
             assert!(!verdict.matches && !verdict.outdated);
         }
     }

@@ -163,7 +163,7 @@ fn the_stand_in_of_an_address_stays_the_same() {
         accounts
             .0
             .store
-            .read(|txn| accounts.stand_in(txn, partner(1), &address))
+            .read(|txn| accounts.decoy(txn, partner(1), &address))
             .unwrap()
     };
     let again = Accounts::open(

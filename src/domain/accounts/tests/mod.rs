@@ -71,8 +71,8 @@ fn fixture_with(settings: Settings) -> Fixture {
     }
 }
 
-fn beside(store: &Store, mail: &Mail, erasers: Vec<Eraser>) -> Beside {
-    Beside {
+fn beside(store: &Store, mail: &Mail, erasers: Vec<Eraser>) -> Dependencies {
+    Dependencies {
         mail: mail.clone(),
         partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(3))).unwrap(),
         erasers,
@@ -109,7 +109,7 @@ fn new_user(address: &str) -> NewUser {
 }
 
 fn presented(token: &Token) -> TokenHash {
-    TokenHash::of_presented(TokenKind::User, token.reveal()).unwrap()
+    TokenHash::hash_presented(TokenKind::User, token.reveal()).unwrap()
 }
 
 /// Hashes on the thread that asks.
@@ -134,7 +134,7 @@ trait Wait: Future + Sized {
 impl<F: Future> Wait for F {}
 
 impl Fixture {
-    fn sign_up(&self, address: &str) -> Opened {
+    fn sign_up(&self, address: &str) -> NewLogin {
         self.accounts
             .sign_up(
                 partner(1),
@@ -154,7 +154,7 @@ impl Fixture {
         text: &str,
         from: IpAddr,
         now: UnixSeconds,
-    ) -> Result<Opened, AccountsError> {
+    ) -> Result<NewLogin, AccountsError> {
         let (address, text) = (email(address), password(text));
         self.accounts
             .log_in(partner(1), &address, &text, from, now, &InPlace)
@@ -165,7 +165,7 @@ impl Fixture {
         self.log_in_from(address, text, HERE, now).map(|_| ())
     }
 
-    fn is_known(&self, opened: &Opened, now: UnixSeconds) -> bool {
+    fn is_known(&self, opened: &NewLogin, now: UnixSeconds) -> bool {
         self.accounts
             .authenticate(&presented(&opened.token), partner(1), now)
             .is_some()

@@ -136,7 +136,7 @@ fn an_erased_account_leaves_nothing() {
     let key = (255, *user.as_bytes());
     f.store
         .write(Durability::Durable, move |txn| {
-            txn.put::<Throttles>(&key, &counter::Counter::default())
+            txn.put::<Throttles>(&key, &attempt_counter::Counter::default())
         })
         .wait()
         .unwrap();

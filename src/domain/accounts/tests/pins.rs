@@ -6,7 +6,7 @@ use crate::domain::mail::Kind;
 use crate::types::{BirthDate, PersonName};
 
 impl Fixture {
-    fn with_pin(&self, digits: &str) -> Opened {
+    fn with_pin(&self, digits: &str) -> NewLogin {
         let opened = self.sign_up("ann@example.com");
         let proof = (None, Some(&password(PASSWORD)));
         self.accounts

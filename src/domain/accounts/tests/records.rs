@@ -82,7 +82,7 @@ fn counters_are_golden() {
         window: 10,
         locks: &[5],
     };
-    let mut counter = counter::Counter::default();
+    let mut counter = attempt_counter::Counter::default();
     counter.reserve(&rule, UnixSeconds(1)).unwrap();
     counter.reserve(&rule, UnixSeconds(1)).unwrap();
     assert_golden(&counter, "01 01 02 02 01 0c");

@@ -19,7 +19,7 @@ impl Fixture {
 
     fn complete(&self, token: &str, new: &str, now: UnixSeconds) -> Result<(), AccountsError> {
         let new = password(new);
-        let token = TokenHash::of_presented(TokenKind::Reset, token)
+        let token = TokenHash::hash_presented(TokenKind::Reset, token)
             .ok_or(AccountsError::ResetTokenInvalid)?;
         self.accounts
             .complete_reset(Some(partner(1)), token, &new, HERE, now, &InPlace)
@@ -82,7 +82,7 @@ fn only_the_newest_token_of_the_right_partner_in_time_is_taken() {
     f.send_reset("ann@example.com", NOW).unwrap();
     let newer = f.token();
     assert_eq!(f.complete(&older, NEW, NOW), INVALID);
-    let hash = TokenHash::of_presented(TokenKind::Reset, &newer).unwrap();
+    let hash = TokenHash::hash_presented(TokenKind::Reset, &newer).unwrap();
     let elsewhere = f
         .accounts
         .complete_reset(Some(partner(2)), hash, &password(NEW), HERE, NOW, &InPlace)
@@ -107,7 +107,7 @@ fn no_other_token_resets_and_a_reset_token_is_no_other() {
     let opened = f.sign_up("ann@example.com");
     assert_eq!(f.complete(opened.token.reveal(), NEW, NOW), INVALID);
     f.send_reset("ann@example.com", NOW).unwrap();
-    assert!(TokenHash::of_presented(TokenKind::User, &f.token()).is_none());
+    assert!(TokenHash::hash_presented(TokenKind::User, &f.token()).is_none());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_weak_password_leaves_the_token_and_counts() {
         .reached(throttle::Kind::ResetAddress, 900);
     let refused = Err(AccountsError::TooManyAttempts(limit));
     assert_eq!(f.complete(&token, NEW, NOW), refused);
-    assert_eq!(f.accounts.may_reset(HERE, NOW), refused);
+    assert_eq!(f.accounts.check_reset_rate(HERE, NOW), refused);
 }
 
 #[test]

@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::ports::mailer::{MailLine, Trouble};
+use crate::ports::mailer::{MailLine, ServerUnavailable};
 
-type Answer = Result<&'static str, Unsent>;
+type Answer = Result<&'static str, SendError>;
 
 /// A server that answers what it is told to, and `250` when it was told nothing.
 #[derive(Clone, Default)]
 struct Server {
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    down: Arc<Mutex<Option<Trouble>>>,
+    down: Arc<Mutex<Option<ServerUnavailable>>>,
     /// Id, address and text of what it has taken.
     taken: Arc<Mutex<Vec<(MailId, String, String)>>>,
     connections: Arc<AtomicUsize>,
 }
 
 impl Mailer for Server {
-    fn connect(&self, _: &mut Dialogue) -> Result<Box<dyn MailLine>, Trouble> {
+    fn connect(&self, _: &mut SmtpTranscript) -> Result<Box<dyn MailLine>, ServerUnavailable> {
         self.connections.fetch_add(1, Ordering::SeqCst);
         match &*self.down.lock() {
             Some(trouble) => Err(trouble.clone()),
@@ -31,7 +31,7 @@ impl Mailer for Server {
 }
 
 impl MailLine for Server {
-    fn send(&mut self, parcel: &Parcel, _: &mut Dialogue) -> Result<String, Unsent> {
+    fn send(&mut self, parcel: &OutgoingMail, _: &mut SmtpTranscript) -> Result<String, SendError> {
         let words = self.answers.lock().pop_front().unwrap_or(Ok("250 ok"))?;
         let to = parcel.to.to_string();
         self.taken.lock().push((parcel.id, to, parcel.text.clone()));
@@ -87,11 +87,11 @@ impl Fixture {
 }
 
 fn later(words: &str) -> Answer {
-    Err(Unsent::Later(words.to_owned()))
+    Err(SendError::Later(words.to_owned()))
 }
 
-fn trouble(lasting: bool) -> Trouble {
-    Trouble {
+fn trouble(lasting: bool) -> ServerUnavailable {
+    ServerUnavailable {
         words: "no".to_owned(),
         lasting,
     }
@@ -136,7 +136,7 @@ fn many_go_over_one_connection_in_their_order() {
     }
     let rung = Arc::new(AtomicUsize::new(0));
     let rings = Arc::clone(&rung);
-    f.mail.on_new(move || {
+    f.mail.on_notify(move || {
         rings.fetch_add(1, Ordering::SeqCst);
     });
     let runs: Vec<_> = (0..4).map(|_| f.mail.deliver(NOW).unwrap()).collect();
@@ -182,10 +182,10 @@ fn a_server_that_takes_some_mails_a_connection_is_not_in_trouble() {
     for n in 0..3 {
         f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
     }
-    let enough = Err(Unsent::Trouble(trouble(false)));
+    let enough = Err(SendError::Trouble(trouble(false)));
     f.server.answers.lock().extend([Ok("250 ok"), enough]);
     assert_eq!(f.mail.deliver(NOW), Ok(3));
-    assert_eq!((f.taken(), f.mail.trouble()), (3, None));
+    assert_eq!((f.taken(), f.mail.last_failure()), (3, None));
     assert_eq!(f.server.connections.load(Ordering::SeqCst), 2);
 }
 
@@ -193,14 +193,14 @@ fn a_server_that_takes_some_mails_a_connection_is_not_in_trouble() {
 fn a_refusal_ends_a_mail_and_shows_no_secret() {
     let f = Fixture::new();
     let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
-    let refusal = Unsent::Refused("550 no such user, and token=pgr_x is spam".to_owned());
+    let refusal = SendError::Refused("550 no such user, and token=pgr_x is spam".to_owned());
     f.server.answers.lock().push_back(Err(refusal));
     f.mail.deliver(NOW).unwrap();
     let words = "550 no such user, and token=(removed) is spam".to_owned();
     assert_eq!(f.status(&id), (Status::Failed, 1, Some(words)));
     assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
     assert_eq!((f.taken(), f.mail.counts().failed), (0, 1));
-    assert_eq!(f.mail.trouble(), None);
+    assert_eq!(f.mail.last_failure(), None);
 }
 
 #[test]
@@ -218,13 +218,13 @@ fn a_server_that_is_down_loses_nothing_and_is_left_alone_for_longer_each_time() 
     };
     let in_a_minute = asked(60);
     assert!((3..=6).contains(&in_a_minute), "{in_a_minute}");
-    assert_eq!(f.mail.trouble().as_deref(), Some("no"));
+    assert_eq!(f.mail.last_failure().as_deref(), Some("no"));
     let counts = f.mail.counts();
     assert_eq!((counts.queued, counts.oldest), (3, Some(NOW)));
     *f.server.down.lock() = None;
     f.mail.deliver(NOW + 60 + 375).unwrap();
     assert!(ids.iter().all(|id| f.status(id).0 == Status::Sent));
-    assert_eq!((f.taken(), f.mail.trouble()), (3, None));
+    assert_eq!((f.taken(), f.mail.last_failure()), (3, None));
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Key {
     pub(super) fn parse(id: &str, pem: &str) -> Result<Self, Malformed> {
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| Malformed("must be a private key as PEM, without a password"))?;
-        let random = entropy::of_signatures();
+        let random = entropy::signature_random();
         let pair = match &key {
             PrivateKeyDer::Pkcs8(der) => {
                 let der = der.secret_pkcs8_der();

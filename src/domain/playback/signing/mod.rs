@@ -78,7 +78,7 @@ impl Key {
 
 /// A content delivery network.
 #[derive(Clone)]
-pub struct Network {
+pub struct CdnScheme {
     name: String,
     prefix: String,
     scheme: Scheme,
@@ -86,7 +86,7 @@ pub struct Network {
     key: Arc<Key>,
 }
 
-impl Network {
+impl CdnScheme {
     /// A network of the addresses that begin with `prefix`, an http or https address without
     /// closing slash, query and fragment. `lifetime`: how long an address is good, in seconds.
     #[must_use]
@@ -135,13 +135,13 @@ pub struct Signing {
     /// The signer of the built-in origin.
     pub(super) origin: OriginSigner,
     /// Those with the longest prefixes first.
-    networks: Vec<Network>,
+    networks: Vec<CdnScheme>,
 }
 
 impl Signing {
     /// Signs with the key of the built-in origin, and for networks.
     #[must_use]
-    pub fn new(origin_key: &[u8; 32], mut networks: Vec<Network>) -> Self {
+    pub fn new(origin_key: &[u8; 32], mut networks: Vec<CdnScheme>) -> Self {
         networks.sort_by_key(|network| std::cmp::Reverse(network.prefix.len()));
         Self {
             origin: OriginSigner::new(origin_key),
@@ -169,7 +169,7 @@ impl Signing {
     /// serves others.
     pub(super) fn is_slow(&self) -> bool {
         let slow =
-            |network: &Network| matches!(&network.key.0, Kind::Cloudfront(key) if key.is_slow());
+            |network: &CdnScheme| matches!(&network.key.0, Kind::Cloudfront(key) if key.is_slow());
         self.networks.iter().any(slow)
     }
 }

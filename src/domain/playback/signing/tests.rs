@@ -7,12 +7,12 @@ const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const UNTIL: UnixSeconds = UnixSeconds(1_800_000_000);
 const NOW: UnixSeconds = UnixSeconds(1_799_990_000);
 
-fn network(prefix: &str, scheme: Scheme) -> Network {
+fn network(prefix: &str, scheme: Scheme) -> CdnScheme {
     let key = Key::parse(scheme, "2026-b", SECRET, "hdnts").unwrap();
-    Network::new("main", prefix, scheme, 86_400, key)
+    CdnScheme::new("main", prefix, scheme, 86_400, key)
 }
 
-fn signed(networks: &[Network], address: &str) -> Option<String> {
+fn signed(networks: &[CdnScheme], address: &str) -> Option<String> {
     Signing::new(&[7; 32], networks.to_vec()).signed(address.to_owned(), NOW, UNTIL)
 }
 
@@ -97,7 +97,7 @@ fn the_longest_prefix_wins() {
 #[test]
 fn an_address_expires_with_its_network_or_its_entitlement() {
     let key = Key::parse(Scheme::PathHmac, "a", SECRET, "").unwrap();
-    let short = Network::new("n", "https://cdn.example", Scheme::PathHmac, 600, key);
+    let short = CdnScheme::new("n", "https://cdn.example", Scheme::PathHmac, 600, key);
     let signing = Signing::new(&[7; 32], vec![short]);
     for (until, expires) in [(UNTIL, NOW + 600), (NOW + 599, NOW + 599)] {
         let address = "https://cdn.example/m.mpd".to_owned();

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::types::{BroadcastId, MediaPath, time::DAY};
 
-fn pin_right(program: &str) -> Right {
-    Right {
+fn pin_right(program: &str) -> GrantedRight {
+    GrantedRight {
         program: Some((BroadcastId::parse(program).unwrap(), NOW + 600)),
         pin_needed: true,
         ..live(0)
@@ -18,7 +18,7 @@ fn a_token_lives_a_day_and_never_longer_than_the_right() {
     let lab = Lab::new();
     let issued = lab.issued(&viewer(1), "news", live(0), None, NOW);
     assert_eq!(issued.expires, NOW + DAY);
-    let short = Right {
+    let short = GrantedRight {
         valid_until: Some(NOW + 60),
         ..vod()
     };
@@ -36,7 +36,7 @@ fn a_token_lives_a_day_and_never_longer_than_the_right() {
 fn only_a_live_answer_tells_the_program() {
     let lab = Lab::new();
     let program = Some((BroadcastId::parse("b").unwrap(), NOW + 600));
-    let live = Right {
+    let live = GrantedRight {
         program: program.clone(),
         ..live(0)
     };
@@ -45,7 +45,7 @@ fn only_a_live_answer_tells_the_program() {
             .program,
         program
     );
-    let film = Right {
+    let film = GrantedRight {
         playing: Playing::Vod,
         ..live
     };
@@ -64,8 +64,8 @@ fn tokens_of_a_user_are_bounded() {
         lab.token(&viewer(1), "news", live(0), NOW + n);
     }
     assert_eq!(
-        lab.playback.tokens.of_user(&user(1)).len(),
-        tokens::TOKENS_MAX
+        lab.playback.tokens.tokens_of_user(&user(1)).len(),
+        token_map::TOKENS_MAX
     );
     assert!(lab.playback.tokens.get(&first.hash()).is_none());
     assert!(lab.playback.tokens.get(&others.hash()).is_some());
@@ -149,7 +149,7 @@ fn clearkey_is_offered_only_where_it_is_switched_on() {
 #[test]
 fn countries_bind_the_token_unless_a_tag_frees_the_user() {
     let lab = Lab::new();
-    let right = || Right {
+    let right = || GrantedRight {
         countries: ["SE", "DE"]
             .map(|code| Country::parse(code).unwrap())
             .into(),
@@ -229,7 +229,7 @@ fn an_unlock_goes_into_one_session() {
     let lab = Lab::new();
     let tv = viewer(1);
     lab.world.pins.lock().insert("film".to_owned());
-    let right = || Right {
+    let right = || GrantedRight {
         pin_needed: true,
         ..vod()
     };
@@ -289,8 +289,8 @@ fn an_unlock_is_for_one_program_one_session_one_user() {
         let right = pin_right(program);
         let considered = lab
             .playback
-            .consider(viewer(who), asset(id), right, Some(session), NOW);
-        matches!(considered, Considered::Locked(_))
+            .check_pin(viewer(who), asset(id), right, Some(session), NOW);
+        matches!(considered, PinCheck::Locked(_))
     };
     assert!(!needs(1, "news", "x", &player.session));
     assert!(needs(1, "news", "y", &player.session));
@@ -306,8 +306,8 @@ fn a_wrong_pin_opens_nothing() {
     let lab = Lab::new();
     let considered = lab
         .playback
-        .consider(viewer(1), asset("news"), pin_right("x"), None, NOW);
-    let Considered::Locked(locked) = considered else {
+        .check_pin(viewer(1), asset("news"), pin_right("x"), None, NOW);
+    let PinCheck::Locked(locked) = considered else {
         panic!("no PIN is asked for");
     };
     assert_eq!(locked.unlock(|_| Err("wrong")).err(), Some("wrong"));

@@ -247,5 +247,5 @@ fn devices_register_at_their_first_start() {
         .unwrap();
     assert!(names(&lab).is_empty());
     assert!(lab.playback.sessions_of(&user(1), at).is_empty());
-    assert!(lab.playback.tokens.of_user(&user(1)).is_empty());
+    assert!(lab.playback.tokens.tokens_of_user(&user(1)).is_empty());
 }

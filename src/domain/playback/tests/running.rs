@@ -89,7 +89,7 @@ fn every_refusal_of_the_heartbeat_in_its_order() {
 #[test]
 fn a_token_that_expires_while_playing() {
     let lab = Lab::new();
-    let right = Right {
+    let right = GrantedRight {
         valid_until: Some(NOW + 20),
         ..vod()
     };
@@ -188,7 +188,7 @@ fn the_program_at_the_playing_position_is_judged() {
     assert_eq!(lab.beat(&player, NOW + 1_829), Ok(()));
     assert_eq!(lab.beat(&player, NOW + 1_830), pin);
     assert_eq!(lab.playback.streams(NOW + 1_864), 1);
-    let right = Right {
+    let right = GrantedRight {
         program: Some((BroadcastId::parse("adult").unwrap(), NOW + 3_600)),
         pin_needed: true,
         ..live(0)
@@ -211,7 +211,7 @@ fn where_no_program_has_live_rights_none_stands_out() {
     let lab = Lab::new();
     guide(&lab);
     let play = |id: &str| {
-        let right = Right {
+        let right = GrantedRight {
             playing: Playing::Live {
                 livestream: LivestreamId::parse(id).unwrap(),
                 offset: 0,
@@ -238,7 +238,7 @@ fn where_no_program_has_live_rights_none_stands_out() {
 fn catch_up_is_judged_by_its_broadcast() {
     let lab = Lab::new();
     guide(&lab);
-    let right = Right {
+    let right = GrantedRight {
         playing: Playing::Catchup {
             livestream: LivestreamId::parse("news").unwrap(),
             broadcast: BroadcastId::parse("open").unwrap(),
@@ -405,7 +405,7 @@ fn beats_reach_the_store_now_and_then() {
     }
     let again = Lab::open(&lab.store, Settings::default(), &lab.world);
     let session = again.sessions.get(&player.session).unwrap();
-    assert_eq!(session.seen(), NOW + 300);
+    assert_eq!(session.last_beat(), NOW + 300);
 }
 
 #[test]

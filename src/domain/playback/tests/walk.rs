@@ -303,7 +303,7 @@ impl Walk {
         } else {
             asset == "film-adult"
         };
-        let right = Right {
+        let right = GrantedRight {
             playing: if live {
                 super::live(offset).playing
             } else {
@@ -324,12 +324,12 @@ impl Walk {
         let locked = pin_needed && !unlocked;
         let (viewer, id) = (viewer(user), super::asset(asset));
         let playback = &self.lab.playback;
-        let grant = match playback.consider(viewer, id, right, session.as_ref(), now) {
-            Considered::Open(grant) => {
+        let grant = match playback.check_pin(viewer, id, right, session.as_ref(), now) {
+            PinCheck::Open(grant) => {
                 assert!(!locked, "no PIN was asked for");
                 grant
             }
-            Considered::Locked(waits) => {
+            PinCheck::Locked(waits) => {
                 assert!(locked, "a PIN was asked for");
                 if !pin {
                     return;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::domain::entitlement::PositionRights;
-use crate::domain::playback::world::{Playable, Playlists, Program, Shown, Viewer, World};
+use crate::domain::playback::context::{
+    Playable, PlaybackContext, Playlists, Program, Shown, Viewer,
+};
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
@@ -65,7 +67,7 @@ impl Broadcast {
     }
 }
 
-impl World for Small {
+impl PlaybackContext for Small {
     /// Livestreams of other names are in a gap of their guide, and are not called anything: only
     /// `gone` is not in the catalogue.
     fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown> {

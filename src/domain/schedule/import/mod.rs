@@ -3,17 +3,17 @@
 //! A [`GuideSource`] yields what a file says, in the file's order; XMLTV is read here, JSON by the
 //! part of the service that knows JSON. Nothing here knows the store or the catalogue.
 
-mod cursor;
-pub mod draft;
-pub mod lines;
-pub mod reader;
-pub mod texts;
-pub mod time;
+pub mod bounded_lines;
+pub mod decompress;
+pub mod packed_metadata;
+pub mod parsed_guide;
+mod xml_cursor;
 pub mod xmltv;
+pub mod xmltv_time;
 
 use std::collections::BTreeMap;
 
-use crate::domain::schedule::model::Facts;
+use crate::domain::schedule::model::Metadata;
 use crate::types::UnixSeconds;
 
 /// How large a guide may be when unpacked: seven times a usual one. A packed file of a few
@@ -38,7 +38,7 @@ pub const DRAFT_MAX: usize = 256 * 1024 * 1024;
 pub const LINES_MAX: usize = 20;
 
 /// Where a guide comes from: pulled until it ends.
-pub trait GuideSource {
+pub trait GuideEvents {
     /// The next thing the guide says; `None` at its proper end.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ pub struct GuideProgramme {
     /// When it stops, if the guide says so.
     pub stop: Option<UnixSeconds>,
     /// The rest; the title may still be empty.
-    pub facts: Facts,
+    pub facts: Metadata,
 }
 
 /// A row that was skipped, and why.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 use quick_xml::events::{BytesStart, Event};
 
-use super::cursor::{Cursor, attribute};
-use super::{GuideChannel, GuideError, GuideEvent, GuideProgramme, GuideSource, Problem, Skip};
-use crate::domain::schedule::import::time;
-use crate::domain::schedule::model::{CATEGORIES_MAX, Facts, IMAGES_MAX, Image};
+use super::xml_cursor::{Cursor, attribute};
+use super::{GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProgramme, Problem, Skip};
+use crate::domain::schedule::import::xmltv_time;
+use crate::domain::schedule::model::{CATEGORIES_MAX, IMAGES_MAX, Image, Metadata};
 use crate::domain::schedule::ratings::Ratings;
 use crate::types::UnixSeconds;
 
@@ -86,7 +86,7 @@ impl<R: Read> Xmltv<R> {
                 _ => self.cursor.skip()?,
             }
         }
-        let name = names.take();
+        let name = names.finish();
         Ok(match id.filter(|id| !id.is_empty()) {
             Some(id) => GuideEvent::Channel(GuideChannel {
                 line,
@@ -109,8 +109,8 @@ impl<R: Read> Xmltv<R> {
         };
         let options = &self.options;
         let parse = |text: &str| match options.ignore_offsets {
-            true => time::parse_local(text, options.zone),
-            false => time::parse(text, options.zone),
+            true => xmltv_time::parse_local(text, options.zone),
+            false => xmltv_time::parse(text, options.zone),
         };
         let Some(start) = head.start.and_then(|text| parse(&text)) else {
             return problem(Skip::BadTime);
@@ -134,10 +134,10 @@ impl<R: Read> Xmltv<R> {
     }
 
     /// Reads the children of a programme.
-    fn facts(&mut self) -> Result<Facts, GuideError> {
+    fn facts(&mut self) -> Result<Metadata, GuideError> {
         let mut titles = Best::new(&self.options.languages);
         let mut descriptions = Best::new(&self.options.languages);
-        let mut facts = Facts::default();
+        let mut facts = Metadata::default();
         while let Some(child) = self.cursor.child()? {
             match child.name().as_ref() {
                 kind @ ("title" | "desc") => {
@@ -166,8 +166,8 @@ impl<R: Read> Xmltv<R> {
                 _ => self.cursor.skip()?,
             }
         }
-        facts.title = titles.take().unwrap_or_default().into();
-        facts.description = descriptions.take().map(Into::into);
+        facts.title = titles.finish().unwrap_or_default().into();
+        facts.description = descriptions.finish().map(Into::into);
         Ok(facts)
     }
 }
@@ -180,7 +180,7 @@ struct Head {
 }
 
 impl Head {
-    fn of(element: &BytesStart<'_>) -> Self {
+    fn new(element: &BytesStart<'_>) -> Self {
         Self {
             channel: attribute(element, "channel"),
             start: attribute(element, "start"),
@@ -189,7 +189,7 @@ impl Head {
     }
 }
 
-impl<R: Read> GuideSource for Xmltv<R> {
+impl<R: Read> GuideEvents for Xmltv<R> {
     fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError> {
         if !self.begun {
             self.begin()?;
@@ -202,7 +202,7 @@ impl<R: Read> GuideSource for Xmltv<R> {
                     return self.channel(line, id).map(Some);
                 }
                 "programme" => {
-                    let head = Head::of(&child);
+                    let head = Head::new(&child);
                     let line = self.cursor.line();
                     return self.programme(line, head).map(Some);
                 }
@@ -260,7 +260,7 @@ impl<'a> Best<'a> {
         }
     }
 
-    fn take(self) -> Option<String> {
+    fn finish(self) -> Option<String> {
         self.text
     }
 }
@@ -282,14 +282,14 @@ fn speaks(lang: &str, wanted: &str) -> bool {
     }
 }
 
-fn add_category(facts: &mut Facts, text: &str) {
+fn add_category(facts: &mut Metadata, text: &str) {
     let known = facts.categories.iter().any(|known| &**known == text);
     if !text.is_empty() && !known && facts.categories.len() < CATEGORIES_MAX {
         facts.categories.push(text.into());
     }
 }
 
-fn add_image(facts: &mut Facts, icon: &BytesStart<'_>) {
+fn add_image(facts: &mut Metadata, icon: &BytesStart<'_>) {
     let Some(filename) = attribute(icon, "src").filter(|src| !src.is_empty()) else {
         return;
     };
@@ -307,7 +307,7 @@ fn add_image(facts: &mut Facts, icon: &BytesStart<'_>) {
 }
 
 /// Decision: of several ratings the highest age counts; a child is better asked than let in.
-fn add_rating(facts: &mut Facts, ratings: &Ratings, system: &str, value: &str) {
+fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str) {
     let source = || {
         Some(match system {
             "" => value.into(),

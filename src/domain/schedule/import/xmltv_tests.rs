@@ -80,7 +80,7 @@ fn a_whole_programme_is_read() {
         id: None,
         start: UnixSeconds(1_787_415_900),
         stop: Some(UnixSeconds(1_787_418_000)),
-        facts: Facts {
+        facts: Metadata {
             title: "Nyheter".into(),
             description: Some("First line\nsecond é <tag>".into()),
             images: vec![

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::{Input, Payload};
-use crate::domain::feeds::Refresh;
+use crate::domain::epg_sources::Refresh;
 use crate::http::body::BodyStream;
 use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;

@@ -10,7 +10,7 @@ pub mod users;
 
 use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::routes::OperatorRoute;
+use crate::http::route::OperatorRoute;
 use backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
 use content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
@@ -27,8 +27,8 @@ use system::{
 };
 use telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
 use users::{
-    AddUserRequest, ChangeUserRequest, GrantRequest, ImportUsersRequest, RevokeGrantRequest,
-    SetPinRequest, UserRequest, UsersRequest, WhyRequest,
+    AddUserRequest, ChangeUserRequest, ExplainEntitlementRequest, GrantRequest, ImportUsersRequest,
+    RevokeGrantRequest, SetPinRequest, UserRequest, UsersRequest,
 };
 
 /// The endpoints that take an operator token.
@@ -84,7 +84,7 @@ pub enum OperatorEndpoint {
     UserSessions(UserRequest),
     LogoutUser(UserRequest),
     ClearUserDevices(UserRequest),
-    Why(WhyRequest),
+    Why(ExplainEntitlementRequest),
     Mails,
     ShowMail(MailRequest),
     PreviewMail(PreviewMailRequest),
@@ -145,7 +145,7 @@ impl OperatorEndpoint {
             R::CatalogHistory => Self::CatalogHistory,
             R::UndoCatalog => Self::UndoCatalog(UndoCatalogRequest::parse(input)?),
             R::ImportGuide => Self::ImportGuide(ImportGuideRequest::parse(input, payload)?),
-            R::WhyRights => Self::WhyRights(BroadcastRightsRequest::parse(input)?),
+            R::ExplainRights => Self::WhyRights(BroadcastRightsRequest::parse(input)?),
             R::SetRights => Self::SetRights(SetRightsRequest::parse(input, payload)?),
             R::ClearRights => Self::ClearRights(BroadcastRightsRequest::parse(input)?),
             R::SetDefaults => Self::SetDefaults(SetDefaultsRequest::parse(input, payload)?),
@@ -164,14 +164,14 @@ impl OperatorEndpoint {
             R::ChangeUser => Self::ChangeUser(Box::new(ChangeUserRequest::parse(input, payload)?)),
             R::RemoveUser => Self::RemoveUser(user()?),
             R::Grants => Self::Grants(user()?),
-            R::Grant => Self::Grant(GrantRequest::parse(input, payload)?),
+            R::AddGrant => Self::Grant(GrantRequest::parse(input, payload)?),
             R::RevokeGrant => Self::RevokeGrant(RevokeGrantRequest::parse(input)?),
             R::SetPin => Self::SetPin(SetPinRequest::parse(input, payload)?),
             R::MailReset => Self::MailReset(user()?),
             R::UserSessions => Self::UserSessions(user()?),
             R::LogoutUser => Self::LogoutUser(user()?),
             R::ClearUserDevices => Self::ClearUserDevices(user()?),
-            R::Why => Self::Why(WhyRequest::parse(input)?),
+            R::ExplainEntitlement => Self::Why(ExplainEntitlementRequest::parse(input)?),
             R::Mails => Self::Mails,
             R::ShowMail => Self::ShowMail(MailRequest::parse(input)?),
             R::PreviewMail => Self::PreviewMail(PreviewMailRequest::parse(input)?),
@@ -184,7 +184,7 @@ impl OperatorEndpoint {
             R::ReportTelemetry => Self::ReportTelemetry(ReportTelemetryRequest::parse(input)?),
             R::VerifyStore => Self::VerifyStore,
             R::RebuildStore => Self::RebuildStore,
-            R::RenewBase => Self::RenewBase,
+            R::CreateSnapshot => Self::RenewBase,
             R::CompactStore => Self::CompactStore,
             R::Backups => Self::Backups,
             R::CreateBackup => Self::CreateBackup,

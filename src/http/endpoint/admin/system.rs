@@ -6,7 +6,7 @@ use crate::domain::mail::Kind;
 use crate::domain::partners::PartnerUpdate;
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::Object;
+use crate::http::strict_json::Object;
 use crate::types::text::check_visible;
 use crate::types::{
     DurationUnit, Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId,

@@ -9,7 +9,7 @@ use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser};
 use crate::http::body::BodyStream;
 use crate::http::combine::CombineResults;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::Object;
+use crate::http::strict_json::Object;
 use crate::types::{
     AssetId, BirthDate, Country, Email, LiveOffset, Locale, OfferId, PersonName, Pin, UnixSeconds,
     UserId,
@@ -314,7 +314,7 @@ impl SetPinRequest {
 
 /// GET why: whether the user may play the asset, and which rule says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WhyRequest {
+pub struct ExplainEntitlementRequest {
     /// The user.
     pub user: UserRef,
     /// A livestream, a broadcast or a video on demand.
@@ -325,7 +325,7 @@ pub struct WhyRequest {
     pub country: Option<Country>,
 }
 
-impl WhyRequest {
+impl ExplainEntitlementRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let (user, asset, offset, country) = (
             UserRef::parse(input),

@@ -1,0 +1,152 @@
+//! What the front asks before it lets a request in, answered by the services, from memory.
+
+use std::net::IpAddr;
+
+use dashmap::DashMap;
+
+use crate::config::Config;
+use crate::domain::accounts::{Accounts, AccountsError};
+use crate::domain::operators::Operators;
+use crate::domain::partners::Partners;
+use crate::http::auth::{Authenticator, OperatorIdentity, PARTNER_LIMIT, UserIdentity};
+use crate::http::route::RateClass;
+use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
+
+/// The gate of the service.
+pub struct TokenAuthenticator {
+    partners: Partners,
+    operators: Operators,
+    accounts: Accounts,
+    rates: PartnerRateLimiter,
+}
+
+impl TokenAuthenticator {
+    /// The gate of these services.
+    #[must_use]
+    pub fn new(
+        config: &Config,
+        partners: &Partners,
+        operators: &Operators,
+        accounts: &Accounts,
+    ) -> Self {
+        Self {
+            partners: partners.clone(),
+            operators: operators.clone(),
+            accounts: accounts.clone(),
+            rates: PartnerRateLimiter::new(config.limits.partner_requests_per_second),
+        }
+    }
+}
+
+impl Authenticator for TokenAuthenticator {
+    fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
+        self.partners.authenticate(token)
+    }
+
+    fn user(
+        &self,
+        token: &TokenHash,
+        partner: PartnerId,
+        now: UnixSeconds,
+    ) -> Option<UserIdentity> {
+        let login = self.accounts.authenticate(token, partner, now)?;
+        Some(UserIdentity {
+            user: login.user,
+            login: login.login,
+        })
+    }
+
+    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity> {
+        let operator = self.operators.authenticate(token)?;
+        Some(OperatorIdentity {
+            operator: operator.id,
+            role: operator.role,
+        })
+    }
+
+    fn locale(&self, user: UserId) -> Option<Locale> {
+        self.accounts.user(&user)?.locale.clone()
+    }
+
+    fn admit(
+        &self,
+        class: RateClass,
+        partner: Option<PartnerId>,
+        peer: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), LimitReached> {
+        if let Some(partner) = partner {
+            self.rates.admit(partner, now)?;
+        }
+        let allowed = match class {
+            RateClass::SignUp => self.accounts.may_sign_up(peer, now),
+            RateClass::Reset => self.accounts.check_reset_rate(peer, now),
+            // Those of the account that the body names are checked with the body.
+            RateClass::Login => self.accounts.may_log_in_from(peer, now),
+            RateClass::ResetMail => self.accounts.may_ask_for_reset(peer, now),
+            RateClass::General => Ok(()),
+        };
+        match allowed {
+            Err(AccountsError::TooManyAttempts(limit)) => Err(limit),
+            // Anything else is the handler's to find and to answer.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Requests of each partner in the running second, where a limit is set.
+pub struct PartnerRateLimiter {
+    /// Requests a second; 0 is no limit.
+    limit: u32,
+    running: DashMap<PartnerId, (UnixSeconds, u32)>,
+}
+
+impl PartnerRateLimiter {
+    /// No more than so many requests a second of each partner; 0 is no limit.
+    #[must_use]
+    pub fn new(limit: u32) -> Self {
+        Self {
+            limit,
+            running: DashMap::new(),
+        }
+    }
+
+    fn admit(&self, partner: PartnerId, now: UnixSeconds) -> Result<(), LimitReached> {
+        if self.limit == 0 {
+            return Ok(());
+        }
+        let mut running = self.running.entry(partner).or_insert((now, 0));
+        if running.0 != now {
+            *running = (now, 0);
+        }
+        if running.1 >= self.limit {
+            return Err(LimitReached {
+                name: PARTNER_LIMIT,
+                limit: self.limit,
+                window: 1,
+                retry_after: 1,
+            });
+        }
+        running.1 += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partner_over_its_limit_waits_for_the_next_second() {
+        let rates = PartnerRateLimiter::new(2);
+        let (one, other) = (
+            PartnerId::from_bytes([1; 16]),
+            PartnerId::from_bytes([2; 16]),
+        );
+        let at = |partner, second| rates.admit(partner, UnixSeconds(second)).is_ok();
+        assert!(at(one, 5) && at(one, 5) && !at(one, 5));
+        assert!(at(other, 5) && at(one, 6));
+        let free = PartnerRateLimiter::new(0);
+        assert!((0..1_000).all(|_| free.admit(one, UnixSeconds(1)).is_ok()));
+    }
+}

@@ -1,0 +1,420 @@
+//! Metrics that are read from the services when they are asked for.
+
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::domain::accounts::HashCounts;
+use crate::domain::backups::{Backups, Status};
+use crate::domain::clock_guard::ClockGuard;
+use crate::domain::epg_sources::{EpgSourceState, EpgSources, HoldReason};
+use crate::domain::mail::{self, Mail};
+use crate::domain::playback::Playback;
+use crate::domain::schedule::Schedule;
+use crate::domain::schedule::snapshot::Snapshot;
+use crate::domain::store_admin::{NEEDS, StoreAdmin, Written};
+use crate::domain::telemetry::{Counts, ForwardCounts, Forwarder, Telemetry};
+use crate::observe::metrics::Registry;
+use crate::ports::Clock;
+
+/// Makes the figures of the services known.
+pub(super) fn register(
+    metrics: &Registry,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    telemetry: &Telemetry,
+    (upkeep, backups): (&StoreAdmin, &Backups),
+    mail: &Mail,
+) {
+    register_telemetry(metrics, config, telemetry);
+    register_store(metrics, upkeep, backups, clock);
+    register_mail(metrics, mail, clock);
+}
+
+/// Makes the figures of the store and its backups known.
+fn register_store(
+    metrics: &Registry,
+    upkeep: &StoreAdmin,
+    backups: &Backups,
+    clock: &Arc<dyn Clock>,
+) {
+    let of = upkeep.clone();
+    metrics.gauge_of(
+        "playgate_store_writable",
+        "1 if the store accepts writes; 0 if its disk is full or read-only.",
+        &[],
+        move || i64::from(of.is_writable()),
+    );
+    for need in NEEDS {
+        let of = upkeep.clone();
+        metrics.gauge_of(
+            "playgate_store_writes_rejected",
+            "1 if writes of this class are rejected for lack of disk space.",
+            &[("need", need.name())],
+            move || i64::from(of.refuses().is_some_and(|first| first <= need)),
+        );
+    }
+    let of = |read: fn(Written) -> u64| {
+        let upkeep = upkeep.clone();
+        move || i64::try_from(read(upkeep.written())).unwrap_or(i64::MAX)
+    };
+    metrics.counter_of(
+        "playgate_store_commits_total",
+        "Transactions committed since the start.",
+        &[],
+        of(|written| written.commits),
+    );
+    metrics.counter_of(
+        "playgate_store_syncs_total",
+        "Syncs of the write-ahead log; concurrent commits share one.",
+        &[],
+        of(|written| written.syncs),
+    );
+    let of = upkeep.clone();
+    metrics.gauge_if(
+        "playgate_store_free_bytes",
+        "Free bytes on the file system of the store.",
+        &[],
+        move || i64::try_from(of.free_bytes()?).ok(),
+    );
+    let of = |read: fn(Status, i64) -> Option<i64>| {
+        let (backups, clock) = (backups.clone(), Arc::clone(clock));
+        move || read(backups.status(), clock.now().0)
+    };
+    metrics.gauge_if(
+        "playgate_backup_newest_age_seconds",
+        "Age in seconds of the newest verified backup; absent without one.",
+        &[],
+        of(|status, now| Some((now - status.newest?.created.0).max(0))),
+    );
+    metrics.gauge_if(
+        "playgate_backup_newest_records",
+        "Records in the newest verified backup; absent without one.",
+        &[],
+        of(|status, _| i64::try_from(status.newest?.records).ok()),
+    );
+    metrics.gauge_if(
+        "playgate_backups",
+        "Backups of this store in the backup directory.",
+        &[],
+        of(|status, _| i64::try_from(status.count).ok()),
+    );
+    metrics.gauge_if(
+        "playgate_backup_last_failure_timestamp_seconds",
+        "Unix time of the last failed backup; absent without one since the start.",
+        &[],
+        of(|status, _| Some(status.failed?.0)),
+    );
+}
+
+/// Shows whether the clock is believed.
+pub(super) fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
+    let guard = Arc::clone(guard);
+    metrics.gauge_of(
+        "playgate_clock_jump_seconds",
+        "Seconds that the clock jumped, negative if backwards; deletions by age pause until it is 0.",
+        &[],
+        move || guard.doubt().map_or(0, |doubt| doubt.seconds()),
+    );
+}
+
+/// Makes known how many play.
+fn register_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Clock>) {
+    let (playback, clock) = (playback.clone(), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_playback_sessions",
+        "Active playback sessions.",
+        &[],
+        move || i64::try_from(playback.streams(clock.now())).unwrap_or(i64::MAX),
+    );
+}
+
+/// Makes the figures of telemetry known.
+fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
+    let environment = config.server.environment.as_str();
+    let version = crate::types::VERSION;
+    let labels = &[("environment", environment), ("version", version)];
+    metrics.gauge_of(
+        "playgate_build_info",
+        "Version and environment as labels; the value is always 1.",
+        labels,
+        || 1,
+    );
+
+    let of = |read: fn(Counts) -> u64| {
+        let telemetry = telemetry.clone();
+        move || i64::try_from(read(telemetry.counts())).unwrap_or(i64::MAX)
+    };
+    let outcomes: [(&str, fn(Counts) -> u64); 2] = [
+        ("accepted", |counts| counts.accepted),
+        ("duplicate", |counts| counts.duplicates),
+    ];
+    for (outcome, read) in outcomes {
+        metrics.counter_of(
+            "playgate_telemetry_events_total",
+            "Telemetry events received, by outcome.",
+            &[("outcome", outcome)],
+            of(read),
+        );
+    }
+    metrics.counter_of(
+        "playgate_telemetry_bytes_total",
+        "Bytes of telemetry events written to disk.",
+        &[],
+        of(|counts| counts.bytes),
+    );
+    metrics.gauge_of(
+        "playgate_telemetry_missing_events_estimate",
+        "Estimated number of telemetry events that never arrived, from gaps in players' sequence numbers.",
+        &[],
+        of(|counts| counts.lost),
+    );
+    metrics.gauge_of(
+        "playgate_telemetry_dedup_entries",
+        "Entries in the window that detects duplicate telemetry events.",
+        &[],
+        of(|counts| counts.remembered),
+    );
+}
+
+/// Registers the gauges of services that have their own counts.
+pub(super) fn register_services(
+    metrics: &Registry,
+    forwarder: Option<&Arc<Forwarder>>,
+    playback: &Playback,
+    (schedule, feeds): (&Arc<Schedule>, &EpgSources),
+    clock: &Arc<dyn Clock>,
+) {
+    register_forwarding(metrics, forwarder, clock);
+    register_playback(metrics, playback, clock);
+    register_epg_sources(metrics, feeds);
+    register_schedule(metrics, schedule);
+}
+
+/// Registers the gauges of the schedule.
+fn register_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
+    let figures: [(&str, &str, fn(&Snapshot) -> usize); 2] = [
+        (
+            "playgate_schedule_broadcasts",
+            "Broadcasts in the schedule.",
+            Snapshot::broadcasts,
+        ),
+        (
+            "playgate_schedule_unrated_broadcasts",
+            "Broadcasts in the schedule without an age rating.",
+            Snapshot::unrated,
+        ),
+    ];
+    for (figure, meaning, read) in figures {
+        let schedule = Arc::clone(schedule);
+        metrics.gauge_of(figure, meaning, &[], move || {
+            i64::try_from(read(&schedule.snapshot())).unwrap_or(i64::MAX)
+        });
+    }
+}
+
+/// Makes known how forwarding gets on, where there is a sink.
+fn register_forwarding(
+    metrics: &Registry,
+    forwarder: Option<&Arc<Forwarder>>,
+    clock: &Arc<dyn Clock>,
+) {
+    let Some(forwarder) = forwarder else {
+        return;
+    };
+    let of = |read: fn(ForwardCounts) -> u64| {
+        let forwarder = Arc::clone(forwarder);
+        move || i64::try_from(read(forwarder.counts())).unwrap_or(i64::MAX)
+    };
+    let outcomes: [(&str, fn(ForwardCounts) -> u64); 3] = [
+        ("sent", |counts| counts.sent),
+        ("refused", |counts| counts.refused),
+        ("expired", |counts| counts.expired),
+    ];
+    for (outcome, read) in outcomes {
+        metrics.counter_of(
+            "playgate_telemetry_forwarded_total",
+            "Telemetry events sent to the sink, refused by it, or expired before it accepted them.",
+            &[("outcome", outcome)],
+            of(read),
+        );
+    }
+    metrics.counter_of(
+        "playgate_telemetry_forward_failures_total",
+        "Failed attempts to send a batch of telemetry events to the sink.",
+        &[],
+        of(|counts| counts.failures),
+    );
+    let (forwarder, clock) = (Arc::clone(forwarder), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_telemetry_forward_lag_seconds",
+        "Age in seconds of the oldest event not yet forwarded; 0 if all are.",
+        &[],
+        move || forwarder.lag(clock.now()),
+    );
+}
+
+/// Makes the figures of the queue of mails known.
+fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
+    let counts = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_queued",
+        "Mails in the queue.",
+        &[],
+        move || i64::try_from(counts.counts().queued).unwrap_or(i64::MAX),
+    );
+    let (counts, clock) = (mail.clone(), Arc::clone(clock));
+    metrics.gauge_of(
+        "playgate_mail_oldest_seconds",
+        "Age in seconds of the oldest mail in the queue; 0 if it is empty.",
+        &[],
+        move || {
+            let oldest = counts.counts().oldest;
+            oldest.map_or(0, |oldest| clock.now().since(oldest).max(0))
+        },
+    );
+    let outcomes: [(&str, fn(&mail::Counts) -> u64); 4] = [
+        ("sent", |counts| counts.sent),
+        ("retried", |counts| counts.retried),
+        ("failed", |counts| counts.failed),
+        ("expired", |counts| counts.expired),
+    ];
+    for (outcome, read) in outcomes {
+        let mail = mail.clone();
+        metrics.counter_of(
+            "playgate_mail_attempts_total",
+            "Attempts to send a mail, by outcome.",
+            &[("outcome", outcome)],
+            move || i64::try_from(read(&mail.counts())).unwrap_or(i64::MAX),
+        );
+    }
+    let mail = mail.clone();
+    metrics.gauge_of(
+        "playgate_mail_server_failing",
+        "1 if the last attempt to use the mail server failed.",
+        &[],
+        move || i64::from(mail.last_failure().is_some()),
+    );
+}
+
+/// Counts of how often passwords and PINs are hashed, made known.
+pub(super) fn register_hashing(metrics: &Registry) -> Arc<HashCounts> {
+    let hashes = Arc::<HashCounts>::default();
+    let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
+        ("argon2", HashCounts::argon2),
+        ("foreign", HashCounts::foreign),
+    ];
+    for (function, read) in functions {
+        let hashes = Arc::clone(&hashes);
+        metrics.counter_of(
+            "playgate_password_hashes_total",
+            "Password and PIN hashes computed; foreign: imported hashes other than Argon2.",
+            &[("function", function)],
+            move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
+        );
+    }
+    hashes
+}
+
+/// Makes the figures of the sources of guides known, so that one that fell silent is noticed before
+/// viewers see where its last guide ends.
+fn register_epg_sources(metrics: &Registry, feeds: &EpgSources) {
+    let figures: [(&str, &str, fn(&EpgSourceState) -> i64); 4] = [
+        (
+            "playgate_epg_import_last_success_timestamp_seconds",
+            "Unix time of the last successful import of an EPG source, unchanged guides included; 0 if never.",
+            |state| state.succeeded.map_or(0, |at| at.0),
+        ),
+        (
+            "playgate_epg_import_failures",
+            "Failed imports of an EPG source since its last success.",
+            |state| i64::from(state.failures),
+        ),
+        (
+            "playgate_epg_import_awaiting_approval",
+            "1 if the last import of an EPG source is held until an operator accepts it.",
+            |state| {
+                let held = state.last.as_ref().map(|last| last.standstill);
+                i64::from(held == Some(HoldReason::Held))
+            },
+        ),
+        (
+            "playgate_epg_unmapped_channels",
+            "Channels in the last guide of an EPG source that no livestream maps to.",
+            |state| {
+                let unmapped = state.last.as_ref().map_or(0, |last| last.unmapped);
+                i64::try_from(unmapped).unwrap_or(i64::MAX)
+            },
+        ),
+    ];
+    for view in feeds.list() {
+        let name = view.feed.name;
+        for (figure, meaning, read) in figures {
+            let (feeds, source) = (feeds.clone(), name.clone());
+            metrics.gauge_of(figure, meaning, &[("source", &name)], move || {
+                feeds.show(&source).map_or(0, |view| read(&view.state))
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Inputs, load};
+    use crate::domain;
+    use crate::domain::telemetry::{Budgets, NewEvent, Sender, Settings};
+    use crate::store::Store;
+    use crate::types::{DurationUnit, PartnerId, UnixSeconds, UserId};
+
+    #[test]
+    fn what_was_reported_is_in_the_metrics() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            directory: directory.path().to_owned(),
+            retention_days: 30,
+            budgets: Budgets {
+                user_per_day: u64::MAX,
+                partner_per_day: None,
+                total: u64::MAX,
+            },
+            duration_unit: DurationUnit::Millis,
+            sync: false,
+            exists: |_, _| Ok(true),
+        };
+        let store = Store::in_memory(domain::schema());
+        let now = UnixSeconds(1_800_000_000);
+        let telemetry = Telemetry::open(store, settings, now, |error| panic!("{error}")).unwrap();
+        let event = NewEvent {
+            timestamp_millis: 0,
+            sequence: 1,
+            action: "a".to_owned(),
+            device: None,
+            json: b"{}".to_vec(),
+        };
+        let sender = Sender {
+            user: UserId::from_bytes([1; 16]),
+            partner: PartnerId::from_bytes([2; 16]),
+        };
+        let batch = vec![event.clone(), event];
+        telemetry.accept(sender, batch, now).unwrap();
+
+        let inputs = Inputs {
+            demo: true,
+            ..Inputs::default()
+        };
+        let Ok(loaded) = load(&inputs) else {
+            panic!("the defaults are a configuration");
+        };
+        let metrics = Registry::default();
+        register_telemetry(&metrics, &loaded.config, &telemetry);
+        let text = metrics.render();
+        for line in [
+            "playgate_telemetry_events_total{outcome=\"accepted\"} 1",
+            "playgate_telemetry_events_total{outcome=\"duplicate\"} 1",
+            "playgate_telemetry_dedup_entries 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert!(text.contains("playgate_build_info{environment=\"staging\""));
+    }
+}

@@ -1,0 +1,183 @@
+//! What every service stands on, and how each is opened on it.
+
+use std::sync::Arc;
+
+use super::key_files::KeyError;
+use super::{AppError, key_files, settings};
+use crate::config::Config;
+use crate::config::http::HttpSettings;
+use crate::domain::accounts::{Accounts, Dependencies, Eraser};
+use crate::domain::catalog::{self, Catalog};
+use crate::domain::clock_guard::ExpiryClock;
+use crate::domain::entitlement;
+use crate::domain::epg_sources::EpgSources;
+use crate::domain::mail::{Mail, MailError};
+use crate::domain::partners::Partners;
+use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
+use crate::domain::playback_context::ServiceContext;
+use crate::domain::schedule::{self, Schedule};
+use crate::domain::telemetry::{self, Forwarder, Telemetry};
+use crate::http::state::HttpState;
+use crate::http::wire::epg_json;
+use crate::http::wire::telemetry::write_line;
+use crate::observe::metrics::Registry;
+use crate::ports::Entropy;
+use crate::ports::fetch::Fetch;
+use crate::store::Store;
+use crate::types::UnixSeconds;
+
+/// What every service stands on.
+pub struct Assembly<'a> {
+    config: &'a Config,
+    store: &'a Store,
+    entropy: &'a Arc<dyn Entropy>,
+    expiry: Arc<ExpiryClock>,
+}
+
+impl<'a> Assembly<'a> {
+    pub const fn new(
+        config: &'a Config,
+        store: &'a Store,
+        entropy: &'a Arc<dyn Entropy>,
+        expiry: Arc<ExpiryClock>,
+    ) -> Self {
+        Self {
+            config,
+            store,
+            entropy,
+            expiry,
+        }
+    }
+
+    pub fn front(&self, http: &HttpSettings, metrics: &Registry) -> Result<HttpState, AppError> {
+        let messages = settings::messages(self.config)?;
+        HttpState::new(http, messages, &**self.entropy, metrics).map_err(AppError::setting)
+    }
+
+    pub fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
+        let data_dir = &self.config.server.data_dir;
+        let key = key_files::read_or_make(data_dir, key_files::MAIL, &**self.entropy)?;
+        let letters = settings::mail(self.config, public_url);
+        let mailer = settings::mailer(self.config)?;
+        let entropy = Arc::clone(self.entropy);
+        Mail::open(self.store.clone(), entropy, &key, letters, mailer).map_err(
+            |error| match error {
+                MailError::Store(error) => error.into(),
+                MailError::Template(_) => AppError::setting(error),
+            },
+        )
+    }
+
+    pub fn accounts(&self, mail: &Mail, partners: &Partners) -> Result<Accounts, AppError> {
+        let data_dir = &self.config.server.data_dir;
+        let erasers: Vec<Eraser> = vec![
+            |txn, user, _| entitlement::erase_user(txn, user),
+            playback::tables::erase,
+            telemetry::request_erasure,
+        ];
+        let accounts = Accounts::open(
+            self.store.clone(),
+            Arc::clone(self.entropy),
+            settings::accounts(self.config),
+            Dependencies {
+                mail: mail.clone(),
+                partners: partners.clone(),
+                erasers,
+                revokers: vec![playback::tables::revoke],
+                key: key_files::read_or_make(data_dir, key_files::ACCOUNTS, &**self.entropy)?,
+                expiry: Arc::clone(&self.expiry),
+            },
+        )?;
+        Ok(accounts)
+    }
+
+    pub fn catalog(&self) -> Result<Catalog, AppError> {
+        let data_dir = &self.config.server.data_dir;
+        let present = key_files::read(data_dir, key_files::CONTENT)?;
+        // A new key over what an older one has sealed would lose it in silence. The sealed records
+        // themselves say which key they need.
+        let lost = catalog::sealed_otherwise(self.store, present.as_ref())?;
+        if let Some(sealed) = lost {
+            let path = key_files::path(data_dir, key_files::CONTENT);
+            return Err(AppError::Key(match present {
+                None => KeyError::Missing { path, sealed },
+                Some(_) => KeyError::Exchanged { path, sealed },
+            }));
+        }
+        let master = key_files::read_or_make(data_dir, key_files::CONTENT, &**self.entropy)?;
+        let zone = settings::catalog(self.config);
+        let catalog = Catalog::open(self.store.clone(), Arc::clone(self.entropy), &master, zone)?;
+        Ok(catalog)
+    }
+
+    /// The schedule; it asks the catalogue, whenever it renders, what it says by then.
+    pub fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
+        let catalog = catalog.clone();
+        let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
+        let view = settings::schedule(self.config);
+        Schedule::open(self.store.clone(), rights, view)
+            .map(Arc::new)
+            .map_err(AppError::setting)
+    }
+
+    pub fn feeds(
+        &self,
+        schedule: &Arc<Schedule>,
+        catalog: &Catalog,
+        fetch: Box<dyn Fetch>,
+    ) -> Result<EpgSources, AppError> {
+        let (store, entropy) = (self.store.clone(), Arc::clone(self.entropy));
+        let sources = settings::feeds(self.config)?;
+        let schedule = Arc::clone(schedule);
+        Ok(EpgSources::open(
+            store,
+            (schedule, catalog.clone()),
+            sources,
+            fetch,
+            entropy,
+            epg_json::source,
+        )?)
+    }
+
+    pub fn playback(&self, world: ServiceContext) -> Result<Playback, AppError> {
+        let world: Arc<dyn PlaybackContext> = Arc::new(world);
+        let data_dir = &self.config.server.data_dir;
+        let origin_key = match &self.config.origin.signing_key {
+            Some(secret) => settings::signing_key(secret),
+            None => key_files::read_or_make(data_dir, key_files::ORIGIN, &**self.entropy)?,
+        };
+        let signing = Signing::new(&origin_key, self.config.cdn.networks.clone());
+        let limits = settings::playback(self.config);
+        let entropy = Arc::clone(self.entropy);
+        let expiry = Arc::clone(&self.expiry);
+        Ok(Playback::open(
+            self.store, entropy, limits, signing, world, expiry,
+        )?)
+    }
+
+    /// Telemetry, and what sends it on where that is asked for.
+    pub fn telemetry(
+        &self,
+        sync: bool,
+        now: UnixSeconds,
+        on_failure: Box<dyn Fn(String) + Send + Sync>,
+    ) -> Result<(Telemetry, Option<Arc<Forwarder>>), AppError> {
+        let events = settings::telemetry(self.config, sync);
+        let telemetry = Telemetry::open(self.store.clone(), events, now, move |error| {
+            on_failure(error.to_string());
+        })
+        .map_err(AppError::Telemetry)?;
+        let Some(sink) = settings::sink(self.config)? else {
+            return Ok((telemetry, None));
+        };
+        let forwarder = Forwarder::open(
+            telemetry.clone(),
+            Box::new(sink),
+            |event, out| Ok(write_line(event, out)?),
+            settings::forwarding(self.config),
+            Arc::clone(self.entropy),
+        )
+        .map_err(AppError::Telemetry)?;
+        Ok((telemetry, Some(Arc::new(forwarder))))
+    }
+}

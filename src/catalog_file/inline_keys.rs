@@ -1,0 +1,77 @@
+//! Key files put into the text that names them, for a server that must not open files.
+
+use std::ops::Range;
+
+use data_encoding::HEXLOWER;
+
+use super::value::{Lines, Member, Node, Parsed, Value};
+use super::{OpenKeyFile, is_json, parse_value, without_mark};
+use crate::domain::catalog::{ContentKey, Problem};
+use crate::types::Malformed;
+
+/// The same file with every `key_file = "path"` replaced by `key = "hex"`. All else stays as it
+/// stands, so that the lines of what the server finds are those of the person's file.
+///
+/// # Errors
+/// The key files that could not be read. Other mistakes are left to [`parse`](super::parse).
+pub fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Problem>> {
+    let text = without_mark(text);
+    let lines = Lines::new(text);
+    let Parsed { root, .. } = parse_value(text);
+    let name = if is_json(text) { "\"key\"" } else { "key" };
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    let mut problems = Vec::new();
+    for member in key_files(&root) {
+        let Value::Text(path) = &member.node.value else {
+            continue;
+        };
+        let content = open(path).map_err(|error| error.to_string());
+        let key = content.and_then(|content| {
+            ContentKey::read_file(&content).map_err(|Malformed(why)| why.to_owned())
+        });
+        match key {
+            Ok(key) => {
+                let hex = HEXLOWER.encode(key.reveal());
+                edits.push((member.name_span.clone(), name.to_owned()));
+                edits.push((member.node.span.clone(), format!("\"{hex}\"")));
+            }
+            Err(why) => problems.push(Problem {
+                line: lines.line(member.node.span.start),
+                message: format!("key file `{path}`: {why}"),
+            }),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    // From the end, so that the places before stay right.
+    edits.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+    let mut text = text.to_owned();
+    for (span, new) in edits {
+        text.replace_range(span, &new);
+    }
+    Ok(text)
+}
+
+/// The `key_file` members of all keys of livestreams and assets.
+fn key_files(root: &[Member]) -> impl Iterator<Item = &Member> {
+    root.iter()
+        .filter(|member| matches!(member.name.as_str(), "livestream" | "asset"))
+        .flat_map(|member| tables(&member.node))
+        .flatten()
+        .filter(|member| member.name == "keys")
+        .flat_map(|member| tables(&member.node))
+        .flatten()
+        .filter(|member| member.name == "key_file")
+}
+
+fn tables(node: &Node) -> impl Iterator<Item = &[Member]> {
+    let nodes = match &node.value {
+        Value::List(nodes) => nodes.as_slice(),
+        _ => &[],
+    };
+    nodes.iter().filter_map(|node| match &node.value {
+        Value::Table(members) => Some(members.as_slice()),
+        _ => None,
+    })
+}

@@ -1,0 +1,75 @@
+//! What a file says, whichever language it says it in: values with their places.
+
+use std::ops::Range;
+
+/// A value and where it stands, in bytes of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub(super) span: Range<usize>,
+    pub(super) value: Value,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Text(String),
+    Integer(i64),
+    Boolean(bool),
+    /// A date and time with its offset from UTC, in RFC 3339.
+    Time(String),
+    List(Vec<Node>),
+    Table(Vec<Member>),
+    /// Something that no member of a catalogue takes, by its name.
+    Other(&'static str),
+}
+
+/// A member of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) name_span: Range<usize>,
+    pub(super) node: Node,
+}
+
+impl Value {
+    /// What it is, as messages name it.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a string",
+            Self::Integer(_) => "an integer",
+            Self::Boolean(_) => "true or false",
+            Self::Time(_) => "a date and time",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+            Self::Other(kind) => kind,
+        }
+    }
+}
+
+/// Turns places into line numbers.
+pub(super) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(super) fn new(text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self(ends.map(|(at, _)| at).collect())
+    }
+
+    /// The line that a place is in, counted from 1.
+    pub(super) fn line(&self, at: usize) -> u64 {
+        let before = self.0.partition_point(|end| *end < at);
+        u64::try_from(before + 1).unwrap_or(u64::MAX)
+    }
+}
+
+/// A mistake in the language of the file.
+pub(super) struct SyntaxError {
+    pub(super) at: usize,
+    pub(super) message: String,
+}
+
+/// A file as far as it could be read.
+pub(super) struct Parsed {
+    pub(super) root: Vec<Member>,
+    pub(super) errors: Vec<SyntaxError>,
+}

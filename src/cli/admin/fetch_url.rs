@@ -1,0 +1,40 @@
+//! Fetches what an address names, to be passed on as it arrives.
+
+use http::StatusCode;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::ports::fetch::{self, FetchError, Patience, Validators};
+use crate::ports::http_client::WebBody;
+
+/// Whether an argument is an address and not a file.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+/// Gets the body behind an address.
+///
+/// # Errors
+/// That the address cannot be used, or what its server answered.
+pub async fn get(address: &str) -> Result<WebBody, Failure> {
+    let known = Validators::default();
+    match fetch::get(address, &known, Patience::default()).await {
+        Ok(Some(answer)) => Ok(answer.body),
+        Ok(None) => Err(Failure::failed(format!("{address}: nothing is there"))),
+        Err(error) => Err(Failure::new(exit(&error), format!("{address}: {error}"))),
+    }
+}
+
+fn exit(error: &FetchError) -> Exit {
+    match error {
+        FetchError::Address(_) => Exit::Usage,
+        FetchError::Status { status, .. } if *status == StatusCode::NOT_FOUND => Exit::NotFound,
+        FetchError::Status { .. }
+        | FetchError::File(_)
+        | FetchError::Redirect(_)
+        | FetchError::Coding(_)
+        | FetchError::TooLarge
+        | FetchError::TimedOut
+        | FetchError::Connection(_) => Exit::Failed,
+    }
+}

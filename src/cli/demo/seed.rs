@@ -1,0 +1,144 @@
+//! Fills the demo's store through the operators' interface, as an operator would.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{content, epg};
+use crate::app::App;
+use crate::cli::admin::request_body;
+use crate::cli::admin::{Admin, AdminError, path, with_query};
+use crate::cli::exit::{Failure, Outcome};
+
+/// The demo's user.
+pub const IDENTITY: &str = "demo@example.com";
+/// The user's password.
+pub const ACCESS_KEY: &str = "demo pass phrase";
+/// The user's PIN.
+pub const PIN_CODE: &str = "2580";
+/// From what age on the demo's user is asked for the PIN.
+const LIMIT: u8 = 15;
+/// The name of the demo's partner and of its operator.
+const NAME: &str = "demo";
+
+/// What the demo tells of what it has made.
+pub struct Filled {
+    /// An access token of the demo's partner.
+    pub partner_token: String,
+    /// A token of an operator who may do everything.
+    pub operator_token: String,
+    /// A finished broadcast.
+    pub catchup: String,
+}
+
+/// Fills the store. One that an earlier demo has filled is brought up to date.
+pub async fn fill(app: &Arc<App>) -> Result<Filled, Failure> {
+    content::unpack(&app.config.origin.media_dir)?;
+    let mut admin = Admin::to(Arc::clone(app)).await?;
+    import(
+        &mut admin,
+        path(&["catalog", "import"]),
+        content::CATALOG.to_owned(),
+    )
+    .await?;
+    let guide = epg::around(app.clock.now());
+    // It would look implausible after a long pause between two demos on one store.
+    let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
+    import(&mut admin, target, guide.json.to_string()).await?;
+    let partner_token = partner(&mut admin).await?;
+    user(&mut admin).await?;
+    Ok(Filled {
+        partner_token,
+        operator_token: operator(&mut admin).await?,
+        catchup: guide.catchup,
+    })
+}
+
+async fn import(admin: &mut Admin, target: String, text: String) -> Outcome {
+    let body = request_body::whole(text);
+    let answer = admin
+        .upload(&target, "application/octet-stream", body, String::new)
+        .await?;
+    answer?;
+    Ok(())
+}
+
+/// Turns the refusal of a name or address that an earlier demo has taken into `None`.
+fn unless_taken(answer: Result<Value, AdminError>) -> Result<Option<Value>, Failure> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(refusal) if matches!(refusal.code.as_str(), "NAME_IN_USE" | "EMAIL_IN_USE") => Ok(None),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+fn text(value: &Value, member: &str) -> Result<String, Failure> {
+    let text = value.get(member).and_then(Value::as_str).map(str::to_owned);
+    text.ok_or_else(|| Failure::failed(format!("the answer has no `{member}`")))
+}
+
+async fn partner(admin: &mut Admin) -> Result<String, Failure> {
+    let body = json!({"name": NAME});
+    let answer = admin
+        .ask(Method::POST, &path(&["partners"]), Some(&body))
+        .await?;
+    let made = match unless_taken(answer)? {
+        Some(made) => made,
+        None => {
+            let tokens = path(&["partners", NAME, "tokens"]);
+            admin.call(Method::POST, &tokens, None).await?
+        }
+    };
+    text(&made, "accessToken")
+}
+
+async fn operator(admin: &mut Admin) -> Result<String, Failure> {
+    let body = json!({"name": NAME, "role": "admin"});
+    let operators = path(&["operators"]);
+    let answer = admin.ask(Method::POST, &operators, Some(&body)).await?;
+    let made = match unless_taken(answer)? {
+        Some(made) => made,
+        None => {
+            admin
+                .call(Method::DELETE, &path(&["operators", NAME]), None)
+                .await?;
+            admin.call(Method::POST, &operators, Some(&body)).await?
+        }
+    };
+    text(&made, "token")
+}
+
+async fn user(admin: &mut Admin) -> Outcome {
+    let body = json!({
+        "partner": NAME,
+        "email": IDENTITY,
+        "password": ACCESS_KEY,
+        "name": "Demo Viewer",
+        "country": "SE",
+        "locale": "en",
+    });
+    let answer = admin
+        .ask(Method::POST, &path(&["users"]), Some(&body))
+        .await?;
+    unless_taken(answer)?;
+    let of_demo = |below: &[&str]| {
+        let mut segments = vec!["users", IDENTITY];
+        segments.extend(below);
+        with_query(path(&segments), &[("partner", Some(NAME))])
+    };
+    // The PIN first: switching parental control on without one would draw another and mail it. One
+    // that an earlier demo has set stays: an operator's would lift a lock on PIN entry.
+    let stands = admin.call(Method::GET, &of_demo(&[]), None).await?;
+    if stands.get("hasPin") != Some(&Value::Bool(true)) {
+        let pin = json!({"pinCode": PIN_CODE});
+        admin
+            .call(Method::PUT, &of_demo(&["pin"]), Some(&pin))
+            .await?;
+    }
+    let parental = json!({"parentalControl": {"enabled": true, "limit": LIMIT}});
+    admin
+        .call(Method::PUT, &of_demo(&[]), Some(&parental))
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! What the machine has to give: the right time, room on the disks, a unit that runs the service.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use std::{fs, io};
+
+use rustix::fs::statvfs;
+
+use super::Finding;
+use crate::config::Config;
+use crate::ports::{Clock as _, SystemClock};
+use crate::types::UnixSeconds;
+
+/// No clock of an appliance that runs this version is right before this moment: 2026-01-01.
+const NOT_BEFORE: UnixSeconds = UnixSeconds(1_767_225_600);
+/// Free space below which a disk should be looked after, in hundredths and in bytes.
+const LOW_PERCENT: u64 = 10;
+const LOW_BYTES: u64 = 2 * GIB;
+const GIB: u64 = 1024 * 1024 * 1024;
+
+pub(super) fn findings(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![clock(), disk(&config.server.data_dir)];
+    findings.extend(rights(&config.server.data_dir));
+    findings.push(backups(config));
+    findings.extend(unit());
+    findings
+}
+
+/// What a program of the machine says; nothing where it is missing.
+pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The one word that it answers; nothing where it has none.
+fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
+    let text = output_of(program, arguments)?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn clock() -> Finding {
+    const MEND: &str = "timedatectl set-ntp true";
+    if SystemClock.now() < NOT_BEFORE {
+        return Finding::problem(
+            "clock",
+            "is years behind: tokens and programs are judged by it",
+            MEND,
+        );
+    }
+    match command_output(
+        "timedatectl",
+        &["show", "--property=NTPSynchronized", "--value"],
+    )
+    .as_deref()
+    {
+        Some("yes") => Finding::ok("clock", "is kept right by NTP"),
+        Some(_) => Finding::warning("clock", "is not kept right by NTP", MEND),
+        None => Finding::warning(
+            "clock",
+            "nobody here tells whether it is right",
+            "keep it right with NTP, by chrony or systemd-timesyncd",
+        ),
+    }
+}
+
+/// Free and all bytes of the disk that a directory is on, or would be.
+fn space(directory: &Path) -> io::Result<(u64, u64)> {
+    let there = directory.ancestors().find(|path| path.exists());
+    let disk = statvfs(there.unwrap_or(Path::new("/")))?;
+    Ok((disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize))
+}
+
+fn disk(directory: &Path) -> Finding {
+    let place = directory.display();
+    match space(directory) {
+        Ok((free, all)) => {
+            let (gib, percent) = (free / GIB, free * 100 / all.max(1));
+            let said = format!("{place}: {gib} GiB free, {percent} %");
+            if free < LOW_BYTES && percent < LOW_PERCENT {
+                let mend = "make room, or move `data_dir` to a larger disk; old telemetry goes with `telemetry.retention_days`";
+                Finding::problem("disk", said, mend)
+            } else {
+                Finding::ok("disk", said)
+            }
+        }
+        Err(error) => Finding::problem("disk", format!("{place}: {error}"), "mount the disk"),
+    }
+}
+
+fn rights(directory: &Path) -> Option<Finding> {
+    let mode = fs::metadata(directory).ok()?.permissions().mode();
+    (mode & 0o007 != 0).then(|| {
+        let place = directory.display();
+        let said = format!("{place} is open to everybody on this machine");
+        Finding::problem("disk", said, format!("chmod o= {place}"))
+    })
+}
+
+fn backups(config: &Config) -> Finding {
+    let (data, copies) = (&config.server.data_dir, &config.backup.dir);
+    let newest = fs::read_dir(copies).map(|entries| {
+        let times = entries
+            .flatten()
+            .filter_map(|entry| entry.metadata().ok()?.modified().ok());
+        times.max().and_then(|time| time.elapsed().ok())
+    });
+    const MEND: &str = "playgate backup create";
+    const LATE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+    match newest {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let said = format!("{}: {error}", copies.display());
+            Finding::problem("backups", said, MEND)
+        }
+        Err(_) | Ok(None) => Finding::warning("backups", "there is none", MEND),
+        Ok(Some(age)) if age > LATE => {
+            let said = format!("the newest is {} days old", age.as_secs() / 86_400);
+            Finding::warning("backups", said, MEND)
+        }
+        Ok(Some(_)) if on_one_disk(data, copies) => Finding::warning(
+            "backups",
+            "are on the disk of what they are copies of",
+            "set `backup.dir` to a directory of another disk",
+        ),
+        Ok(Some(_)) => Finding::ok("backups", "the newest is of the last two days"),
+    }
+}
+
+fn on_one_disk(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let disk = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
+    disk(one).is_some() && disk(one) == disk(other)
+}
+
+/// The unit, where systemd runs the machine.
+fn unit() -> Option<Finding> {
+    if !sd_notify::booted().unwrap_or(false) {
+        return None;
+    }
+    let state = |property: &str| {
+        let property = format!("--property={property}");
+        command_output(
+            "systemctl",
+            &["show", "playgate.service", &property, "--value"],
+        )
+    };
+    let [load, active, enabled] = ["LoadState", "ActiveState", "UnitFileState"].map(state);
+    Some(
+        match (load.as_deref(), active.as_deref(), enabled.as_deref()) {
+            (Some("loaded"), Some("failed"), _) => Finding::problem(
+                "unit",
+                "has failed",
+                "journalctl -u playgate -n 50; then systemctl restart playgate",
+            ),
+            (Some("loaded"), Some("active"), Some("enabled")) => {
+                Finding::ok("unit", "runs, and is started with the machine")
+            }
+            (Some("loaded"), Some("active"), _) => Finding::warning(
+                "unit",
+                "runs, and is not started with the machine",
+                "systemctl enable playgate",
+            ),
+            (Some("loaded"), ..) => {
+                Finding::warning("unit", "does not run", "systemctl enable --now playgate")
+            }
+            _ => Finding::ok("unit", "there is none: the service is run in another way"),
+        },
+    )
+}

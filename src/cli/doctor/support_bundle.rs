@@ -1,0 +1,122 @@
+//! What somebody who helps wants to see, in one file: findings, figures, the configuration with its
+//! secrets masked, what operators changed, and the end of the log. No table of the store and no token.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+use tar::{Builder, Header};
+
+use super::Finding;
+use super::host_checks::output_of;
+use crate::cli::admin::{Admin, path};
+use crate::cli::exit::{Failure, Outcome};
+use crate::config::Loaded;
+use crate::ports::{Clock as _, SystemClock};
+
+/// Lines of the log, the last ones.
+const LOG_LINES: &str = "2000";
+
+/// What is told of the unit: not its environment, which may hold secrets.
+const UNIT: &str = "--property=ActiveState,SubState,Result,NRestarts,ExecMainStatus,MemoryCurrent,FragmentPath,DropInPaths";
+
+/// Writes it; the file is for its owner alone.
+///
+/// # Errors
+/// The file is there already or cannot be written.
+pub(super) async fn write(
+    file: &Path,
+    findings: &[Finding],
+    loaded: Option<&Loaded>,
+    service: Option<&mut Admin>,
+) -> Outcome {
+    let mut parts = vec![
+        ("findings.json", json!(findings).to_string()),
+        ("machine.txt", machine()),
+    ];
+    parts.extend(loaded.map(|loaded| ("configuration.txt", configuration(loaded))));
+    if let Some(service) = service {
+        for (name, place) in [
+            ("readyz.json", "/readyz".to_owned()),
+            ("metrics.txt", "/metrics".to_owned()),
+            ("backups.json", path(&["backups"])),
+            ("sources.json", path(&["epg", "sources"])),
+            ("changes.json", path(&["audit"])),
+        ] {
+            // What cannot be had says so in its place.
+            let text = service.text(&place).await;
+            parts.push((name, text.unwrap_or_else(|failure| failure.to_string())));
+        }
+    }
+    let log = [
+        "--unit=playgate",
+        "--lines",
+        LOG_LINES,
+        "--no-pager",
+        "--output=short-iso",
+    ];
+    parts.extend(output_of("journalctl", &log).map(|log| ("log.txt", log)));
+    pack(file, &parts).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::failed(format!("{} exists already", file.display()))
+                .hint("name another file, or remove it: nothing is written over")
+        }
+        _ => Failure::file(file, &error),
+    })
+}
+
+fn pack(file: &Path, parts: &[(&str, String)]) -> io::Result<()> {
+    let file: File = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
+    let mut archive = Builder::new(GzEncoder::new(file, Compression::default()));
+    let now = u64::try_from(SystemClock.now().0).unwrap_or(0);
+    for (name, text) in parts {
+        let mut header = Header::new_gnu();
+        header.set_size(u64::try_from(text.len()).unwrap_or(u64::MAX));
+        header.set_mode(0o600);
+        header.set_mtime(now);
+        archive.append_data(&mut header, format!("playgate/{name}"), text.as_bytes())?;
+    }
+    archive.into_inner()?.finish()?.sync_all()
+}
+
+fn configuration(loaded: &Loaded) -> String {
+    let mut text = String::new();
+    for each in &loaded.effective {
+        let value = each.value.as_deref().unwrap_or("-");
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{} = {value}    # {}", each.key, each.origin);
+    }
+    text
+}
+
+fn machine() -> String {
+    let mut text = format!("playgate {}\n", crate::types::VERSION);
+    for file in [
+        "/etc/os-release",
+        "/proc/version",
+        "/proc/meminfo",
+        "/proc/loadavg",
+    ] {
+        if let Ok(content) = fs::read_to_string(file) {
+            let _ = writeln!(text, "\n== {file}\n{content}");
+        }
+    }
+    for (program, arguments) in [
+        ("df", &["-h"][..]),
+        ("systemctl", &["show", "playgate.service", UNIT][..]),
+    ] {
+        if let Some(output) = output_of(program, arguments) {
+            let _ = writeln!(text, "\n== {program}\n{output}");
+        }
+    }
+    text
+}

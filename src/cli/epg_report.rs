@@ -1,0 +1,234 @@
+//! The report of an import as a person reads it: figures first, then what was left out, then what
+//! would change.
+
+use chrono::DateTime;
+use chrono_tz::Tz;
+use serde_json::Value;
+
+use super::exit::Outcome;
+use super::output;
+
+/// Channels that are named where there are many.
+const NAMES: usize = 12;
+/// Lines that are named of what was skipped.
+const LINES: usize = 5;
+
+/// Shows a report. Of one that was not acted on nothing has been made.
+pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
+    if json {
+        return output::json(report);
+    }
+    for member in [
+        "channels",
+        "programmes",
+        "added",
+        "changed",
+        "removed",
+        "unchanged",
+    ] {
+        if let Some(number) = report.get(member) {
+            output::line(&format!("{member:<11} {number}"))?;
+        }
+    }
+    let figure = |member: &str| report.get(member).and_then(Value::as_u64).unwrap_or(0);
+    let (unrated, all) = (figure("unrated"), figure("programmes"));
+    if unrated > 0 {
+        let share = unrated * 100 / all.max(1);
+        output::print_note(&format!(
+            "unrated     {unrated} of {all} programmes ({share} %) have no age rating"
+        ));
+    }
+    let skipped = report.get("skipped").and_then(Value::as_object);
+    for (kind, number) in skipped.into_iter().flatten() {
+        let lines = report.pointer(&format!("/skippedLines/{kind}"));
+        let lines = lines.and_then(Value::as_array).into_iter().flatten();
+        let lines: Vec<String> = lines.take(LINES).map(ToString::to_string).collect();
+        let (why, lines) = (reason(kind), lines.join(", "));
+        output::print_note(&format!("skipped     {number} {why}, as in line {lines}"));
+    }
+    let made = if done {
+        "made in the catalogue"
+    } else {
+        "to be made in the catalogue"
+    };
+    for (member, meaning) in [
+        (
+            "unmapped",
+            "not in the catalogue (`--create-livestreams` makes them, a source's `channels` names them)",
+        ),
+        ("created", made),
+        ("newChannels", "new in this source"),
+        ("doubts", "in doubt"),
+    ] {
+        let ids = report.get(member).and_then(Value::as_array);
+        let told = match member {
+            "newChannels" => report.get("created") != report.get(member),
+            // Of a guide that is held nothing is made.
+            "created" => done || !is_in_doubt(report),
+            _ => true,
+        };
+        if !told {
+            continue;
+        }
+        if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
+            let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
+            // Those that are to be mapped are wanted by name; of the others it is enough to see which they are.
+            let most = if member == "unmapped" {
+                ids.len()
+            } else {
+                NAMES
+            };
+            output::print_note(&format!("{meaning}: {}", output::first(&ids, most)));
+        }
+    }
+    for line in changes(report) {
+        output::line(&line)?;
+    }
+    Ok(())
+}
+
+/// Whether something about a guide is implausible.
+#[must_use]
+pub fn is_in_doubt(report: &Value) -> bool {
+    let doubts = report.get("doubts").and_then(Value::as_array);
+    doubts.is_some_and(|doubts| !doubts.is_empty())
+}
+
+/// What can be done about a guide that is held.
+#[must_use]
+pub fn hint(report: &Value) -> &'static str {
+    let programmes = report.get("programmes").and_then(Value::as_u64);
+    let skipped = report.get("skipped").and_then(Value::as_object);
+    let skipped = skipped.into_iter().flat_map(|kinds| kinds.values());
+    let skipped: u64 = skipped.filter_map(Value::as_u64).sum();
+    if report.pointer("/skipped/tooOld").and_then(Value::as_u64) == programmes {
+        "all of it is over: `schedule.retention_days` says how long a past programme is kept"
+    } else if programmes == Some(skipped) {
+        "what was skipped says why; `--accept` takes it as a guide with nothing in it"
+    } else {
+        "look at the guide; `--accept` takes it as it is"
+    }
+}
+
+/// What programmes of a kind were skipped for, or the kind.
+fn reason(kind: &str) -> &str {
+    match kind {
+        "badTime" => "without a time that can be read",
+        "badChannel" => "without a channel",
+        "badId" => "with an id that cannot be used",
+        "idTaken" => "with the id of something else",
+        "emptyTitle" => "without a title",
+        "stopNotAfterStart" => "that stop before they start",
+        "duplicate" => "that start with another",
+        "noStop" => "without an end",
+        "contained" => "inside of another",
+        "tooOld" => "older than `schedule.retention_days`",
+        "tooFar" => "years ahead",
+        "unmapped" => "of channels that the catalogue has not",
+        "outranked" => "where another source comes first",
+        other => other,
+    }
+}
+
+/// What would change, livestream by livestream.
+fn changes(report: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    let livestreams = report.get("changes").and_then(Value::as_array);
+    for one in livestreams.into_iter().flatten() {
+        let number = |member| one.get(member).and_then(Value::as_u64).unwrap_or(0);
+        let (added, changed, removed) = (number("added"), number("changed"), number("removed"));
+        let zone = one.get("zone").and_then(Value::as_str).unwrap_or("UTC");
+        lines.push(String::new());
+        lines.push(format!(
+            "{} ({zone}): +{added} ~{changed} -{removed}",
+            output::text(one, "livestream")
+        ));
+        let zone: Tz = zone.parse().unwrap_or(Tz::UTC);
+        let edits = one.get("edits").and_then(Value::as_array);
+        let edits = edits.map_or(&[][..], Vec::as_slice);
+        lines.extend(edits.iter().map(|one| edit(one, zone)));
+        let rest = (added + changed + removed).saturating_sub(edits.len().try_into().unwrap_or(0));
+        if rest > 0 {
+            lines.push(format!("  … {rest} more"));
+        }
+    }
+    lines
+}
+
+/// `+` for a new broadcast, `-` for one that goes, `~` for one that becomes another.
+fn edit(edit: &Value, zone: Tz) -> String {
+    let (before, after) = (edit.get("before"), edit.get("after"));
+    let shown =
+        |airing: &Value| format!("{}  {}", times(airing, zone), output::text(airing, "title"));
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            let mut was = Vec::new();
+            if times(before, zone) != times(after, zone) {
+                was.push(times(before, zone));
+            }
+            if before.get("title") != after.get("title") {
+                was.push(output::text(before, "title"));
+            }
+            let was = match was.is_empty() {
+                true => "other facts".to_owned(),
+                false => format!("was {}", was.join(" ")),
+            };
+            format!("  ~ {}  ({was})", shown(after))
+        }
+        (None, Some(after)) => format!("  + {}", shown(after)),
+        (Some(before), None) => format!("  - {}", shown(before)),
+        (None, None) => String::new(),
+    }
+}
+
+/// `2026-08-22 18:00-18:30`, as the clocks of the livestream show it.
+fn times(airing: &Value, zone: Tz) -> String {
+    let at = |member| {
+        let seconds = airing.get(member).and_then(Value::as_i64)?;
+        Some(DateTime::from_timestamp(seconds, 0)?.with_timezone(&zone))
+    };
+    match (at("start"), at("stop")) {
+        (Some(start), Some(stop)) => {
+            format!(
+                "{}-{}",
+                start.format("%Y-%m-%d %H:%M"),
+                stop.format("%H:%M")
+            )
+        }
+        _ => "?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_read_line_by_line() {
+        let airing = |start: i64, title: &str| json!({"start": 1_787_356_800 + start, "stop": 1_787_358_600 + start, "title": title});
+        let report = json!({"changes": [{
+            "livestream": "news", "zone": "Europe/Stockholm",
+            "added": 1, "changed": 3, "removed": 12,
+            "edits": [
+                {"after": airing(0, "New")},
+                {"before": airing(0, "Moved"), "after": airing(600, "Moved")},
+                {"before": airing(0, "Old"), "after": airing(0, "Named anew")},
+                {"before": airing(0, "Told"), "after": airing(0, "Told")},
+                {"before": airing(0, "Gone\u{1b}[2J")},
+            ],
+        }]});
+        assert_eq!(
+            changes(&report).join("\n"),
+            "\nnews (Europe/Stockholm): +1 ~3 -12\n  \
+             + 2026-08-22 02:00-02:30  New\n  \
+             ~ 2026-08-22 02:10-02:40  Moved  (was 2026-08-22 02:00-02:30)\n  \
+             ~ 2026-08-22 02:00-02:30  Named anew  (was Old)\n  \
+             ~ 2026-08-22 02:00-02:30  Told  (other facts)\n  \
+             - 2026-08-22 02:00-02:30  Gone [2J\n  \
+             … 11 more"
+        );
+        assert_eq!(changes(&json!({})), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,176 @@
+//! Where a server listens: its addresses and sockets, bound as the configuration names them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::lookup_host;
+use tokio::time::sleep;
+
+use super::admin_socket;
+use super::exit::Failure;
+use super::inherited_sockets::{self, Socket};
+use crate::config::{Address, Config};
+use crate::http::listener::{Listener, tcp_socket, unix_socket};
+use crate::http::router::RouteSet;
+use crate::ports::tls::Tls;
+use crate::store::StoreError;
+
+/// The listeners of one configuration.
+pub struct BoundListeners {
+    /// Of the partner interface first, of operations last.
+    pub listeners: Vec<Listener>,
+    /// Where the partner interface is: at the first address of those without TLS, and at each with it.
+    pub shown: Vec<String>,
+    /// Where operations and administration are.
+    pub ops: Option<std::net::SocketAddr>,
+}
+
+/// Listens wherever the configuration says.
+///
+/// # Errors
+/// An address that cannot be had.
+pub async fn all(config: &Config, tls: Option<&Arc<Tls>>) -> Result<BoundListeners, Failure> {
+    let (mut listeners, mut shown) = (Vec::new(), Vec::new());
+    for address in &config.server.listen {
+        let bound = one(address, RouteSet::Public, "listen").await?;
+        if listeners.is_empty() {
+            shown.extend(bound.first().map(|bound| shown_as("http", address, bound)));
+        }
+        listeners.extend(bound);
+    }
+    if let Some(tls) = tls {
+        for address in &config.tls.listen {
+            for bound in one(address, RouteSet::Public, "tls.listen").await? {
+                shown.push(shown_as("https", address, &bound));
+                listeners.push(bound.over(Arc::clone(tls)));
+            }
+        }
+    }
+    let ops = one(&config.ops.listen, RouteSet::Ops, "ops.listen").await?;
+    let ops_address = ops.iter().find_map(Listener::address);
+    listeners.extend(ops);
+    for name in inherited_sockets::close_unused() {
+        tracing::warn!(
+            name,
+            "a passed socket is named by no `listen`: nobody is answered there"
+        );
+    }
+    Ok(BoundListeners {
+        listeners,
+        shown,
+        ops: ops_address,
+    })
+}
+
+/// The address to show: what was chosen where the system or the service manager chose.
+fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
+    match listener.address() {
+        Some(address) => format!("{scheme}://{address}"),
+        None => given.to_string(),
+    }
+}
+
+/// Listens on what `key` of the configuration names: one address, or all sockets that were passed
+/// under one name.
+async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listener>, Failure> {
+    let sockets = sockets(address, key).await;
+    let bound = sockets.and_then(|sockets| {
+        let listeners = sockets.into_iter().map(|socket| match socket {
+            Socket::Tcp(socket) => Listener::from_tcp(socket, table),
+            Socket::Unix(socket) => Listener::from_unix(socket, table),
+        });
+        listeners.collect::<io::Result<Vec<_>>>()
+    });
+    bound.map_err(|error| refusal(key, address, &error))
+}
+
+/// Whether it could be listened on; nothing stays open.
+///
+/// # Errors
+/// It cannot.
+pub async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
+    let opened = open(address).await;
+    opened.map_err(|error| refusal(key, address, &error))?;
+    Ok(())
+}
+
+fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
+    let failure = Failure::failed(format!("`{key}`: {address}: {error}"));
+    if error.kind() == io::ErrorKind::AddrInUse {
+        let variable = key.to_uppercase().replace('.', "_");
+        let flag = match key {
+            "listen" => "--listen, ",
+            "ops.listen" => "--ops-listen, ",
+            _ => "",
+        };
+        failure.hint(format!(
+            "another process listens there; choose another address with {flag}`{key}` or PLAYGATE_{variable}"
+        ))
+    } else {
+        failure
+    }
+}
+
+/// Handles on what is held for an address, or on what is opened and held from now on.
+async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
+    if let Some(held) = inherited_sockets::own(key, address)? {
+        return Ok(vec![held]);
+    }
+    let opened = open(address).await?;
+    if let Address::Passed(_) = address {
+        return Ok(opened);
+    }
+    let ours = opened.into_iter();
+    ours.map(|socket| inherited_sockets::register(key, address, socket))
+        .collect()
+}
+
+/// Opens a socket of our own, or finds those that the service manager opened.
+async fn open(address: &Address) -> io::Result<Vec<Socket>> {
+    let own = match address {
+        Address::Tcp { host, port } => {
+            let address = lookup_host((host.as_str(), *port))
+                .await?
+                .next()
+                .ok_or_else(|| io::Error::other("the name has no address"))?;
+            Socket::Tcp(tcp_socket(address)?)
+        }
+        Address::Unix(path) => Socket::Unix(unix_socket(path)?),
+        Address::Passed(name) => return inherited_sockets::passed(name),
+    };
+    Ok(vec![own])
+}
+
+/// The administration socket; `None` where its file cannot be made now, on a full or read-only disk.
+pub fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
+    let bound = admin_socket::SocketPath::for_data_dir(directory)
+        .and_then(|place| Listener::unix(place.path(), RouteSet::Ops, true));
+    match bound {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
+            tracing::warn!(%error, "no administration socket for now");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::failed(format!(
+            "the administration socket in {}: {error}",
+            directory.display()
+        ))),
+    }
+}
+
+/// The administration socket, once it can be had; never where it is there already.
+pub async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
+    /// How often it is tried.
+    const AGAIN: Duration = Duration::from_secs(2);
+    if !missing {
+        std::future::pending::<()>().await;
+    }
+    loop {
+        sleep(AGAIN).await;
+        if let Ok(Some(listener)) = admin(&directory) {
+            return listener;
+        }
+    }
+}

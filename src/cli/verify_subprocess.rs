@@ -1,0 +1,86 @@
+//! Backups are read to their end in a process of its own: whatever a damaged file does to its
+//! reader, the server goes on.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::reexec::THIS_PROGRAM;
+use crate::domain::backups::{BackupError, Contents, Examine, examine};
+use crate::http::wire::backups::ContentsBody;
+
+/// How long a reader may take, beside the time for the file.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a reader does at the very least, on a slow disk beside a busy server.
+const BYTES_PER_SECOND: u64 = 2 * 1024 * 1024;
+/// What is read of what it says.
+const SAID: u64 = 1024 * 1024;
+
+/// Reads in a child process, with `playgate backup verify`.
+pub fn verify_in_subprocess() -> Examine {
+    Arc::new(|path| match start(path) {
+        Ok(child) => wait(child, path),
+        Err(error) => {
+            tracing::warn!(%error, "no process to verify a backup in; it is done in this one");
+            examine(path)
+        }
+    })
+}
+
+fn start(path: &Path) -> std::io::Result<Child> {
+    Command::new(THIS_PROGRAM)
+        .args(["backup", "verify", "--json", "--"])
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+fn wait(mut child: Child, path: &Path) -> Result<Contents, BackupError> {
+    let damaged = |what: String| BackupError::Damaged {
+        place: path.display().to_string(),
+        what,
+    };
+    let size = fs::metadata(path).map_or(0, |file| file.len());
+    let patience = PATIENCE + Duration::from_secs(size / BYTES_PER_SECOND);
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (sender, said) = channel();
+    // Ends with the child, whether that is done or killed.
+    let reader = std::thread::Builder::new()
+        .name("backup-verify".to_owned())
+        .spawn(move || {
+            let mut texts = [String::new(), String::new()];
+            let [out, err] = &mut texts;
+            // What cannot be read is missed below.
+            let _ = stdout.map(|from| from.take(SAID).read_to_string(out));
+            let _ = stderr.map(|from| from.take(SAID).read_to_string(err));
+            let _ = sender.send(texts);
+        });
+    let said = reader.ok().and_then(|_| said.recv_timeout(patience).ok());
+    if said.is_none() {
+        let _ = child.kill();
+    }
+    let status = child
+        .wait()
+        .map_err(|error| damaged(format!("could not be verified: {error}")))?;
+    let Some([out, err]) = said else {
+        return Err(damaged(format!(
+            "could not be verified within {} seconds",
+            patience.as_secs()
+        )));
+    };
+    let told: Value = serde_json::from_str(&out).unwrap_or_default();
+    match told.get("problem").and_then(Value::as_str) {
+        Some(problem) => Err(damaged(problem.to_owned())),
+        None => serde_json::from_value(told)
+            .map(|body: ContentsBody| body.into())
+            .map_err(|_| damaged(format!("could not be verified ({status}): {}", err.trim()))),
+    }
+}

@@ -1,0 +1,104 @@
+//! The sources of guides: a list of tables, which the file alone can hold.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono_tz::Tz;
+
+use super::raw::Raw;
+use super::table_list::TableSchema;
+use super::value_parsers::{
+    Read, Setting, duration, flag, language, list, number, text, unrated, url, zone,
+};
+use crate::domain::catalog::Unrated;
+use crate::ports::http_client::without_query;
+
+/// A guide that is fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpgSource {
+    /// Its name in reports.
+    pub name: String,
+    /// Where it is: an http or https address, or the absolute path of a file.
+    pub url: String,
+    /// How often it is fetched.
+    pub interval: Duration,
+    /// The zone of times that name none.
+    pub zone: Tz,
+    /// Whether all times are local in that zone, whatever offset they name.
+    pub ignore_offsets: bool,
+    /// The languages that titles are taken in, the best first.
+    pub languages: Vec<String>,
+    /// Which source wins where two have the same livestream: the higher.
+    pub priority: u32,
+    /// XMLTV channel ids to livestream ids; others map to themselves.
+    pub channels: BTreeMap<String, String>,
+    /// What its unrated programmes are rated as when they come in.
+    pub unrated: Option<Unrated>,
+    /// Whether livestreams are made of channels that the catalogue does not know.
+    pub create_livestreams: bool,
+}
+
+impl Setting for EpgSource {
+    fn show(&self) -> Option<String> {
+        Some(format!("{} ({})", self.name, without_query(&self.url)))
+    }
+}
+
+const FORM: TableSchema = TableSchema {
+    what: "a source",
+    members: &[
+        "name",
+        "url",
+        "interval",
+        "zone",
+        "ignore_offsets",
+        "languages",
+        "priority",
+        "channels",
+        "unrated",
+        "create_livestreams",
+    ],
+    needed: &["name", "url"],
+};
+
+pub(super) fn sources(raw: &Raw) -> Read<Vec<EpgSource>> {
+    FORM.list(raw, |source| {
+        Some(EpgSource {
+            name: source.read("name", text(64)).unwrap_or_default(),
+            url: source.read("url", place).unwrap_or_default(),
+            interval: source
+                .read("interval", duration(60..=604_800))
+                .unwrap_or(Duration::from_secs(3_600)),
+            zone: source.read("zone", zone).unwrap_or(Tz::UTC),
+            ignore_offsets: source.read("ignore_offsets", flag).unwrap_or_default(),
+            languages: source.read("languages", list(language)).unwrap_or_default(),
+            priority: source
+                .read("priority", number(0..=1_000))
+                .unwrap_or_default(),
+            channels: source.read("channels", channel_map).unwrap_or_default(),
+            unrated: source.read("unrated", unrated),
+            create_livestreams: source.read("create_livestreams", flag).unwrap_or_default(),
+        })
+    })
+}
+
+/// An address of the web or an absolute path, also as `file:///…`.
+fn place(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    let path = text.strip_prefix("file://").unwrap_or(text);
+    if path.starts_with('/') && !path.contains('\0') {
+        return Ok(path.to_owned());
+    }
+    url(raw).map_err(|why| format!("{why}, or the absolute path of a file"))
+}
+
+fn channel_map(raw: &Raw) -> Read<BTreeMap<String, String>> {
+    let Raw::Table(pairs) = raw else {
+        return Err("must be a table of XMLTV channel ids to livestream ids".to_owned());
+    };
+    let pair = |(from, to): (&String, &Raw)| {
+        let id = crate::types::LivestreamId::parse(to.text()?).map_err(|why| why.to_string())?;
+        Ok((from.clone(), id.as_str().to_owned()))
+    };
+    pairs.iter().map(pair).collect()
+}

@@ -1,0 +1,64 @@
+//! Mistakes in a configuration.
+
+use std::fmt;
+
+use super::Provenance;
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it stands, if it stands in one place.
+    pub origin: Option<Provenance>,
+    /// What is wrong; names the key.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Some(origin) => write!(f, "{origin}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Every mistake of a configuration, those of the file first, by line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// One more mistake.
+    pub fn add(&mut self, origin: Option<Provenance>, message: impl Into<String>) {
+        self.0.push(Problem {
+            origin,
+            message: message.into(),
+        });
+    }
+
+    /// What was loaded, if there is no mistake.
+    ///
+    /// # Errors
+    /// The mistakes.
+    pub fn or<T>(self, loaded: Option<T>) -> Result<T, Self> {
+        loaded.filter(|_| self.0.is_empty()).ok_or(self)
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.0
+            .sort_by(|a, b| (a.origin.is_none(), &a.origin).cmp(&(b.origin.is_none(), &b.origin)));
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}

@@ -1,0 +1,67 @@
+//! Whom mail comes from.
+
+use std::fmt;
+
+use crate::types::Email;
+
+/// A sender: an address, with or without a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mailbox {
+    /// The name that readers see.
+    pub name: Option<String>,
+    /// The address.
+    pub email: Email,
+}
+
+impl Mailbox {
+    /// Reads `address` or `Name <address>`; nothing if it is neither.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, address) = match text.split_once('<') {
+            Some((name, rest)) => (name.trim().trim_matches('"'), rest.strip_suffix('>')?),
+            None => ("", text),
+        };
+        Some(Self {
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            email: Email::parse(address).ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} <{}>", self.email),
+            None => write!(f, "{}", self.email),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_has_an_address_and_perhaps_a_name() {
+        for (text, name) in [
+            ("tv@example.org", None),
+            ("<tv@example.org>", None),
+            ("Playgate <tv@example.org>", Some("Playgate")),
+            ("\"TV, Inc.\" <tv@example.org>", Some("TV, Inc.")),
+        ] {
+            let sender = Mailbox::parse(text).unwrap();
+            assert_eq!(sender.email.as_str(), "tv@example.org");
+            assert_eq!(sender.name.as_deref(), name, "{text}");
+            assert_eq!(Mailbox::parse(&sender.to_string()), Some(sender));
+        }
+        for bad in [
+            "",
+            "TV",
+            "TV <tv@example.org",
+            "TV <tv@example.org> x",
+            "a@b.c, d@e.f",
+        ] {
+            assert_eq!(Mailbox::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The form in which keys are declared, and the reader that turns given values into typed ones.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::provenance::Effective;
+use super::raw::Raw;
+use super::value_parsers::{Read, Setting};
+use super::{Problems, Provenance};
+use crate::ports::watched_file::readable_by_all;
+
+/// A key without its section.
+#[derive(Clone, Copy)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) doc: &'static str,
+    /// The default, spelled as in a variable.
+    pub(super) default: Option<&'static str>,
+    pub(super) secret: bool,
+}
+
+/// A group of keys that become one structure.
+pub(super) trait Section: Sized {
+    /// Its keys.
+    const KEYS: &'static [Key];
+
+    /// Reads all of them, so that every mistake is found.
+    fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self>;
+}
+
+/// Declares a section: `field: Type = how it is read, default;`.
+macro_rules! section {
+    ($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $read:expr, $default:expr;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $type,)*
+        }
+
+        section!(keys of $name {
+            $($(#[doc = $doc])+ $field: $type = $read, $default;)*
+        });
+    };
+    (keys of $name:ident {
+        $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $read:expr, $default:expr;)*
+    }) => {
+        impl Section for $name {
+            const KEYS: &'static [Key] = &[$(Key {
+                name: stringify!($field),
+                doc: concat!($($doc),+),
+                default: $default,
+                secret: <$type as Setting>::SECRET,
+            },)*];
+
+            fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                $(let $field: Option<$type> =
+                    reader.read(prefix, stringify!($field), $default, $read);)*
+                Some(Self { $($field: $field?,)* })
+            }
+        }
+    };
+}
+
+/// Declares the whole: `field: Section in "prefix.";`.
+macro_rules! whole {
+    ($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[doc = $doc:literal])+ $field:ident: $section:ty = $prefix:literal;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $section,)*
+        }
+
+        impl $name {
+            /// Every section with what its keys begin with.
+            pub(super) const SECTIONS: &'static [(&'static str, &'static [Key])] =
+                &[$(($prefix, <$section as Section>::KEYS),)*];
+
+            pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+                $(let $field = <$section as Section>::read($prefix, reader);)*
+                Some(Self { $($field: $field?,)* })
+            }
+        }
+    };
+}
+
+pub(super) use {section, whole};
+
+/// A value with the place that it comes from.
+#[derive(Clone)]
+pub(super) struct Given {
+    pub(super) raw: Raw,
+    pub(super) origin: Provenance,
+}
+
+/// Turns given values into typed ones and notes what is in force.
+pub(super) struct Reader<'a> {
+    pub(super) given: &'a BTreeMap<String, Given>,
+    /// Where systemd put credentials.
+    pub(super) credentials: Option<&'a Path>,
+    /// What `{data_dir}` stands for.
+    pub(super) data_dir: PathBuf,
+    pub(super) problems: &'a mut Problems,
+    pub(super) shown: Vec<Effective>,
+}
+
+impl Reader<'_> {
+    /// The value of one key. If it cannot be read, a problem is noted and the key is not listed as
+    /// in force. Nothing only if the declaration itself is wrong.
+    pub(super) fn read<T: Setting>(
+        &mut self,
+        prefix: &str,
+        field: &str,
+        default: Option<&str>,
+        read: impl Fn(&Raw) -> Read<T>,
+    ) -> Option<T> {
+        let key = format!("{prefix}{field}");
+        let given = if T::SECRET {
+            match self.secret(&key) {
+                Some(given) => given,
+                None => return self.fallback(default, read),
+            }
+        } else {
+            self.given.get(&key).cloned()
+        };
+        let given = given.or_else(|| {
+            Some(Given {
+                raw: Raw::Loose(default?.to_owned()),
+                origin: Provenance::Default,
+            })
+        });
+        let (value, origin) = match given {
+            Some(given) => match read(&self.filled_in(given.raw)) {
+                Ok(value) => (value, given.origin),
+                Err(why) => {
+                    self.problems
+                        .add(Some(given.origin), format!("`{key}` {why}"));
+                    return self.fallback(default, read);
+                }
+            },
+            None => (T::absent()?, Provenance::Default),
+        };
+        self.shown.push(Effective {
+            value: value.show(),
+            key,
+            origin,
+        });
+        Some(value)
+    }
+
+    /// The default in the place of what could not be read, so that the other keys are checked too.
+    fn fallback<T: Setting>(
+        &self,
+        default: Option<&str>,
+        read: impl Fn(&Raw) -> Read<T>,
+    ) -> Option<T> {
+        match default {
+            Some(text) => read(&self.filled_in(Raw::Loose(text.to_owned()))).ok(),
+            None => T::absent(),
+        }
+    }
+
+    /// Puts the data directory in where a text names it.
+    fn filled_in(&self, raw: Raw) -> Raw {
+        let fill = |text: String| text.replace("{data_dir}", &self.data_dir.to_string_lossy());
+        match raw {
+            Raw::Loose(text) => Raw::Loose(fill(text)),
+            Raw::Text(text) => Raw::Text(fill(text)),
+            other => other,
+        }
+    }
+
+    /// What a secret is given as: its value, a file, a credential, or not at all. The outer `None`
+    /// says that a problem was noted.
+    fn secret(&mut self, key: &str) -> Option<Option<Given>> {
+        let mut forms = Vec::new();
+        forms.extend(self.given.get(key).cloned());
+        if let Some(file) = self.given.get(&format!("{key}_file")).cloned() {
+            let path = file
+                .raw
+                .text()
+                .map(PathBuf::from)
+                .map_err(|why| format!("`{key}_file` {why}"));
+            let read = path.and_then(|path| read_secret(&path, true));
+            forms.push(self.secret_given(key, read, file.origin)?);
+        }
+        if let Some(path) = self.credentials.map(|directory| directory.join(key))
+            && path.exists()
+        {
+            let read = read_secret(&path, false);
+            let origin = Provenance::Credential(key.to_owned());
+            forms.push(self.secret_given(key, read, origin)?);
+        }
+        if let [first, second, ..] = forms.as_slice() {
+            let message = format!(
+                "`{key}` is given twice, here and by {}: keep one",
+                first.origin
+            );
+            self.problems.add(Some(second.origin.clone()), message);
+            return None;
+        }
+        Some(forms.pop())
+    }
+
+    fn secret_given(
+        &mut self,
+        key: &str,
+        read: Result<String, String>,
+        origin: Provenance,
+    ) -> Option<Given> {
+        match read {
+            Ok(text) => Some(Given {
+                raw: Raw::Loose(text),
+                origin,
+            }),
+            Err(why) => {
+                self.problems.add(Some(origin), format!("`{key}`: {why}"));
+                None
+            }
+        }
+    }
+}
+
+/// The content of a secret's file, without the end of its last line.
+pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, String> {
+    /// Far more than any secret has.
+    const MOST: u64 = 64 * 1024;
+    let shown = path.display();
+    let cannot = |error: std::io::Error| format!("cannot read {shown}: {error}");
+    let metadata = fs::metadata(path).map_err(cannot)?;
+    if !metadata.is_file() || metadata.len() > MOST {
+        return Err(format!("{shown} is not a file of at most {MOST} bytes"));
+    }
+    if check_rights && readable_by_all(path, metadata.mode()) {
+        return Err(format!(
+            "everybody on this machine may read {shown}; take that right away (chmod o= {shown})"
+        ));
+    }
+    let text = fs::read_to_string(path).map_err(cannot)?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}

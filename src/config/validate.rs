@@ -1,0 +1,210 @@
+//! Rules that bind several keys together, and what an operator is warned of.
+
+use super::enums::SmtpSecurity;
+use super::http::Environment;
+use super::keys::Config;
+use super::provenance::Effective;
+use super::{Address, Problems, Provenance};
+
+/// A rule: its keys, the one at fault first; when it is broken; what to say.
+struct Rule {
+    keys: &'static [&'static str],
+    broken: fn(&Config) -> bool,
+    message: &'static str,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        keys: &["tls.cert", "tls.key"],
+        broken: |config| config.tls.cert.is_some() && config.tls.key.is_none(),
+        message: "`tls.cert` needs `tls.key`",
+    },
+    Rule {
+        keys: &["tls.key", "tls.cert"],
+        broken: |config| config.tls.key.is_some() && config.tls.cert.is_none(),
+        message: "`tls.key` needs `tls.cert`",
+    },
+    Rule {
+        keys: &["tls.listen", "tls.cert"],
+        broken: |config| !config.tls.listen.is_empty() && config.tls.cert.is_none(),
+        message: "`tls.listen` needs `tls.cert` and `tls.key`",
+    },
+    Rule {
+        keys: &["tls.cert", "tls.key", "tls.listen"],
+        broken: |config| {
+            let given = config.tls.cert.is_some() && config.tls.key.is_some();
+            given && config.tls.listen.is_empty()
+        },
+        message: "`tls.cert` needs `tls.listen`: nothing is served with it",
+    },
+    Rule {
+        keys: &["listen", "tls.listen"],
+        broken: |config| config.server.listen.is_empty() && config.tls.listen.is_empty(),
+        message: "`listen` must name at least one, or `tls.listen`",
+    },
+    Rule {
+        keys: &["ops.listen", "listen"],
+        broken: |config| {
+            let ops = &config.ops.listen;
+            is_certain(ops) && config.server.listen.contains(ops)
+        },
+        message: "`ops.listen` is an address of `listen`: operations must not be public",
+    },
+    Rule {
+        keys: &["ops.listen", "tls.listen"],
+        broken: |config| {
+            let ops = &config.ops.listen;
+            is_certain(ops) && config.tls.listen.contains(ops)
+        },
+        message: "`ops.listen` is an address of `tls.listen`: operations must not be public",
+    },
+    Rule {
+        keys: &["tls.listen", "listen"],
+        broken: |config| {
+            let mut tls = config.tls.listen.iter();
+            tls.any(|address| is_certain(address) && config.server.listen.contains(address))
+        },
+        message: "`tls.listen` has an address of `listen`",
+    },
+    Rule {
+        keys: &["http.cors_origins"],
+        broken: |config| {
+            let origins = &config.http.cors_origins;
+            origins.len() > 1 && origins.iter().any(|origin| origin == "*")
+        },
+        message: "`http.cors_origins` has `*` and others beside it: `*` is any origin",
+    },
+    Rule {
+        keys: &["accounts.argon2_memory_kib", "accounts.argon2_parallelism"],
+        broken: |config| {
+            let accounts = &config.accounts;
+            accounts.argon2_memory_kib < 8 * accounts.argon2_parallelism
+        },
+        message: "`accounts.argon2_memory_kib` must be at least 8 for each lane",
+    },
+    Rule {
+        keys: &["parental.to", "parental.from"],
+        broken: |config| config.parental.from == config.parental.to,
+        message: "`parental.to` equals `parental.from`: is that no hour, or all?",
+    },
+    Rule {
+        keys: &["smtp.username", "smtp.password"],
+        broken: |config| config.smtp.username.is_some() && config.smtp.password.is_none(),
+        message: "`smtp.username` needs `smtp.password`",
+    },
+    Rule {
+        keys: &["smtp.password", "smtp.username"],
+        broken: |config| config.smtp.password.is_some() && config.smtp.username.is_none(),
+        message: "`smtp.password` needs `smtp.username`",
+    },
+    Rule {
+        keys: &["smtp.security", "smtp.username", "smtp.host"],
+        broken: |config| {
+            let open = config.smtp.security == SmtpSecurity::None;
+            let host = config.smtp.host.as_deref();
+            open && config.smtp.username.is_some() && host.is_some_and(|host| !is_local(host))
+        },
+        message: "`smtp.security` `none` would send the password over the network in clear",
+    },
+    Rule {
+        keys: &["smtp.ca", "smtp.security"],
+        broken: |config| config.smtp.ca.is_some() && config.smtp.security == SmtpSecurity::None,
+        message: "`smtp.ca` is of no use with `smtp.security` `none`",
+    },
+    Rule {
+        keys: &["smtp.host", "mail.from"],
+        broken: |config| config.smtp.host.is_some() && config.mail.from.is_none(),
+        message: "`smtp.host` needs `mail.from`",
+    },
+    Rule {
+        keys: &[FORWARD_URL, "telemetry.forward.authorization"],
+        broken: |config| {
+            let forward = &config.telemetry_forward;
+            forward.authorization.is_some() && forward.url.as_deref().is_some_and(is_in_clear)
+        },
+        message: "`telemetry.forward.url` without TLS would send the authorization over the network in clear",
+    },
+    Rule {
+        keys: &["geo.header", "http.trusted_proxies"],
+        broken: |config| config.geo.header.is_some() && config.http.trusted_proxies.is_empty(),
+        message: "`geo.header` is believed from `http.trusted_proxies` alone, and there are none",
+    },
+];
+
+/// Whether an address is the same one each time: port 0 is another.
+fn is_certain(address: &Address) -> bool {
+    !matches!(address, Address::Tcp { port: 0, .. })
+}
+
+/// Whether a host is this machine.
+fn is_local(host: &str) -> bool {
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether what is sent to an address can be read on its way.
+fn is_in_clear(url: &str) -> bool {
+    let uri: Option<http::Uri> = url.parse().ok();
+    uri.is_some_and(|uri| {
+        let host = uri.host().unwrap_or_default();
+        // The brackets of an IPv6 address are the URL's alone.
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        uri.scheme_str() != Some("https") && !is_local(host)
+    })
+}
+
+/// Checks what binds several keys together.
+pub(super) fn check(config: &Config, effective: &[Effective], demo: bool, problems: &mut Problems) {
+    let origin_of = |key: &str| {
+        let found = effective.iter().find(|effective| effective.key == key);
+        found.map(|effective| effective.origin.clone())
+    };
+    for rule in RULES {
+        // A key that could not be read has been told, and its value here is a default.
+        let all_read = rule.keys.iter().all(|key| origin_of(key).is_some());
+        if all_read && (rule.broken)(config) {
+            problems.add(placed(rule, &origin_of), rule.message);
+        }
+    }
+    let production = config.server.environment == Environment::Production;
+    if config.lab.clock && production && !demo && origin_of("environment").is_some() {
+        problems.add(
+            origin_of("lab.clock"),
+            "`lab.clock` is refused in `production`: tokens would live as long as somebody likes",
+        );
+    }
+}
+
+/// The place of the first key of a rule that somebody set.
+fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Provenance>) -> Option<Provenance> {
+    rule.keys
+        .iter()
+        .filter_map(|key| origin_of(key))
+        .find(|origin| *origin != Provenance::Default)
+}
+
+/// The key without which nothing is forwarded.
+const FORWARD_URL: &str = "telemetry.forward.url";
+
+/// What an operator should know about a sound configuration.
+pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if unsafe_no_sync {
+        warnings.push(
+            "PLAYGATE_UNSAFE_NO_SYNC is set: nothing is synced, a power cut loses acknowledged data"
+                .to_owned(),
+        );
+    }
+    let forward = effective.iter().filter(|set| {
+        let given = set.origin != Provenance::Default && set.value.as_deref() != Some("");
+        given && set.key.starts_with("telemetry.forward.")
+    });
+    let forward: Vec<&Effective> = forward.collect();
+    if !forward.iter().any(|set| set.key == FORWARD_URL) {
+        warnings.extend(forward.iter().map(|set| {
+            let (key, origin) = (&set.key, &set.origin);
+            format!("`{key}` ({origin}) has no effect without `{FORWARD_URL}`")
+        }));
+    }
+    warnings
+}

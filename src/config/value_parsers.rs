@@ -1,0 +1,449 @@
+//! How values are read: one function per kind of value, and how each type is shown.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chrono::{NaiveDate, NaiveTime};
+use chrono_tz::Tz;
+
+use super::Address;
+use super::enums::{ConfigEnum, word_of};
+use super::http::Network;
+use super::mailbox::Mailbox;
+use super::masked::MASK;
+use super::raw::Raw;
+use super::secret::Secret;
+use crate::domain::catalog::{PG_AGE_MAX, Unrated};
+
+/// The result of reading a value: the sentence says what is wrong, without the key's name.
+pub(super) type Read<T> = Result<T, String>;
+
+/// A type that a key can have.
+pub(super) trait Setting: Sized {
+    /// Whether values are masked, and may come from a file or a credential of their own.
+    const SECRET: bool = false;
+
+    /// The value of a key that nobody set and that has no default.
+    fn absent() -> Option<Self> {
+        None
+    }
+
+    /// The value as text, or nothing if there is none.
+    fn show(&self) -> Option<String>;
+}
+
+impl<T: Setting> Setting for Option<T> {
+    const SECRET: bool = T::SECRET;
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(T::show)
+    }
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    fn absent() -> Option<Self> {
+        Some(Self::new())
+    }
+
+    fn show(&self) -> Option<String> {
+        let items: Vec<String> = self.iter().filter_map(T::show).collect();
+        Some(items.join(", "))
+    }
+}
+
+impl Setting for Secret {
+    const SECRET: bool = true;
+
+    fn show(&self) -> Option<String> {
+        Some(MASK.to_owned())
+    }
+}
+
+impl Setting for PathBuf {
+    fn show(&self) -> Option<String> {
+        Some(self.display().to_string())
+    }
+}
+
+impl Setting for NaiveTime {
+    fn show(&self) -> Option<String> {
+        Some(self.format("%H:%M").to_string())
+    }
+}
+
+impl Setting for Duration {
+    fn show(&self) -> Option<String> {
+        let seconds = self.as_secs();
+        let (unit, name) = UNITS
+            .into_iter()
+            .rev()
+            .find(|(unit, _)| seconds != 0 && seconds.is_multiple_of(*unit))
+            .unwrap_or((1, "s"));
+        Some(format!("{}{name}", seconds / unit))
+    }
+}
+
+impl<W: ConfigEnum> Setting for W {
+    fn show(&self) -> Option<String> {
+        Some(word_of(*self).to_owned())
+    }
+}
+
+macro_rules! shown_as_printed {
+    ($($type:ty),+) => {$(
+        impl Setting for $type {
+            fn show(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )+};
+}
+
+shown_as_printed!(u8, u16, u32, bool, Address, Network, Mailbox, Tz, NaiveDate);
+
+/// A value that may be missing.
+pub(super) fn some<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
+    move |raw| read(raw).map(Some)
+}
+
+/// A value, or none for `off` and for nothing at all.
+pub(super) fn unless_off<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
+    move |raw| match raw.text() {
+        Ok("off" | "") => Ok(None),
+        _ => read(raw).map(Some),
+    }
+}
+
+/// Several values, none of them twice.
+pub(super) fn list<T: PartialEq + Setting>(
+    read: impl Fn(&Raw) -> Read<T>,
+) -> impl Fn(&Raw) -> Read<Vec<T>> {
+    move |raw| {
+        let mut values = Vec::new();
+        for item in raw.items() {
+            let value = read(&item)?;
+            if values.contains(&value) {
+                return Err(format!(
+                    "lists `{}` twice",
+                    value.show().unwrap_or_default()
+                ));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+/// An integer within bounds.
+pub(super) fn number<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&Raw) -> Read<N> {
+    move |raw| {
+        let value = match raw {
+            Raw::Integer(value) => Some(*value),
+            Raw::Loose(text) => text.parse().ok(),
+            Raw::Text(_)
+            | Raw::Flag(_)
+            | Raw::Moment(_)
+            | Raw::List(_)
+            | Raw::Table(_)
+            | Raw::Other => None,
+        };
+        value
+            .filter(|value| range.contains(value))
+            .and_then(|value| N::try_from(value).ok())
+            .ok_or_else(|| {
+                format!(
+                    "must be a whole number from {} to {}",
+                    range.start(),
+                    range.end()
+                )
+            })
+    }
+}
+
+/// `true` or `false`.
+pub(super) fn flag(raw: &Raw) -> Read<bool> {
+    let value = match raw {
+        Raw::Flag(value) => Some(*value),
+        Raw::Loose(text) => text.parse().ok(),
+        Raw::Text(_)
+        | Raw::Integer(_)
+        | Raw::Moment(_)
+        | Raw::List(_)
+        | Raw::Table(_)
+        | Raw::Other => None,
+    };
+    value.ok_or_else(|| "must be true or false".to_owned())
+}
+
+/// One of a few words.
+pub(super) fn enum_value<W: ConfigEnum>(raw: &Raw) -> Read<W> {
+    let text = raw.text()?;
+    W::WORDS
+        .iter()
+        .find(|(word, _)| *word == text)
+        .map(|(_, value)| *value)
+        .ok_or_else(|| {
+            let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
+            format!("must be one of {}", words.join(", "))
+        })
+}
+
+/// What programs without a rating count as: a word or an age.
+pub(super) fn unrated(raw: &Raw) -> Read<Unrated> {
+    let found = match raw {
+        Raw::Integer(age) => Unrated::age(*age),
+        Raw::Loose(text) | Raw::Text(text) => Unrated::parse(text),
+        Raw::Flag(_) | Raw::Moment(_) | Raw::List(_) | Raw::Table(_) | Raw::Other => None,
+    };
+    found.ok_or_else(|| format!("must be pin, allow or an age from 0 to {PG_AGE_MAX}"))
+}
+
+impl Setting for Unrated {
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+/// Text of 1 to `most` characters, on one line.
+pub(super) fn text(most: usize) -> impl Fn(&Raw) -> Read<String> {
+    move |raw| {
+        let text = raw.text()?;
+        if text.trim().is_empty() || text.chars().count() > most {
+            return Err(format!("must have 1 to {most} characters"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err("must not have control characters".to_owned());
+        }
+        Ok(text.to_owned())
+    }
+}
+
+/// A secret of at least `least` characters that is not one of those that examples carry.
+pub(super) fn secret(least: usize) -> impl Fn(&Raw) -> Read<Secret> {
+    const OF_EXAMPLES: [&str; 6] = [
+        "changeme",
+        "change-me",
+        "secret",
+        "password",
+        "example",
+        "xxx",
+    ];
+    move |raw| {
+        let text = raw.text()?;
+        if text.len() < least {
+            return Err(format!("must have at least {least} characters"));
+        }
+        if text.len() > 4_096 || text.chars().any(char::is_control) {
+            return Err("must be one line of at most 4096 characters".to_owned());
+        }
+        if OF_EXAMPLES.contains(&text.to_ascii_lowercase().as_str()) {
+            return Err("is a placeholder, not a secret".to_owned());
+        }
+        Ok(Secret::new(text.to_owned()))
+    }
+}
+
+/// A path; relative ones start at the working directory.
+pub(super) fn path(raw: &Raw) -> Read<PathBuf> {
+    let text = raw.text()?;
+    if text.is_empty() || text.contains('\0') {
+        return Err("must be a path".to_owned());
+    }
+    Ok(text.into())
+}
+
+/// What a listener is bound to.
+pub(super) fn address(raw: &Raw) -> Read<Address> {
+    Address::parse(raw.text()?)
+}
+
+/// A range of addresses.
+pub(super) fn network(raw: &Raw) -> Read<Network> {
+    let text = raw.text()?;
+    Network::parse(text).map_err(|why| format!("`{text}`: {why}"))
+}
+
+/// A time of the day, `HH:MM`.
+pub(super) fn time_of_day(raw: &Raw) -> Read<NaiveTime> {
+    let text = raw.text()?;
+    let short = text.strip_suffix(":00").filter(|text| text.len() == 5);
+    let shape = |text: &str| text.len() == 5 && text.is_ascii();
+    Some(short.unwrap_or(text))
+        .filter(|text| shape(text))
+        .and_then(|text| NaiveTime::parse_from_str(text, "%H:%M").ok())
+        .ok_or_else(|| "must be a time of the day as \"22:00\"".to_owned())
+}
+
+/// A date, `YYYY-MM-DD`.
+pub(super) fn date(raw: &Raw) -> Read<NaiveDate> {
+    NaiveDate::parse_from_str(raw.text()?, "%Y-%m-%d")
+        .map_err(|_| "must be a date as \"2027-12-31\"".to_owned())
+}
+
+/// A time zone of the IANA database.
+pub(super) fn zone(raw: &Raw) -> Read<Tz> {
+    let text = raw.text()?;
+    text.parse()
+        .map_err(|_| format!("`{text}` is no time zone; use names as Europe/Stockholm"))
+}
+
+const UNITS: [(u64, &str); 4] = [(1, "s"), (60, "m"), (3_600, "h"), (86_400, "d")];
+
+/// A length of time within bounds in seconds: `30s`, `15m`, `2h`, `1d`, or a number of seconds.
+pub(super) fn duration(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<Duration> {
+    move |raw| {
+        let seconds = match raw {
+            Raw::Integer(seconds) => u64::try_from(*seconds).ok(),
+            other => spelled_seconds(other.text()?),
+        };
+        let shown = |seconds: &u64| Duration::from_secs(*seconds).show().unwrap_or_default();
+        seconds
+            .filter(|seconds| range.contains(seconds))
+            .map(Duration::from_secs)
+            .ok_or_else(|| {
+                format!(
+                    "must be a length of time from {} to {}, as \"30s\", \"15m\" or \"2h\"",
+                    shown(range.start()),
+                    shown(range.end())
+                )
+            })
+    }
+}
+
+fn spelled_seconds(text: &str) -> Option<u64> {
+    let (digits, unit) = UNITS
+        .into_iter()
+        .find_map(|(unit, name)| Some((text.strip_suffix(name)?, unit)))
+        .unwrap_or((text, 1));
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse::<u64>().ok()?.checked_mul(unit))?
+}
+
+/// An `http` or `https` address, without user, query and fragment; a closing slash goes.
+pub(super) fn base_url(raw: &Raw) -> Read<String> {
+    let text = url(raw)?;
+    if text.contains(['?', '#']) {
+        return Err("must be an address without query and fragment".to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// An `http` or `https` address.
+pub(super) fn url(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    let form = "must be an address that begins with http:// or https://";
+    let uri: http::Uri = text.parse().map_err(|_| form.to_owned())?;
+    let known = matches!(uri.scheme_str(), Some("http" | "https"));
+    let authority = uri.authority().map(http::uri::Authority::as_str);
+    match authority {
+        Some(authority) if known && !authority.is_empty() => {
+            // It would stand in logs and in `config show`.
+            if authority.contains('@') {
+                return Err("must not carry a user or password".to_owned());
+            }
+            Ok(text.to_owned())
+        }
+        _ => Err(form.to_owned()),
+    }
+}
+
+/// The address that a reset mail leads to: `{token}` is filled in, `{locale}` and `{public_url}`
+/// too. An application's own scheme will do.
+pub(super) fn reset_url(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    let led = text.starts_with("{public_url}")
+        || scheme.is_some_and(|scheme| {
+            !scheme.is_empty()
+                && scheme
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+        });
+    if !led || text.len() > 2_048 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("must be an address, as \"https://tv.example/reset?token={token}\"".to_owned());
+    }
+    if !text.contains("{token}") {
+        return Err("must contain {token}, or the mail would be of no use".to_owned());
+    }
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('{') {
+        let (name, after) = after
+            .split_once('}')
+            .ok_or_else(|| "has a { without its }".to_owned())?;
+        if !matches!(name, "token" | "locale" | "public_url") {
+            return Err(format!(
+                "knows {{token}}, {{locale}} and {{public_url}}, not {{{name}}}"
+            ));
+        }
+        rest = after;
+    }
+    Ok(text.to_owned())
+}
+
+/// A browser's origin, `scheme://host[:port]`, or `*`.
+pub(super) fn cors_origin(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    let checked = url(raw)?;
+    let (_, host) = checked.split_once("://").unwrap_or_default();
+    // Browsers send it in lower case without a path; anything else would never match.
+    if host.contains(['/', '?', '#']) || text.chars().any(|c| c.is_ascii_uppercase()) {
+        return Err(format!(
+            "`{text}` is no origin: use \"https://tv.example\", in lower case, without a path"
+        ));
+    }
+    Ok(checked)
+}
+
+/// What the names of our headers begin with.
+pub(super) fn header_prefix(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !plain || !begins || !text.ends_with('-') || text.len() > 32 {
+        return Err(
+            "must begin with a letter, have letters, digits and -, and end with - (at most 32)"
+                .to_owned(),
+        );
+    }
+    Ok(text.to_owned())
+}
+
+/// The name of a header.
+pub(super) fn header_name(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    http::HeaderName::from_bytes(text.as_bytes())
+        .map(|_| text.to_owned())
+        .map_err(|_| format!("`{text}` is no name of a header"))
+}
+
+/// A language tag such as `en` or `pt-BR`.
+pub(super) fn language(raw: &Raw) -> Read<String> {
+    let text = raw.text()?;
+    let part = |part: &str| {
+        (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let first = text.split('-').next().unwrap_or_default();
+    if first.len() < 2 || text.len() > 35 || !text.split('-').all(part) {
+        return Err(format!(
+            "`{text}` is no language tag; use \"en\" or \"pt-BR\""
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// An e-mail address, alone or as `Name <address>`.
+pub(super) fn mailbox(raw: &Raw) -> Read<Mailbox> {
+    let text = self::text(320)(raw)?;
+    Mailbox::parse(&text)
+        .ok_or_else(|| "must be an address as \"Playgate <tv@example.org>\"".to_owned())
+}

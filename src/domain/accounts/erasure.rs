@@ -1,0 +1,172 @@
+//! What is held about a user, told and erased.
+
+use std::net::IpAddr;
+
+use super::login_sessions::end_all;
+use super::tables::{Credentials, Throttles, Users, UsersByEmail};
+use super::throttle::{Kind, Subject};
+use super::{Accounts, AccountsError, Export, HashPool, Inner, password_reset, user_record};
+use crate::domain::mail;
+use crate::domain::partners::{self, PartnerStatus};
+use crate::store::{Commit, StoreError, Txn};
+use crate::types::{PartnerId, Password, UnixSeconds, UserId};
+
+/// How many users one plan erases.
+const BATCH: usize = 50;
+
+impl Accounts {
+    /// What this module and the queue of mails hold about a user; a cold read.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`].
+    pub fn export(&self, id: &UserId, now: UnixSeconds) -> Result<Export, AccountsError> {
+        let (record, credentials) = self.0.store.read(|txn| {
+            let credentials = super::credentials(txn, id)?;
+            Ok::<_, AccountsError>((user_record(txn, id)?, credentials))
+        })?;
+        let mails = self.0.mail.about(id)?;
+        Ok(Export {
+            user: record.into_user(*id),
+            logins: self.logins(id, now)?,
+            password_set: credentials.password_set,
+            mails: mails.into_iter().map(|letter| letter.summary).collect(),
+        })
+    }
+
+    /// Erases the account of the user who asks, by the password, with all that any module holds of
+    /// it, in one commit.
+    ///
+    /// # Errors
+    /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`].
+    pub async fn erase(
+        &self,
+        user: &UserId,
+        password: &Password,
+        from: IpAddr,
+        now: UnixSeconds,
+        pool: &impl HashPool,
+    ) -> Result<(), AccountsError> {
+        let confirming = self.confirm(user, password, from, now, pool, |_, _| Ok(()));
+        let (confirmed, ()) = confirming.await?;
+        let (user, proof) = (*user, confirmed.proof());
+        let erased = self.change(move |inner, txn| {
+            proof.redeem(inner, txn, &user, now)?;
+            inner.erase(txn, &user, now)
+        });
+        erased.await
+    }
+
+    /// Erases an account for an operator.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`].
+    pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Commit<(), AccountsError> {
+        let user = *user;
+        self.change(move |inner, txn| inner.erase(txn, &user, now))
+    }
+
+    /// Removes a partner with all its users; blocking. The partner is disabled first, so that no user
+    /// signs up any more, and goes in a plan that sees that none is left: an operator may still have
+    /// added one meanwhile.
+    ///
+    /// # Errors
+    /// [`AccountsError::PartnerNotFound`]; what was erased before the store failed stays so, and the
+    /// removal can be asked for again.
+    pub fn remove_partner(&self, id: PartnerId, now: UnixSeconds) -> Result<(), AccountsError> {
+        self.0.partners.set_disabled(id, true).wait()?;
+        loop {
+            self.remove_all(id, now)?;
+            let removed = self.change(move |_, txn| {
+                if !txn.scan_index::<UsersByEmail>(&id, 1)?.is_empty() {
+                    return Ok(false);
+                }
+                partners::remove(txn, &id)?;
+                Ok(true)
+            });
+            let removed = removed.wait()?;
+            if removed {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Erases the users whose partner is gone, which versions before this one could leave behind;
+    /// returns how many. Users and partners are compared in memory, and a plan has the last word.
+    ///
+    /// # Errors
+    /// That the store failed; what was erased stays so.
+    pub fn remove_orphans(&self, now: UnixSeconds) -> Result<usize, AccountsError> {
+        let mut orphans = Vec::new();
+        self.0.users.for_each(|id, user| {
+            if let Some(user) = user()
+                && self.0.partners.name(&user.partner).is_none()
+            {
+                orphans.push((*id, user.partner));
+            }
+        });
+        let mut removed = 0;
+        for batch in orphans.chunks(BATCH) {
+            let batch = batch.to_vec();
+            let erased = self.change(move |inner, txn| {
+                let mut removed = 0;
+                for (user, partner) in &batch {
+                    let gone = partners::standing(txn, partner)? == PartnerStatus::Unknown;
+                    if gone && super::exists(txn, user)? {
+                        inner.erase(txn, user, now)?;
+                        removed += 1;
+                    }
+                }
+                Ok::<usize, AccountsError>(removed)
+            });
+            removed += erased.wait()?;
+        }
+        Ok(removed)
+    }
+
+    /// Erases all users of a partner, some at a time; returns how many.
+    ///
+    /// # Errors
+    /// That the store failed; what was erased stays so.
+    fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
+        let mut removed = 0;
+        loop {
+            let batch = self.change(move |inner, txn| {
+                let users = txn.scan_index::<UsersByEmail>(&partner, BATCH)?;
+                for (_, user) in &users {
+                    inner.erase(txn, user, now)?;
+                }
+                Ok(users.len())
+            });
+            let batch = batch.wait()?;
+            removed += batch;
+            if batch < BATCH {
+                return Ok(removed);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn erase(&self, txn: &mut Txn<'_>, id: &UserId, now: UnixSeconds) -> Result<(), AccountsError> {
+        let user = user_record(txn, id)?;
+        end_all(txn, id, None)?;
+        password_reset::void(txn, id)?;
+        mail::erase_user(txn, id)?;
+        for eraser in &self.erasers {
+            eraser(txn, id, now)?;
+        }
+        // Decision: how many mails went to the address is known for the rest of an hour, under a hash
+        // and with nothing else. Otherwise whoever signs up with another's address, has mails sent
+        // there, erases the account and signs up again would be bound by no limit on them.
+        let guesses = [
+            Subject::account(Kind::LoginAccount, &user.partner, &user.email),
+            Subject::user(Kind::Pin, id),
+        ];
+        for subject in guesses {
+            txn.delete::<Throttles>(&subject.key())?;
+        }
+        txn.delete::<Credentials>(id)?;
+        txn.delete::<Users>(id)
+            .map_err(|error: StoreError| error.into())
+    }
+}

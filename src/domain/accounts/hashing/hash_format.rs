@@ -1,0 +1,471 @@
+//! The forms in which hashes are stored: ours, and those of services that users come from.
+
+use std::num::NonZeroU32;
+use std::str::FromStr as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use argon2::{Algorithm, Version};
+use data_encoding::{BASE64, BASE64_NOPAD};
+use ring::{digest, pbkdf2};
+
+use super::{Cost, HashMemory, HashingFailed, OUTPUT, compute};
+
+/// The longest stored form, in bytes.
+const LENGTH_MAX: usize = 512;
+/// Bytes of an output: a shorter one can be guessed, a longer one is of no known service.
+const OUTPUTS: std::ops::RangeInclusive<usize> = 16..=64;
+/// What bcrypt looks at of a password, in bytes.
+const BCRYPT_BYTES: usize = 72;
+
+/// Bounds on what one login with an imported hash may cost. They hold what other services set by
+/// default (100 MiB in Django's argon2, 128 MiB in the scrypt that OWASP recommends), at some
+/// second of one core at the most: ten such logins must not stand in everybody's way.
+mod bounds {
+    pub(super) const MEMORY_KIB: u64 = 128 * 1024;
+    /// argon2: memory times passes.
+    pub(super) const ARGON2_KIB: u64 = 1024 * 1024;
+    /// bcrypt: the logarithm of its rounds.
+    pub(super) const BCRYPT: u32 = 13;
+    /// scrypt: N · r · p.
+    pub(super) const SCRYPT: u64 = 1 << 21;
+    /// PBKDF2: rounds, times the blocks that the output is made of: each goes through all of them.
+    pub(super) const PBKDF2: u64 = 2_000_000;
+}
+
+/// A stored hash, read.
+pub(super) enum HashFormat {
+    Argon2 {
+        kind: (Algorithm, Version),
+        cost: Cost,
+        salt: Vec<u8>,
+        output: Vec<u8>,
+    },
+    Bcrypt {
+        cost: u32,
+        text: String,
+    },
+    Scrypt {
+        log_n: u8,
+        r: u32,
+        p: u32,
+        salt: Vec<u8>,
+        output: Vec<u8>,
+    },
+    Pbkdf2 {
+        digest: pbkdf2::Algorithm,
+        rounds: NonZeroU32,
+        salt: Vec<u8>,
+        output: Vec<u8>,
+    },
+}
+
+impl HashFormat {
+    /// Reads a stored form.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if text.len() > LENGTH_MAX {
+            return None;
+        }
+        let Some(rest) = text.strip_prefix('$') else {
+            return django(text);
+        };
+        let (id, rest) = rest.split_once('$')?;
+        match id {
+            "argon2id" => argon2(Algorithm::Argon2id, rest),
+            "argon2i" => argon2(Algorithm::Argon2i, rest),
+            "argon2d" => argon2(Algorithm::Argon2d, rest),
+            "2a" | "2b" | "2y" => {
+                let parts = bcrypt::HashParts::from_str(text).ok()?;
+                Some(Self::Bcrypt {
+                    cost: parts.get_cost(),
+                    text: text.to_owned(),
+                })
+            }
+            "scrypt" => scrypt(rest),
+            "pbkdf2" | "pbkdf2-sha1" => pbkdf2(pbkdf2::PBKDF2_HMAC_SHA1, rest),
+            "pbkdf2-sha256" => pbkdf2(pbkdf2::PBKDF2_HMAC_SHA256, rest),
+            "pbkdf2-sha512" => pbkdf2(pbkdf2::PBKDF2_HMAC_SHA512, rest),
+            _ => None,
+        }
+    }
+
+    /// Whether a login with it costs no more than an imported hash may.
+    pub(super) fn is_affordable(&self) -> bool {
+        match self {
+            Self::Argon2 { cost, .. } => {
+                let memory = u64::from(cost.memory_kib);
+                memory <= bounds::MEMORY_KIB
+                    && memory * u64::from(cost.iterations) <= bounds::ARGON2_KIB
+            }
+            Self::Bcrypt { cost, .. } => *cost <= bounds::BCRYPT,
+            Self::Scrypt { log_n, r, p, .. } => {
+                let blocks = 1_u64
+                    .checked_shl(u32::from(*log_n))
+                    .and_then(|n| n.checked_mul(u64::from(*r)));
+                blocks.is_some_and(|blocks| {
+                    // A block has 128 bytes.
+                    blocks / 8 <= bounds::MEMORY_KIB
+                        && blocks.saturating_mul(u64::from(*p)) <= bounds::SCRYPT
+                })
+            }
+            Self::Pbkdf2 {
+                digest,
+                rounds,
+                output,
+                ..
+            } => {
+                let blocks = output.len().div_ceil(block_of(*digest));
+                let rounds = u64::from(rounds.get());
+                u64::try_from(blocks).is_ok_and(|blocks| rounds * blocks <= bounds::PBKDF2)
+            }
+        }
+    }
+
+    /// Whether it is what this service makes at this cost.
+    pub(super) fn is_made_at(&self, today: Cost) -> bool {
+        let ours = (Algorithm::Argon2id, Version::V0x13);
+        match self {
+            Self::Argon2 {
+                kind, cost, output, ..
+            } => *kind == ours && *cost == today && output.len() == OUTPUT,
+            Self::Bcrypt { .. } | Self::Scrypt { .. } | Self::Pbkdf2 { .. } => false,
+        }
+    }
+
+    /// Whether it is the hash of the secret.
+    pub(super) fn is_of(
+        &self,
+        secret: &str,
+        memory: &mut HashMemory,
+    ) -> Result<bool, HashingFailed> {
+        if !matches!(self, Self::Argon2 { .. }) {
+            memory.counts.foreign.fetch_add(1, Relaxed);
+        }
+        let bytes = secret.as_bytes();
+        match self {
+            Self::Argon2 {
+                kind,
+                cost,
+                salt,
+                output,
+            } => {
+                let mut found = vec![0; output.len()];
+                compute(*kind, secret, salt, *cost, &mut found, memory)?;
+                Ok(same(&found, output))
+            }
+            // Decision: bcrypt does not see the end of a longer password. Taking the beginning for
+            // the whole would let in who knows no more than that, and store what they typed behind
+            // it as the password; who has such a password gets in by a reset.
+            Self::Bcrypt { text, .. } => {
+                let seen = bytes.get(..BCRYPT_BYTES).unwrap_or(bytes);
+                let matches = bcrypt::verify(seen, text).map_err(|_| HashingFailed)?;
+                Ok(matches && bytes.len() <= BCRYPT_BYTES)
+            }
+            Self::Scrypt {
+                log_n,
+                r,
+                p,
+                salt,
+                output,
+            } => {
+                let params = scrypt::Params::new(*log_n, *r, *p).map_err(|_| HashingFailed)?;
+                let mut found = vec![0; output.len()];
+                scrypt::scrypt(bytes, salt, &params, &mut found).map_err(|_| HashingFailed)?;
+                Ok(same(&found, output))
+            }
+            Self::Pbkdf2 {
+                digest,
+                rounds,
+                salt,
+                output,
+            } => Ok(pbkdf2::verify(*digest, *rounds, salt, bytes, output).is_ok()),
+        }
+    }
+}
+
+/// Bytes of a block that a PBKDF2 makes its output of.
+fn block_of(digest: pbkdf2::Algorithm) -> usize {
+    if digest == pbkdf2::PBKDF2_HMAC_SHA1 {
+        digest::SHA1_OUTPUT_LEN
+    } else if digest == pbkdf2::PBKDF2_HMAC_SHA256 {
+        digest::SHA256_OUTPUT_LEN
+    } else {
+        digest::SHA512_OUTPUT_LEN
+    }
+}
+
+/// Looks at every byte, whatever the first says.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+/// `v=19$m=…,t=…,p=…$salt$hash`; without a version it is the first one.
+fn argon2(algorithm: Algorithm, rest: &str) -> Option<HashFormat> {
+    let (version, rest) = match rest.strip_prefix("v=") {
+        Some(rest) => rest.split_once('$')?,
+        None => ("16", rest),
+    };
+    let version = Version::try_from(number(version)?).ok()?;
+    let (costs, salt, output) = three(rest)?;
+    let [memory_kib, iterations, parallelism] = numbers(costs, ["m=", "t=", "p="])?;
+    let cost = Cost {
+        memory_kib,
+        iterations,
+        parallelism,
+    };
+    cost.is_sound().then_some(HashFormat::Argon2 {
+        kind: (algorithm, version),
+        cost,
+        salt: BASE64_NOPAD.decode(salt.as_bytes()).ok()?,
+        output: long_enough(BASE64_NOPAD.decode(output.as_bytes()).ok()?)?,
+    })
+}
+
+/// `ln=…,r=…,p=…$salt$hash`.
+fn scrypt(rest: &str) -> Option<HashFormat> {
+    let (costs, salt, output) = three(rest)?;
+    let [log_n, r, p] = numbers(costs, ["ln=", "r=", "p="])?;
+    let log_n = u8::try_from(log_n).ok()?;
+    // More of either is of no known service, and their product must not run over.
+    let sound = (1..=64).contains(&r) && (1..=64).contains(&p);
+    (sound && scrypt::Params::new(log_n, r, p).is_ok()).then_some(HashFormat::Scrypt {
+        log_n,
+        r,
+        p,
+        salt: BASE64_NOPAD.decode(salt.as_bytes()).ok()?,
+        output: long_enough(BASE64_NOPAD.decode(output.as_bytes()).ok()?)?,
+    })
+}
+
+/// `i=…[,l=…]$salt$hash`, or as passlib writes it: the rounds alone, and `.` in the place of `+`.
+fn pbkdf2(digest: pbkdf2::Algorithm, rest: &str) -> Option<HashFormat> {
+    let (costs, salt, output) = three(rest)?;
+    let base64 = |text: &str| BASE64_NOPAD.decode(text.replace('.', "+").as_bytes()).ok();
+    let output = base64(output)?;
+    let rounds = match costs.split_once(',') {
+        None => number(costs.strip_prefix("i=").unwrap_or(costs))?,
+        Some(_) => {
+            let [rounds, length] = numbers(costs, ["i=", "l="])?;
+            (usize::try_from(length).ok()? == output.len()).then_some(rounds)?
+        }
+    };
+    of_pbkdf2(digest, rounds, base64(salt)?, output)
+}
+
+/// `pbkdf2_sha256$rounds$salt$hash`, whose salt is text.
+fn django(text: &str) -> Option<HashFormat> {
+    let (id, rest) = text.split_once('$')?;
+    let digest = match id {
+        "pbkdf2_sha256" => pbkdf2::PBKDF2_HMAC_SHA256,
+        "pbkdf2_sha1" => pbkdf2::PBKDF2_HMAC_SHA1,
+        _ => return None,
+    };
+    let (rounds, salt, output) = three(rest)?;
+    let output = BASE64.decode(output.as_bytes()).ok()?;
+    of_pbkdf2(digest, number(rounds)?, salt.as_bytes().to_vec(), output)
+}
+
+fn of_pbkdf2(
+    digest: pbkdf2::Algorithm,
+    rounds: u32,
+    salt: Vec<u8>,
+    output: Vec<u8>,
+) -> Option<HashFormat> {
+    Some(HashFormat::Pbkdf2 {
+        digest,
+        rounds: NonZeroU32::new(rounds)?,
+        salt,
+        output: long_enough(output)?,
+    })
+}
+
+fn long_enough(output: Vec<u8>) -> Option<Vec<u8>> {
+    OUTPUTS.contains(&output.len()).then_some(output)
+}
+
+/// The three last fields of a stored form.
+fn three(text: &str) -> Option<(&str, &str, &str)> {
+    let mut fields = text.split('$');
+    let found = (fields.next()?, fields.next()?, fields.next()?);
+    fields.next().is_none().then_some(found)
+}
+
+/// The numbers of a list of parameters with these names, in this order.
+fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
+    let mut fields = list.split(',');
+    let mut found = [0; N];
+    for (found, name) in found.iter_mut().zip(names) {
+        *found = number(fields.next()?.strip_prefix(name)?)?;
+    }
+    fields.next().is_none().then_some(found)
+}
+
+/// A number of digits alone.
+fn number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWORD: &str = "correct horse";
+
+    fn is_of(secret: &str, stored: &str) -> bool {
+        let memory = &mut HashMemory::default();
+        let stored = HashFormat::parse(stored).unwrap_or_else(|| panic!("{stored}"));
+        stored.is_of(secret, memory).unwrap()
+    }
+
+    /// Made by other implementations: libxcrypt, OpenSSL through Python's hashlib, and the reference
+    /// implementation of argon2 (its own tests; the password is `password`).
+    const FOREIGN: [(&str, &str); 10] = [
+        (
+            PASSWORD,
+            "$2a$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
+        ),
+        (
+            PASSWORD,
+            "$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
+        ),
+        (
+            PASSWORD,
+            "$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
+        ),
+        (
+            PASSWORD,
+            "$scrypt$ln=4,r=8,p=1$c2FsdHNhbHRzYWx0c2FsdA$rkTI9fAgA7thDzzR8FHXhMiojYBreJBmYTkEzWypBCQ",
+        ),
+        (
+            PASSWORD,
+            "$pbkdf2-sha256$i=1000,l=32$c2FsdHNhbHRzYWx0c2FsdA$BBs+1+PaslLtBPULUr8/lQicvVuHiEPMz0i8MjLCbzM",
+        ),
+        (
+            PASSWORD,
+            "$pbkdf2-sha512$1000$c2FsdHNhbHRzYWx0c2FsdA$EHLBej.uEvxlmr0QnHnceg1vM6h1wbwSP5XErh3SmizNDWZsIi28RPGARe0EssjGRoiACzxgHjNvqwJY1zxKig",
+        ),
+        (
+            PASSWORD,
+            "$pbkdf2$1000$c2FsdHNhbHRzYWx0c2FsdA$EUcKisx.yviAqdTmlEPmy.5ykUU",
+        ),
+        (
+            PASSWORD,
+            "pbkdf2_sha256$1000$saltyDjango$FHkJhB0xzR0QY5dX8s1hL9Y7yTGZBbWuDIfMMyaaJgY=",
+        ),
+        (
+            "password",
+            "$argon2i$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8",
+        ),
+        (
+            "password",
+            "$argon2i$m=65536,t=2,p=1$c29tZXNhbHQ$9sTbSlTio3Biev89thdrlKKiCaYsjjYVJxGAL3swxpQ",
+        ),
+    ];
+
+    #[test]
+    fn hashes_of_other_services_know_their_passwords() {
+        for (secret, stored) in FOREIGN {
+            assert!(is_of(secret, stored), "{stored}");
+            for wrong in ["", "correct horsf", "correct hors", "passwor"] {
+                assert!(!is_of(wrong, stored), "{stored}");
+            }
+            let read = HashFormat::parse(stored).unwrap();
+            assert!(
+                read.is_affordable() && !read.is_made_at(Cost::default()),
+                "{stored}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_password_is_cut_short() {
+        // libxcrypt makes one and the same hash of 72 bytes and of 72 with more behind them.
+        let stored = "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i";
+        let whole = "x".repeat(72);
+        assert!(is_of(&whole, stored));
+        assert!(!is_of(&format!("{whole}y"), stored));
+        let (_, short) = FOREIGN[1];
+        assert!(!is_of(&format!("{PASSWORD}\0more"), short));
+    }
+
+    #[test]
+    fn what_costs_too_much_is_told_apart_from_what_is_no_hash() {
+        let affordable = |stored: &str| {
+            let stored = HashFormat::parse(stored).unwrap_or_else(|| panic!("{stored}"));
+            stored.is_affordable()
+        };
+        let (salt, output) = (
+            "c2FsdHNhbHRzYWx0c2FsdA",
+            "iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8",
+        );
+        let bcrypt =
+            |cost: u32| format!("$2b${cost}$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e");
+        for (dear, cheap) in [
+            (
+                "argon2id$v=19$m=131073,t=1,p=1",
+                "argon2id$v=19$m=131072,t=8,p=1",
+            ),
+            (
+                "argon2id$v=19$m=131072,t=9,p=1",
+                "argon2id$v=19$m=102400,t=2,p=8",
+            ),
+            (
+                "argon2d$v=16$m=32768,t=33,p=1",
+                "argon2d$v=16$m=32768,t=32,p=1",
+            ),
+            ("scrypt$ln=18,r=8,p=1", "scrypt$ln=17,r=8,p=1"),
+            ("scrypt$ln=17,r=8,p=3", "scrypt$ln=16,r=8,p=1"),
+            ("scrypt$ln=40,r=1,p=1", "scrypt$ln=14,r=8,p=5"),
+            ("pbkdf2-sha512$i=2000001", "pbkdf2-sha512$i=2000000"),
+        ] {
+            assert!(!affordable(&format!("${dear}${salt}${output}")), "{dear}");
+            assert!(affordable(&format!("${cheap}${salt}${output}")), "{cheap}");
+        }
+        // An output of 32 bytes is made of two blocks of SHA-1, one of 64 of four.
+        let long = BASE64_NOPAD.encode(&[7; 64]);
+        assert!(!affordable(&format!("$pbkdf2$1000001${salt}${output}")));
+        assert!(affordable(&format!("$pbkdf2$1000000${salt}${output}")));
+        assert!(!affordable(&format!("$pbkdf2$500001${salt}${long}")));
+        assert!(!affordable(&format!(
+            "$pbkdf2-sha256$1000001${salt}${long}"
+        )));
+        assert!(affordable(&format!("$pbkdf2-sha512$2000000${salt}${long}")));
+        assert!(!affordable(&bcrypt(14)) && affordable(&bcrypt(13)));
+    }
+
+    #[test]
+    fn what_is_no_hash_is_not_read() {
+        let good = FOREIGN.map(|(_, stored)| stored);
+        let mut bad: Vec<String> = [
+            "",
+            "$",
+            "plain",
+            "$1$abc$def",
+            "5f4dcc3b5aa765d61d8327deb882cf99",
+        ]
+        .map(str::to_owned)
+        .into();
+        bad.push(good[1].replace("$2b", "$2x"));
+        bad.push(good[1].replace("$04", "$4"));
+        bad.push(good[3].replace("ln=4", "ln=+4"));
+        bad.push(good[3].replace("r=8,p=1", "r=8"));
+        bad.push(good[3].replace("r=8", "r=65"));
+        bad.push(good[3].replace("ln=4,r=8", "r=8,ln=4"));
+        bad.push(good[4].replace("l=32", "l=31"));
+        bad.push(good[4].replace("i=1000", "i=0"));
+        bad.push(good[4].replace("i=1000", "i=99999999999"));
+        bad.push(good[7].replace("1000", ""));
+        bad.push(good[7].replace("sha256", "md5"));
+        bad.push(good[8].replace("v=19", "v=18"));
+        bad.push(good[8].replace("p=1", "p=1,keyid=AAAA"));
+        bad.extend(good.map(|good| format!("{good}$")));
+        bad.extend(good.map(|good| format!("{}$AAAAAAAA", good.rsplit_once('$').unwrap().0)));
+        bad.push(format!(
+            "$argon2i$v=19$m=256,t=2,p=1${}$AAAA",
+            "A".repeat(600)
+        ));
+        for bad in bad {
+            assert!(HashFormat::parse(&bad).is_none(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Login (interface, part 4.2).
+
+use std::net::IpAddr;
+
+use super::hashing::{self, Verdict};
+use super::login_sessions::begin;
+use super::tables::{CredentialRecord, Credentials, Users, UsersByEmail};
+use super::{
+    Accounts, AccountsError, HashMemory, HashPool, NewLogin, credentials, guesses, throttle,
+};
+use crate::store::{Durability, StoreError, WritePriority};
+use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
+
+struct Found {
+    id: UserId,
+    disabled: bool,
+    generation: u32,
+}
+
+impl Accounts {
+    /// Logs a user in. An unknown user, a shut account and a wrong password cost the same time, count
+    /// the same and are answered the same.
+    ///
+    /// # Errors
+    /// [`AccountsError::InvalidCredentials`], [`AccountsError::TooManyAttempts`].
+    pub async fn log_in(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+        password: &Password,
+        from: IpAddr,
+        now: UnixSeconds,
+        pool: &impl HashPool,
+    ) -> Result<NewLogin, AccountsError> {
+        let subjects = guesses(partner, email, from);
+        let attempt = self
+            .attempt(Durability::Logged, subjects.into(), now)
+            .await?;
+        let (email, password) = (email.clone(), password.clone());
+        let check = move |this: &Self, memory: &mut HashMemory| {
+            this.check_login(partner, &email, &password, memory)
+        };
+        let (found, rehashed) = attempt.work(pool, check).await??;
+        let reservation = attempt.reservation();
+        let token = Token::new(TokenKind::User, self.0.entropy.array());
+        let hash = token.hash();
+        let login = LoginId::from_bytes(self.0.entropy.array());
+        let user = self.change_for(WritePriority::Login, move |inner, txn| {
+            let id = found.id;
+            let present = credentials(txn, &id).map_err(unknown)?;
+            let record = txn
+                .get::<Users>(&id)?
+                .ok_or(AccountsError::InvalidCredentials)?;
+            // Changed, reset or shut while we hashed: the old password opens nothing any more.
+            if present.generation != found.generation || record.disabled {
+                return Err(AccountsError::InvalidCredentials);
+            }
+            throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
+            if let Some(password) = rehashed {
+                txn.put::<Credentials>(
+                    &id,
+                    &CredentialRecord {
+                        password,
+                        ..present
+                    },
+                )?;
+            }
+            let user = record.into_user(id);
+            let at = inner.expiry.at(now);
+            begin(txn, &inner.settings, hash, login, &user, at)?;
+            Ok(user)
+        });
+        let user = user.await?;
+        Ok(NewLogin { token, login, user })
+    }
+
+    /// The user whose password it is, and a new hash of it where the stored one is outdated.
+    fn check_login(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+        password: &Password,
+        memory: &mut HashMemory,
+    ) -> Result<(Found, Option<String>), AccountsError> {
+        let (found, stored) = self.look_up(partner, email)?;
+        let cost = self.0.settings.cost;
+        let Verdict { matches, outdated } =
+            hashing::verify(password.reveal(), &stored, cost, memory)?;
+        let Some(found) = found.filter(|found| matches && !found.disabled) else {
+            return Err(AccountsError::InvalidCredentials);
+        };
+        let rehashed = outdated
+            .then(|| self.hash(password.reveal(), memory))
+            .transpose()?;
+        Ok((found, rehashed))
+    }
+
+    /// The user of an address, and the hash to try the password against. Both are read for every
+    /// address, so that the reads take the same time too.
+    fn look_up(
+        &self,
+        partner: PartnerId,
+        email: &Email,
+    ) -> Result<(Option<Found>, String), StoreError> {
+        self.0.store.read(|txn| {
+            let stand_in = self.decoy(txn, partner, email)?;
+            let Some(id) = txn.find::<UsersByEmail>(&(partner, email.clone()))? else {
+                return Ok((None, stand_in));
+            };
+            let (record, credentials) = (txn.get::<Users>(&id)?, txn.get::<Credentials>(&id)?);
+            Ok(match record.zip(credentials) {
+                None => (None, stand_in),
+                Some((record, credentials)) => {
+                    let found = Found {
+                        id,
+                        disabled: record.disabled,
+                        generation: credentials.generation,
+                    };
+                    (Some(found), credentials.password)
+                }
+            })
+        })
+    }
+}
+
+/// A user who went meanwhile is as unknown as one who never was.
+fn unknown(error: AccountsError) -> AccountsError {
+    match error {
+        AccountsError::UserNotFound => AccountsError::InvalidCredentials,
+        other => other,
+    }
+}

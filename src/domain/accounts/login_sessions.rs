@@ -1,0 +1,169 @@
+//! Login sessions: what a User Authorization Token lives in.
+
+use super::tables::{LoginRecord, Logins, LoginsByUser};
+use super::{Accounts, AccountsError, Inner, Login, LoginInfo, Settings, User};
+use crate::store::{Commit, StoreError, Txn, WritePriority};
+use crate::types::time::DAY;
+use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
+
+/// How far a token may come from the future. A clock that was ahead by more has made tokens that
+/// would outlive their promise: they are refused rather than eternal.
+const FROM_THE_FUTURE: i64 = DAY;
+
+/// Whether something made at `created` and good until `expires` is good now.
+pub(super) fn is_alive(created: UnixSeconds, expires: UnixSeconds, now: UnixSeconds) -> bool {
+    created <= now + FROM_THE_FUTURE && now < expires
+}
+
+impl Accounts {
+    /// Who asks, from memory: nothing for a token that is unknown, expired, revoked or of another
+    /// partner.
+    #[must_use]
+    pub fn authenticate(
+        &self,
+        token: &TokenHash,
+        partner: PartnerId,
+        now: UnixSeconds,
+    ) -> Option<Login> {
+        let found = self.0.logins.get(token)?;
+        let at = self.0.expiry.at(now);
+        let good = found.partner == partner && is_alive(found.created, found.expires, at);
+        good.then_some(Login {
+            user: found.user,
+            login: found.login,
+        })
+    }
+
+    /// The login session of an id, if it is the user's and alive; a cold read.
+    ///
+    /// # Errors
+    /// [`AccountsError::LoginNotFound`].
+    pub fn login(
+        &self,
+        user: &UserId,
+        login: LoginId,
+        now: UnixSeconds,
+    ) -> Result<LoginInfo, AccountsError> {
+        let logins = self.logins(user, now)?;
+        logins
+            .into_iter()
+            .find(|found| found.id == login)
+            .ok_or(AccountsError::LoginNotFound)
+    }
+
+    /// The login sessions of a user, oldest first; a cold read.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn logins(&self, user: &UserId, now: UnixSeconds) -> Result<Vec<LoginInfo>, StoreError> {
+        let expiry = &self.0.expiry;
+        let at = expiry.at(now);
+        self.0.store.read(|txn| {
+            let mut logins = logins_of_user(txn, user)?;
+            logins.retain(|(_, login)| is_alive(login.created, login.expires, at));
+            Ok(logins
+                .into_iter()
+                .map(|(_, login)| LoginInfo {
+                    id: login.login,
+                    created: expiry.to_wall(login.created, now),
+                    expires: expiry.to_wall(login.expires, now),
+                })
+                .collect())
+        })
+    }
+
+    /// Ends one login session: its token is refused on the very next request.
+    ///
+    /// # Errors
+    /// [`AccountsError::LoginNotFound`].
+    pub fn end_login(&self, user: UserId, login: LoginId) -> Commit<(), AccountsError> {
+        self.change_for(WritePriority::Login, move |_, txn| {
+            let (token, _) = logins_of_user(txn, &user)?
+                .into_iter()
+                .find(|(_, found)| found.login == login)
+                .ok_or(AccountsError::LoginNotFound)?;
+            Ok(txn.delete::<Logins>(&token)?)
+        })
+    }
+
+    /// Ends all login sessions of a user; returns how many there were.
+    ///
+    /// # Errors
+    /// [`AccountsError::UserNotFound`].
+    pub fn end_logins(&self, user: UserId) -> Commit<usize, AccountsError> {
+        self.change_for(WritePriority::Login, move |_, txn| {
+            super::user_record(txn, &user)?;
+            Ok(end_all(txn, &user, None)?)
+        })
+    }
+}
+
+/// Begins a login session, at the cost of the oldest where there are as many as may be. `at` is in
+/// token time.
+pub(super) fn begin(
+    txn: &mut Txn<'_>,
+    settings: &Settings,
+    token: TokenHash,
+    login: LoginId,
+    user: &User,
+    at: UnixSeconds,
+) -> Result<(), StoreError> {
+    let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
+    let surplus = (present.len() + 1).saturating_sub(settings.logins_per_user.max(1));
+    for (_, oldest) in present.iter().take(surplus) {
+        txn.delete::<Logins>(oldest)?;
+    }
+    let record = LoginRecord {
+        login,
+        user: user.id,
+        partner: user.partner,
+        created: at,
+        expires: at + settings.token_life,
+    };
+    txn.put::<Logins>(&token, &record)
+}
+
+impl Inner {
+    /// Ends everything that was begun with the account: login sessions, and what other modules run.
+    pub(super) fn revoke(
+        &self,
+        txn: &mut Txn<'_>,
+        user: &UserId,
+        now: UnixSeconds,
+    ) -> Result<(), StoreError> {
+        end_all(txn, user, None)?;
+        for revoker in &self.revokers {
+            revoker(txn, user, now)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends the login sessions of a user, all or all but one.
+pub(super) fn end_all(
+    txn: &mut Txn<'_>,
+    user: &UserId,
+    except: Option<LoginId>,
+) -> Result<usize, StoreError> {
+    let mut ended = 0;
+    for (token, login) in logins_of_user(txn, user)? {
+        if Some(login.login) != except {
+            txn.delete::<Logins>(&token)?;
+            ended += 1;
+        }
+    }
+    Ok(ended)
+}
+
+/// The login sessions of a user, oldest first.
+pub(super) fn logins_of_user(
+    txn: &Txn<'_>,
+    user: &UserId,
+) -> Result<Vec<(TokenHash, LoginRecord)>, StoreError> {
+    let tokens = txn.scan_index::<LoginsByUser>(user, usize::MAX)?;
+    let mut logins = Vec::with_capacity(tokens.len());
+    for (_, token) in tokens {
+        logins.extend(txn.get::<Logins>(&token)?.map(|login| (token, login)));
+    }
+    Ok(logins)
+}

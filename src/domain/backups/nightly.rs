@@ -1,0 +1,72 @@
+//! When the backup of the night is made.
+
+use chrono::{DateTime, Days, NaiveTime};
+use chrono_tz::Tz;
+
+use crate::domain::schedule::tv_day::instant;
+use crate::types::UnixSeconds;
+
+/// The last time up to `now` that a zone's clocks showed `at`, or jumped over it.
+pub(super) fn last_night(now: UnixSeconds, at: NaiveTime, zone: Tz) -> UnixSeconds {
+    let today = DateTime::from_timestamp(now.0, 0)
+        .unwrap_or_default()
+        .with_timezone(&zone)
+        .date_naive();
+    let before = |days| {
+        let day = today.checked_sub_days(Days::new(days)).unwrap_or(today);
+        instant(zone, day.and_time(at))
+    };
+    [before(0), before(1)]
+        .into_iter()
+        .find(|night| *night <= now)
+        // A zone that skipped a whole day.
+        .unwrap_or_else(|| before(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> UnixSeconds {
+        UnixSeconds(DateTime::parse_from_rfc3339(text).unwrap().timestamp())
+    }
+
+    fn night(now: &str, zone: Tz) -> UnixSeconds {
+        last_night(at(now), NaiveTime::from_hms_opt(3, 30, 0).unwrap(), zone)
+    }
+
+    #[test]
+    fn the_night_is_that_of_the_zone() {
+        let utc = Tz::UTC;
+        assert_eq!(
+            night("2026-01-05T03:29:59Z", utc),
+            at("2026-01-04T03:30:00Z")
+        );
+        assert_eq!(
+            night("2026-01-05T03:30:00Z", utc),
+            at("2026-01-05T03:30:00Z")
+        );
+        let stockholm = Tz::Europe__Stockholm;
+        assert_eq!(
+            night("2026-01-05T02:30:00Z", stockholm),
+            at("2026-01-05T02:30:00Z")
+        );
+        assert_eq!(
+            night("2026-07-05T02:00:00Z", stockholm),
+            at("2026-07-05T01:30:00Z")
+        );
+    }
+
+    #[test]
+    fn a_night_of_a_clock_change_has_one_backup() {
+        let stockholm = Tz::Europe__Stockholm;
+        let half_past_two = NaiveTime::from_hms_opt(2, 30, 0).unwrap();
+        let night = |now| last_night(at(now), half_past_two, stockholm);
+        // 02:30 is jumped over: it counts as 03:00.
+        assert_eq!(night("2026-03-29T01:10:00Z"), at("2026-03-29T01:00:00Z"));
+        assert_eq!(night("2026-03-29T12:00:00Z"), at("2026-03-29T01:00:00Z"));
+        // 02:30 is shown twice: the first counts.
+        assert_eq!(night("2026-10-25T00:30:00Z"), at("2026-10-25T00:30:00Z"));
+        assert_eq!(night("2026-10-25T01:45:00Z"), at("2026-10-25T00:30:00Z"));
+    }
+}

@@ -1,0 +1,364 @@
+//! What an import changes, for a person to read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::model::{Asset, Livestream, Offer, Pack, Window};
+use super::rules::{Effects, Rule, TimeWindow};
+use super::snapshot::Contents;
+
+/// The longest value of a member that is shown, in characters.
+const SHOWN_MAX: usize = 120;
+
+/// What an import changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CatalogDiff {
+    /// Each thing that is added, changed or removed, by kind and id.
+    pub changes: Vec<Change>,
+    /// How many things stay as they are.
+    pub unchanged: usize,
+}
+
+/// One thing that changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id; of a rule, what it says.
+    pub id: String,
+    /// What happens to it.
+    pub what: What,
+}
+
+/// The kinds of things in a catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A livestream.
+    Livestream,
+    /// A video on demand.
+    Asset,
+    /// An offer.
+    Offer,
+    /// A rule.
+    Rule,
+    /// What is said of one broadcast.
+    Broadcast,
+    /// A content key.
+    Key,
+}
+
+impl Kind {
+    /// The name in catalogue files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Livestream => "livestream",
+            Self::Asset => "asset",
+            Self::Offer => "offer",
+            Self::Rule => "rule",
+            Self::Broadcast => "broadcast",
+            Self::Key => "key",
+        }
+    }
+}
+
+/// What happens to a thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// It is new.
+    Added,
+    /// It goes.
+    Removed,
+    /// Some of its members differ.
+    Changed(Vec<MemberChange>),
+}
+
+/// A member that differs, in the names of catalogue files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberChange {
+    /// Its name.
+    pub member: &'static str,
+    /// Its value, shortened; empty if absent.
+    pub before: String,
+    /// Its value to be, likewise.
+    pub after: String,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.what {
+            What::Added => '+',
+            What::Removed => '-',
+            What::Changed(_) => '~',
+        };
+        write!(f, "{sign} {} {}", self.kind.as_str(), self.id)?;
+        if let What::Changed(members) = &self.what {
+            for (at, change) in members.iter().enumerate() {
+                let MemberChange {
+                    member,
+                    before,
+                    after,
+                } = change;
+                let lead = if at == 0 { ": " } else { "; " };
+                write!(f, "{lead}{member} {before:?} -> {after:?}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CatalogDiff {
+    pub(super) fn between(old: &Contents, new: &Contents) -> Self {
+        let mut difference = Self::default();
+        difference.maps(
+            Kind::Livestream,
+            &old.livestreams,
+            &new.livestreams,
+            |row| livestream(row),
+        );
+        difference.maps(Kind::Asset, &old.assets, &new.assets, |row| asset(row));
+        difference.maps(Kind::Offer, &old.offers, &new.offers, |row| offer(row));
+        difference.rules(&old.rules, &new.rules);
+        difference.maps(Kind::Broadcast, &old.broadcasts, &new.broadcasts, effects);
+        difference.maps(Kind::Key, &old.keys, &new.keys, |_| Vec::new());
+        difference
+    }
+
+    fn maps<K: Ord + fmt::Display, V: PartialEq>(
+        &mut self,
+        kind: Kind,
+        old: &BTreeMap<K, V>,
+        new: &BTreeMap<K, V>,
+        members: impl Fn(&V) -> Members,
+    ) {
+        let mut add = |id: &K, what| {
+            let id = id.to_string();
+            self.changes.push(Change { kind, id, what });
+        };
+        let mut unchanged = 0;
+        for (id, row) in new {
+            match old.get(id) {
+                None => add(id, What::Added),
+                Some(before) if before == row => unchanged += 1,
+                Some(before) => add(id, What::Changed(differing(members(before), members(row)))),
+            }
+        }
+        for id in old.keys().filter(|id| !new.contains_key(id)) {
+            add(id, What::Removed);
+        }
+        self.unchanged += unchanged;
+    }
+
+    /// Rules have no ids: they are told apart by what they say, and their order counts.
+    fn rules(&mut self, old: &[Arc<Rule>], new: &[Arc<Rule>]) {
+        if old == new {
+            self.unchanged += new.len();
+            return;
+        }
+        let mut add = |rule: &Rule, what| {
+            let id = rule.to_string();
+            let kind = Kind::Rule;
+            self.changes.push(Change { kind, id, what });
+        };
+        for rule in new.iter().filter(|rule| !old.contains(rule)) {
+            add(rule, What::Added);
+        }
+        for rule in old.iter().filter(|rule| !new.contains(rule)) {
+            add(rule, What::Removed);
+        }
+        let place = |rules: &[Arc<Rule>], rule| {
+            let at = rules.iter().position(|other| other == rule);
+            at.map(|at| (at + 1).to_string()).unwrap_or_default()
+        };
+        for rule in new.iter().filter(|rule| old.contains(rule)) {
+            let (before, after) = (place(old, rule), place(new, rule));
+            if before == after {
+                self.unchanged += 1;
+            } else {
+                let member = "place";
+                let moved = MemberChange {
+                    member,
+                    before,
+                    after,
+                };
+                let id = rule.to_string();
+                let what = What::Changed(vec![moved]);
+                let kind = Kind::Rule;
+                self.changes.push(Change { kind, id, what });
+            }
+        }
+    }
+}
+
+/// The members of a thing as texts, each name in each version of it.
+type Members = Vec<(&'static str, String)>;
+
+fn differing(before: Members, after: Members) -> Vec<MemberChange> {
+    before
+        .into_iter()
+        .zip(after)
+        .filter(|(before, after)| before != after)
+        .map(|((member, before), (_, after))| MemberChange {
+            member,
+            before: shorten(before),
+            after: shorten(after),
+        })
+        .collect()
+}
+
+fn shorten(text: String) -> String {
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+fn option(value: Option<impl fmt::Display>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn list(values: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let texts: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    texts.join(", ")
+}
+
+fn window(window: &Window) -> String {
+    let end = |at: Option<crate::types::UnixSeconds>| {
+        let time = at.and_then(|at| chrono::DateTime::from_timestamp(at.0, 0));
+        option(time.map(|time| time.format("%Y-%m-%dT%H:%M:%SZ")))
+    };
+    match window {
+        Window {
+            from: None,
+            to: None,
+        } => String::new(),
+        Window { from, to } => format!("{} to {}", end(*from), end(*to)),
+    }
+}
+
+fn playlist(playlists: &super::Playlists) -> String {
+    let entries = playlists.0.iter();
+    list(entries.map(|(protocol, location)| format!("{} {location}", protocol.as_str())))
+}
+
+fn images(images: &[crate::domain::schedule::Image]) -> String {
+    list(images.iter().map(|image| {
+        let default = if image.default { " default" } else { "" };
+        let text = if image.embedded_text {
+            " embeddedText"
+        } else {
+            ""
+        };
+        format!("{} {}{default}{text}", image.kind, image.filename)
+    }))
+}
+
+fn livestream(row: &Livestream) -> Members {
+    let extended = &row.extended;
+    vec![
+        ("name", row.name.clone()),
+        ("images", images(&row.images)),
+        ("zone", option(row.own_zone)),
+        ("live_rights", row.live_rights.to_string()),
+        ("catchup_days", row.catchup_days.to_string()),
+        ("start_over", row.start_over.to_string()),
+        (
+            "extended_rights",
+            format!(
+                "pause {}, rewind {}, fastForward {}",
+                extended.pause, extended.rewind, extended.fast_forward
+            ),
+        ),
+        ("verify_age", row.verify_age.to_string()),
+        ("unrated", option(row.unrated)),
+        ("streams", option(row.streams)),
+        ("playlist", playlist(&row.playlist)),
+        ("encrypted", row.encrypted.to_string()),
+        ("keys", list(&row.keys)),
+    ]
+}
+
+fn asset(row: &Asset) -> Members {
+    vec![
+        ("title", row.title.clone()),
+        ("images", images(&row.images)),
+        ("pg_age", option(row.pg_age)),
+        ("available", window(&row.available)),
+        ("encrypted", row.encrypted.to_string()),
+        ("keys", list(&row.keys)),
+        ("playlist", playlist(&row.playlist)),
+        ("streams", option(row.streams)),
+    ]
+}
+
+fn offer(row: &Offer) -> Members {
+    let pack = match &row.pack {
+        Pack::All => "all".to_owned(),
+        Pack::Listed {
+            livestreams,
+            assets,
+        } => {
+            let ids = livestreams.iter().map(|id| id.as_str());
+            list(ids.chain(assets.iter().map(|id| id.as_str())))
+        }
+    };
+    vec![
+        ("type", row.kind.as_str().to_owned()),
+        ("pack", pack),
+        (
+            "countries",
+            list(row.countries.iter().map(|one| one.as_str())),
+        ),
+        ("sale", window(&row.sale)),
+        ("duration_days", option(row.duration_days)),
+    ]
+}
+
+fn effects(row: &Effects) -> Members {
+    vec![
+        ("live", option(row.live)),
+        ("catchup", option(row.catchup)),
+        ("catchup_days", option(row.catchup_days)),
+        ("start_over", option(row.start_over)),
+        ("pause", option(row.pause)),
+        ("rewind", option(row.rewind)),
+        ("fastForward", option(row.fast_forward)),
+    ]
+}
+
+/// A rule in one line.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&says(self))
+    }
+}
+
+fn says(rule: &Rule) -> String {
+    let condition = &rule.condition;
+    let when = condition.when.map(|when| match when {
+        TimeWindow::Window(one) => window(&one),
+        TimeWindow::Hours(hours) => hours.texts().join(" to "),
+    });
+    let rating = condition
+        .rating
+        .map(|(least, most)| format!("{least} to {most}"));
+    let mut members = vec![
+        ("livestream", list(&condition.livestreams)),
+        ("window", option(when)),
+        (
+            "title",
+            option(condition.title.as_ref().map(super::Glob::as_str)),
+        ),
+        (
+            "category",
+            option(condition.category.as_ref().map(super::Glob::as_str)),
+        ),
+        ("rating", option(rating)),
+    ];
+    members.extend(effects(&rule.effects));
+    let given = members.into_iter().filter(|(_, value)| !value.is_empty());
+    shorten(list(
+        given.map(|(member, value)| format!("{member} {value}")),
+    ))
+}

@@ -1,0 +1,353 @@
+//! The decision on rights: who may play what, from where, when.
+
+use std::sync::Arc;
+
+use super::grants::Grants;
+use super::model::{Decision, Denied, Grant, Playing, Settings, TAG_ANY_COUNTRY};
+use super::position::PositionRights;
+use crate::domain::accounts::User;
+use crate::domain::catalog::{Asset, Catalog, Livestream, Offer, OfferKind, Snapshot};
+use crate::domain::schedule::{Program, Schedule};
+use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
+
+/// Decides on rights, from memory alone. A handle.
+#[derive(Clone)]
+pub struct EntitlementService {
+    catalog: Catalog,
+    schedule: Arc<Schedule>,
+    grants: Grants,
+    settings: Settings,
+}
+
+/// What an asset id names.
+pub(super) enum Subject {
+    Livestream(Arc<Livestream>),
+    Broadcast(Arc<Livestream>, Program),
+    Asset(Arc<Asset>),
+}
+
+/// Whether a user has an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfferState {
+    /// Until then, if there is an end.
+    Yes(Option<UnixSeconds>),
+    /// A default offer outside of its sale window.
+    NotOnSale,
+    /// The last grant ran out.
+    Expired(UnixSeconds),
+    /// The last grant was taken away.
+    Revoked(UnixSeconds),
+    /// Never given.
+    No,
+}
+
+/// How an offer that holds an asset stands to a user.
+pub(super) struct OfferEvaluation {
+    pub(super) offer: Arc<Offer>,
+    pub(super) held: OfferState,
+    /// Whether it holds where the viewer is.
+    pub(super) here: bool,
+}
+
+/// The end of an access and where it holds.
+#[derive(Debug)]
+pub(super) struct Access {
+    pub(super) until: Option<UnixSeconds>,
+    pub(super) countries: Vec<Country>,
+}
+
+/// Whether a tag switches the country check off for a user.
+#[must_use]
+pub fn any_country(user: &User) -> bool {
+    user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
+}
+
+impl EntitlementService {
+    /// Puts the decision together.
+    #[must_use]
+    pub const fn new(
+        catalog: Catalog,
+        schedule: Arc<Schedule>,
+        grants: Grants,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            catalog,
+            schedule,
+            grants,
+            settings,
+        }
+    }
+
+    /// Whether `user` may play `asset` from `address`, the country of the request as far as it is
+    /// known. `offset` is the position on a livestream; it means nothing for anything else.
+    ///
+    /// # Errors
+    /// The first reason against it in the order of [`Denied`].
+    pub fn decide(
+        &self,
+        user: &User,
+        asset: &AssetId,
+        offset: LiveOffset,
+        address: Option<Country>,
+        now: UnixSeconds,
+    ) -> Result<Decision, Denied> {
+        let snapshot = self.catalog.snapshot();
+        let subject = self
+            .subject(&snapshot, asset)
+            .ok_or(Denied::AssetNotFound)?;
+        let standings = self.standings(&snapshot, &subject, user, address, now);
+        let access = access(user, &standings)?;
+        let (playing, end) = self.playing(subject, offset, now)?;
+        let pg_age = playing.pg_age();
+        Ok(Decision {
+            pin_needed: self.pin_needed(user, &playing),
+            pg_age,
+            valid_until: earlier(access.until, end),
+            countries: access.countries,
+            playing,
+        })
+    }
+
+    /// Whether `user` still has an offer that holds `asset` where the viewer is, whatever is on.
+    #[must_use]
+    pub fn is_entitled(
+        &self,
+        user: &User,
+        asset: &AssetId,
+        address: Option<Country>,
+        now: UnixSeconds,
+    ) -> bool {
+        let snapshot = self.catalog.snapshot();
+        self.subject(&snapshot, asset).is_some_and(|subject| {
+            let standings = self.standings(&snapshot, &subject, user, address, now);
+            access(user, &standings).is_ok()
+        })
+    }
+
+    /// The rules for PINs.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What the id names; broadcasts of a livestream that is not in the catalogue are nothing.
+    pub(super) fn subject(&self, snapshot: &Snapshot, id: &AssetId) -> Option<Subject> {
+        if let Some(livestream) = snapshot.livestream(&LivestreamId::from(id)) {
+            return Some(Subject::Livestream(Arc::clone(livestream)));
+        }
+        if let Some(asset) = snapshot.asset(id) {
+            return Some(Subject::Asset(Arc::clone(asset)));
+        }
+        let program = self.schedule.snapshot().program(&BroadcastId::from(id))?;
+        let livestream = snapshot.livestream(program.livestream())?;
+        Some(Subject::Broadcast(Arc::clone(livestream), program))
+    }
+
+    /// How the offers that hold a subject stand to a user.
+    pub(super) fn standings(
+        &self,
+        snapshot: &Snapshot,
+        subject: &Subject,
+        user: &User,
+        address: Option<Country>,
+        now: UnixSeconds,
+    ) -> Vec<OfferEvaluation> {
+        let grants = self.grants.for_user(&user.id);
+        let country = self.settings.viewer_country(user, address);
+        let anywhere = any_country(user);
+        let standing = |offer: &Arc<Offer>| OfferEvaluation {
+            held: held(offer, &grants, now),
+            here: anywhere
+                || offer.countries.is_empty()
+                || country.is_some_and(|country| offer.countries.contains(&country)),
+            offer: Arc::clone(offer),
+        };
+        let id = match subject {
+            Subject::Livestream(livestream) | Subject::Broadcast(livestream, _) => {
+                AssetId::from(&livestream.id)
+            }
+            Subject::Asset(asset) => asset.id.clone(),
+        };
+        snapshot.offers_of(&id).map(standing).collect()
+    }
+
+    /// What is played, and the end of the right to it apart from offers.
+    pub(super) fn playing(
+        &self,
+        subject: Subject,
+        offset: LiveOffset,
+        now: UnixSeconds,
+    ) -> Result<(Playing, Option<UnixSeconds>), Denied> {
+        match subject {
+            Subject::Livestream(livestream) => {
+                let at = offset.before(now);
+                let schedule = self.schedule.snapshot();
+                let (rights, program) = PositionRights::at(&schedule, &livestream, at);
+                rights.check(at, now)?;
+                let playing = Playing::Live {
+                    livestream,
+                    program,
+                    at,
+                };
+                Ok((playing, None))
+            }
+            Subject::Broadcast(livestream, program) => broadcast(livestream, program, now),
+            Subject::Asset(asset) => {
+                if !asset.available.contains(now) {
+                    return Err(Denied::NotAvailable);
+                }
+                let end = asset.available.to;
+                Ok((Playing::Vod { asset }, end))
+            }
+        }
+    }
+
+    pub(super) fn pin_needed(&self, user: &User, playing: &Playing) -> bool {
+        let rating = playing.pg_age();
+        match playing {
+            Playing::Live {
+                livestream,
+                program,
+                at,
+            } => {
+                let start = program.as_ref().map_or(*at, Program::start);
+                self.settings
+                    .program_needs_pin(user, livestream, start, rating)
+            }
+            Playing::Catchup {
+                livestream,
+                program,
+            } => self
+                .settings
+                .program_needs_pin(user, livestream, program.start(), rating),
+            Playing::Vod { .. } => self.settings.asset_needs_pin(user, rating),
+        }
+    }
+
+    /// The catalogue that it reads.
+    #[must_use]
+    pub const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(super) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+}
+
+impl Playing {
+    /// The age rating of what is played.
+    #[must_use]
+    pub fn pg_age(&self) -> Option<u8> {
+        match self {
+            Self::Live { program, .. } => program.as_ref().and_then(Program::pg_age),
+            Self::Catchup { program, .. } => program.pg_age(),
+            Self::Vod { asset } => asset.pg_age,
+        }
+    }
+}
+
+/// A broadcast by its own id: live while it is on air and may be seen live; else from its start,
+/// while it is on air by the right to start it over, later by its catch-up.
+fn broadcast(
+    livestream: Arc<Livestream>,
+    program: Program,
+    now: UnixSeconds,
+) -> Result<(Playing, Option<UnixSeconds>), Denied> {
+    let on_air = program.start() <= now && now < program.stop();
+    let catchup_end = program.catchup().map(|(_, end)| end);
+    if on_air && program.live() {
+        let end = catchup_end.unwrap_or(program.stop());
+        let playing = Playing::Live {
+            livestream,
+            program: Some(program),
+            at: now,
+        };
+        return Ok((playing, Some(end)));
+    }
+    let end = if on_air {
+        PositionRights::for_program(&livestream, &program).check(program.start(), now)?;
+        catchup_end.unwrap_or(program.stop())
+    } else {
+        let in_window = |(from, to): &(UnixSeconds, UnixSeconds)| *from <= now && now < *to;
+        let window = program.catchup().filter(in_window);
+        window.ok_or(Denied::NotAvailable)?.1
+    };
+    let playing = Playing::Catchup {
+        livestream,
+        program,
+    };
+    Ok((playing, Some(end)))
+}
+
+pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> OfferState {
+    if offer.kind == OfferKind::Default {
+        return if offer.sale.contains(now) {
+            OfferState::Yes(offer.sale.to)
+        } else {
+            OfferState::NotOnSale
+        };
+    }
+    let of_offer = || grants.iter().filter(|grant| grant.offer == offer.id);
+    let active = of_offer().filter(|grant| grant.is_active(now));
+    if let Some(until) = active.map(|grant| grant.expiry).reduce(later) {
+        return OfferState::Yes(until);
+    }
+    of_offer().next_back().map_or(OfferState::No, |last| {
+        let revoked = last.revoked.map(|revoked| OfferState::Revoked(revoked.at));
+        let expired = last.expiry.map(OfferState::Expired);
+        revoked.or(expired).unwrap_or(OfferState::No)
+    })
+}
+
+/// What the standings come to.
+///
+/// Decision: whoever has an offer that does not hold here, and whoever no offer here could help, is
+/// told about the country; whoever could get one here is told about that.
+pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Access, Denied> {
+    let has = |standing: &&OfferEvaluation| matches!(standing.held, OfferState::Yes(_));
+    let mut open = standings
+        .iter()
+        .filter(|one| one.here)
+        .filter(has)
+        .peekable();
+    if open.peek().is_none() {
+        let has_elsewhere = standings.iter().any(|one| has(&one));
+        let none_here = !standings.is_empty() && standings.iter().all(|one| !one.here);
+        return Err(if has_elsewhere || none_here {
+            Denied::GeoBlocked
+        } else {
+            Denied::NotEntitled
+        });
+    }
+    let mut until = None;
+    let mut countries = Vec::new();
+    let mut everywhere = any_country(user);
+    for (at, one) in open.enumerate() {
+        if let OfferState::Yes(end) = one.held {
+            until = if at == 0 { end } else { later(until, end) };
+        }
+        everywhere |= one.offer.countries.is_empty();
+        countries.extend_from_slice(&one.offer.countries);
+    }
+    if everywhere {
+        countries.clear();
+    }
+    countries.sort_unstable();
+    countries.dedup();
+    Ok(Access { until, countries })
+}
+
+/// The later of two ends; none at all is the latest.
+pub(super) fn later(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
+    Some(a?.max(b?))
+}
+
+/// The earlier of two ends.
+fn earlier(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, None) | (None, one) => one,
+    }
+}

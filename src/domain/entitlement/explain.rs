@@ -1,0 +1,162 @@
+//! The decision explained, for an operator whom a viewer has called.
+
+use super::evaluate::{
+    EntitlementService, OfferEvaluation, OfferState, Subject, access, any_country,
+};
+use super::model::{Denied, PinRule, Playing, Settings, Step};
+use crate::domain::accounts::User;
+use crate::domain::schedule::Program;
+use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
+
+/// A decision with everything that it looked at.
+pub struct EntitlementExplanation {
+    /// What was looked at, in order. It goes on after a denial where there is more to see.
+    pub steps: Vec<Step>,
+    /// The denial that the viewer meets; none if there is none.
+    pub denied: Option<Denied>,
+    /// Whether the PIN is asked for; known only if nothing is denied.
+    pub pin_needed: Option<bool>,
+}
+
+impl EntitlementService {
+    /// As [`Rights::decide`], with its steps.
+    #[must_use]
+    pub fn why(
+        &self,
+        user: &User,
+        asset: &AssetId,
+        offset: LiveOffset,
+        address: Option<Country>,
+        now: UnixSeconds,
+    ) -> EntitlementExplanation {
+        let mut steps = Vec::new();
+        let snapshot = self.catalog().snapshot();
+        let Some(subject) = self.subject(&snapshot, asset) else {
+            let finding = "no livestream, broadcast or video on demand has this id".to_owned();
+            steps.push(step("asset", finding, false));
+            return EntitlementExplanation {
+                steps,
+                denied: Some(Denied::AssetNotFound),
+                pin_needed: None,
+            };
+        };
+        steps.push(step("asset", describe(&subject), true));
+        steps.push(country(self.settings(), user, address));
+        let standings = self.standings(&snapshot, &subject, user, address, now);
+        steps.extend(standings.iter().map(offer));
+        let access = access(user, &standings).err();
+        if standings.is_empty() {
+            steps.push(step("offer", "no offer holds it".to_owned(), false));
+        }
+        let playing = self.playing(subject, offset, now);
+        steps.push(match &playing {
+            Ok((playing, _)) => step("rights", says(playing), true),
+            Err(denied) => step("rights", denied.to_string(), false),
+        });
+        let denied = access.or(playing.as_ref().err().copied());
+        let mut pin_needed = None;
+        if let (Ok((playing, _)), None) = (&playing, denied) {
+            let needed = self.pin_needed(user, playing);
+            let finding = self.pin_finding(user, playing, needed);
+            steps.push(step("pin", finding, !needed));
+            pin_needed = Some(needed);
+        }
+        EntitlementExplanation {
+            steps,
+            denied,
+            pin_needed,
+        }
+    }
+
+    fn pin_finding(&self, user: &User, playing: &Playing, needed: bool) -> String {
+        if !user.parental.enabled {
+            return "the user's parental control is off".to_owned();
+        }
+        let rule = match (self.settings().rule, playing) {
+            (PinRule::Watershed, Playing::Live { .. } | Playing::Catchup { .. }) => {
+                let [from, to] = self.settings().night.texts();
+                format!("rule `watershed`, {from} to {to}")
+            }
+            (PinRule::Age | PinRule::Watershed, _) => "rule `age`".to_owned(),
+        };
+        let rating = playing.pg_age();
+        let rating = rating.map_or("not rated".to_owned(), |age| format!("rated {age}"));
+        let limit = user.parental.limit;
+        let verdict = if needed { "asks" } else { "does not ask" };
+        format!("{rule}: {rating}, the user's limit is {limit}; it {verdict} for the PIN")
+    }
+}
+
+fn step(check: &'static str, finding: String, passed: bool) -> Step {
+    Step {
+        check,
+        subject: None,
+        finding,
+        passed,
+    }
+}
+
+fn describe(subject: &Subject) -> String {
+    match subject {
+        Subject::Livestream(livestream) => format!("livestream `{}`", livestream.name),
+        Subject::Broadcast(livestream, program) => {
+            format!("broadcast `{}` of `{}`", program.title(), livestream.name)
+        }
+        Subject::Asset(asset) => format!("video on demand `{}`", asset.title),
+    }
+}
+
+fn country(settings: &Settings, user: &User, address: Option<Country>) -> Step {
+    let country = settings.viewer_country(user, address);
+    let finding = match country {
+        _ if any_country(user) => "a tag switches the country check off".to_owned(),
+        None if user.country.is_some() => {
+            "unknown: the address does not tell it, and `geo.profile_fallback` is off".to_owned()
+        }
+        None => "unknown: neither the address nor the account tells it".to_owned(),
+        Some(country) if address.is_some() => format!("{}, by the address", country.as_str()),
+        Some(country) => format!("{}, by the account", country.as_str()),
+    };
+    step("country", finding, true)
+}
+
+fn offer(standing: &OfferEvaluation) -> Step {
+    let offer = &standing.offer;
+    let held = match standing.held {
+        OfferState::Yes(None) => "the user has it".to_owned(),
+        OfferState::Yes(Some(end)) => format!("the user has it until {}", end.in_utc()),
+        OfferState::NotOnSale => "is outside of its sale window".to_owned(),
+        OfferState::Expired(at) => format!("expired on {}", at.in_utc()),
+        OfferState::Revoked(at) => format!("was revoked on {}", at.in_utc()),
+        OfferState::No => "the user does not have it".to_owned(),
+    };
+    let here = if standing.here {
+        ""
+    } else {
+        ", and it does not hold in this country"
+    };
+    Step {
+        subject: Some(offer.id.as_str().to_owned()),
+        passed: standing.here && matches!(standing.held, OfferState::Yes(_)),
+        ..step(
+            "offer",
+            format!("{} offer: {held}{here}", offer.kind.as_str()),
+            true,
+        )
+    }
+}
+
+fn says(playing: &Playing) -> String {
+    let title = |program: &Program| format!("`{}`", program.title());
+    match playing {
+        Playing::Live { program, .. } => match program {
+            None => "the guide has a gap at this position, and the livestream's defaults allow it"
+                .to_owned(),
+            Some(program) => format!("{} may be watched at this position", title(program)),
+        },
+        Playing::Catchup { program, .. } => {
+            format!("{} may be watched from its start", title(program))
+        }
+        Playing::Vod { .. } => "is within its availability".to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! What anybody may watch without an account: for players that take an address and nothing else.
+
+use std::sync::Arc;
+
+use super::evaluate::{EntitlementService, OfferState, held, later};
+use super::model::Denied;
+use super::position::PositionRights;
+use crate::domain::catalog::{Livestream, Offer, OfferKind};
+use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};
+
+/// A livestream that anybody may watch now.
+pub struct PublicLivestream {
+    /// The livestream.
+    pub livestream: Arc<Livestream>,
+    /// When that ends: with the offer, or with the first broadcast that may not be seen live.
+    pub until: UnixSeconds,
+}
+
+impl EntitlementService {
+    /// Whether a livestream may be watched now by whoever asks, from `address` as far as that is
+    /// known, and for how long, `most` seconds at the most.
+    ///
+    /// Decision: what a user could watch who has signed up a moment ago. Such a user has the default
+    /// offers and no parental control, and whoever holds a partner token can make one; so nothing is
+    /// opened that is not open already. It has to be in the clear: without a session there is no
+    /// license either.
+    ///
+    /// # Errors
+    /// The first reason against it in the order of [`Denied`].
+    pub fn open_to_all(
+        &self,
+        livestream: &LivestreamId,
+        address: Option<Country>,
+        now: UnixSeconds,
+        most: i64,
+    ) -> Result<PublicLivestream, Denied> {
+        let snapshot = self.catalog().snapshot();
+        let livestream = snapshot
+            .livestream(livestream)
+            .ok_or(Denied::AssetNotFound)?;
+        let id = AssetId::from(&livestream.id);
+        let everybodys = |offer: &&Arc<Offer>| offer.kind == OfferKind::Default;
+        let mut ends = None;
+        let mut elsewhere = false;
+        for offer in snapshot.offers_of(&id).filter(everybodys) {
+            let here = offer.countries.is_empty()
+                || address.is_some_and(|country| offer.countries.contains(&country));
+            match held(offer, &[], now) {
+                OfferState::Yes(end) if here => {
+                    ends = Some(ends.map_or(end, |known| later(known, end)))
+                }
+                OfferState::Yes(_) => elsewhere = true,
+                OfferState::NotOnSale
+                | OfferState::Expired(_)
+                | OfferState::Revoked(_)
+                | OfferState::No => {}
+            }
+        }
+        let end = ends.ok_or(match elsewhere {
+            true => Denied::GeoBlocked,
+            false => Denied::NotEntitled,
+        })?;
+        if livestream.encrypted {
+            return Err(Denied::NotAvailable);
+        }
+        let most = now + most;
+        let most = end.map_or(most, |end| end.min(most));
+        let schedule = self.schedule().snapshot();
+        let (rights, _) = PositionRights::at(&schedule, livestream, now);
+        rights.check(now, now)?;
+        Ok(PublicLivestream {
+            livestream: Arc::clone(livestream),
+            until: schedule.next_withheld(&livestream.id, now, most),
+        })
+    }
+}

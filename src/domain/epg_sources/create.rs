@@ -1,0 +1,55 @@
+//! Livestreams made of the channels of a guide that the catalogue does not know.
+
+use super::service::EpgSourceError;
+use crate::domain::catalog::{Catalog, CatalogImport, Livestream, Mode, NAME_MAX, Spanned};
+use crate::domain::schedule::model::FILENAME_MAX;
+use crate::domain::schedule::{Image, MakeLivestreams, Schedule, Unmapped};
+use crate::types::BroadcastId;
+
+/// Makes livestreams in the catalogue.
+pub(super) struct Make<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) schedule: &'a Schedule,
+}
+
+impl MakeLivestreams for Make<'_> {
+    type Error = EpgSourceError;
+
+    fn make(&self, channels: &[Unmapped]) -> Result<(), EpgSourceError> {
+        let Self { catalog, schedule } = self;
+        let import = CatalogImport {
+            livestreams: channels
+                .iter()
+                .map(|channel| Spanned {
+                    line: 0,
+                    item: livestream(channel),
+                })
+                .collect(),
+            ..CatalogImport::default()
+        };
+        let is_broadcast = |id: &str| {
+            BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
+        };
+        catalog.import(import, Mode::Merge, false, &is_broadcast)?;
+        Ok(())
+    }
+}
+
+/// The livestream of a channel that a guide names.
+fn livestream(channel: &Unmapped) -> Livestream {
+    let name = channel.name.as_deref().unwrap_or(channel.id.as_str());
+    let end = name.floor_char_boundary(NAME_MAX);
+    let name = name.get(..end).unwrap_or_default().to_owned();
+    let mut livestream = Livestream::new(channel.id.clone(), name);
+    let icon = channel
+        .icon
+        .as_deref()
+        .filter(|icon| icon.len() <= FILENAME_MAX);
+    livestream.images.extend(icon.map(|icon| Image {
+        kind: Image::kind_of(None).into(),
+        default: true,
+        filename: icon.into(),
+        embedded_text: false,
+    }));
+    livestream
+}

@@ -1,0 +1,181 @@
+//! What is kept of a source over a restart.
+
+use serde::{Deserialize, Serialize};
+
+use super::model::LastImport;
+use crate::store::{Record, Schema, Table};
+use crate::types::UnixSeconds;
+
+/// What is known of a source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpgSourceState {
+    /// What the validators hold for: the settings of the source and the livestreams there were. With
+    /// others the same guide means another thing, and is fetched again.
+    pub fingerprint: u64,
+    /// The `ETag` of the guide that is served.
+    pub etag: Option<String>,
+    /// Its `Last-Modified`.
+    pub modified: Option<String>,
+    /// When it was last tried.
+    pub attempted: Option<UnixSeconds>,
+    /// When its guide was last taken, or known already.
+    pub succeeded: Option<UnixSeconds>,
+    /// When it is tried next.
+    pub due: UnixSeconds,
+    /// Failures since it last succeeded.
+    pub failures: u32,
+    /// Why it failed last.
+    pub error: Option<String>,
+    /// What its last guide was.
+    pub last: Option<LastImport>,
+}
+
+impl Record for EpgSourceState {
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        (version == 1).then(|| v1::read(bytes)).flatten()
+    }
+}
+
+/// Before the channels that are new in a guide were kept.
+mod v1 {
+    use serde::Deserialize;
+
+    use crate::domain::epg_sources::{HoldReason, LastImport};
+    use crate::types::UnixSeconds;
+
+    #[derive(Deserialize)]
+    struct FeedState {
+        fingerprint: u64,
+        etag: Option<String>,
+        modified: Option<String>,
+        attempted: Option<UnixSeconds>,
+        succeeded: Option<UnixSeconds>,
+        due: UnixSeconds,
+        failures: u32,
+        error: Option<String>,
+        last: Option<Last>,
+    }
+
+    #[derive(Deserialize)]
+    struct Last {
+        at: UnixSeconds,
+        standstill: HoldReason,
+        channels: u64,
+        programmes: u64,
+        added: u64,
+        changed: u64,
+        removed: u64,
+        unchanged: u64,
+        skipped: u64,
+        unmapped: u64,
+        unmapped_ids: Vec<String>,
+        doubts: Vec<String>,
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<super::EpgSourceState> {
+        let read = bincode::serde::decode_from_slice(bytes, bincode::config::standard());
+        let (old, _): (FeedState, _) = read.ok()?;
+        Some(super::EpgSourceState {
+            fingerprint: old.fingerprint,
+            etag: old.etag,
+            modified: old.modified,
+            attempted: old.attempted,
+            succeeded: old.succeeded,
+            due: old.due,
+            failures: old.failures,
+            error: old.error,
+            last: old.last.map(|last| LastImport {
+                at: last.at,
+                standstill: last.standstill,
+                channels: last.channels,
+                programmes: last.programmes,
+                added: last.added,
+                changed: last.changed,
+                removed: last.removed,
+                unchanged: last.unchanged,
+                skipped: last.skipped,
+                unmapped: last.unmapped,
+                unmapped_ids: last.unmapped_ids,
+                new: 0,
+                new_ids: Vec::new(),
+                doubts: last.doubts,
+            }),
+        })
+    }
+}
+
+/// The states by the names of sources.
+pub struct EpgSourceStates;
+
+impl Table for EpgSourceStates {
+    const NAME: &'static str = "feeds";
+    type Key = String;
+    type Record = EpgSourceState;
+}
+
+/// Adds this module's table.
+#[must_use]
+pub fn schema(schema: Schema) -> Schema {
+    schema.with::<EpgSourceStates>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::epg_sources::HoldReason;
+
+    fn state() -> EpgSourceState {
+        EpgSourceState {
+            fingerprint: 1,
+            etag: Some("e".to_owned()),
+            modified: None,
+            attempted: Some(UnixSeconds(1)),
+            succeeded: None,
+            due: UnixSeconds(2),
+            failures: 3,
+            error: Some("x".to_owned()),
+            last: Some(LastImport {
+                at: UnixSeconds(4),
+                standstill: HoldReason::Held,
+                channels: 5,
+                programmes: 6,
+                added: 7,
+                changed: 8,
+                removed: 9,
+                unchanged: 10,
+                skipped: 11,
+                unmapped: 1,
+                unmapped_ids: vec!["u".to_owned()],
+                new: 2,
+                new_ids: vec!["n".to_owned()],
+                doubts: vec!["d".to_owned()],
+            }),
+        }
+    }
+
+    /// The bytes on disk: what changes them needs a new version of the record.
+    #[test]
+    fn the_record_is_golden() {
+        let bytes = bincode::serde::encode_to_vec(state(), bincode::config::standard()).unwrap();
+        assert_eq!(
+            data_encoding::HEXLOWER.encode(&bytes),
+            "01 010165 00 0102 00 04 03 010178 01 08 01 05060708090a0b01 010175 02 01016e 010164"
+                .replace(' ', "")
+        );
+    }
+
+    #[test]
+    fn a_record_of_the_first_version_is_read() {
+        let bytes = "01 010165 00 0102 00 04 03 010178 01 08 01 05060708090a0b01 010175 010164";
+        let bytes = bytes.replace(' ', "");
+        let bytes = data_encoding::HEXLOWER.decode(bytes.as_bytes()).unwrap();
+        let mut expected = state();
+        if let Some(last) = &mut expected.last {
+            (last.new, last.new_ids) = (0, Vec::new());
+        }
+        assert_eq!(EpgSourceState::upgrade(1, &bytes), Some(expected));
+        assert_eq!(EpgSourceState::upgrade(2, &bytes), None);
+    }
+}

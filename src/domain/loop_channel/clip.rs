@@ -1,0 +1,247 @@
+//! A clip as it lies in the media directory: its manifest, its tracks, and whether they fit together.
+
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use super::dash::Dash;
+use super::error::{LoopError, unfit};
+use super::hls::{Hls, Media, master};
+use super::path::{ManifestFormat, ManifestRange};
+use super::retime;
+use super::timeline::{DASH_BACK, HLS_BACK, HLS_PIECES_MAX, Timeline};
+use super::track::{HEAD_MAX, Head};
+use crate::ports::media::{MediaDirectory, MediaFile};
+use crate::types::{MediaPath, UnixSeconds};
+
+/// Bytes of a manifest of a clip. They describe it, they do not list it.
+const MANIFEST_MAX: u64 = 1024 * 1024;
+/// Bytes that are read of a track at first: enough for the head of most.
+const HEAD_USUAL: usize = 16 * 1024;
+
+/// A clip that can be played round.
+#[derive(Debug)]
+pub(super) struct Clip {
+    manifest: Manifest,
+    tracks: Vec<Track>,
+    grid: Timeline,
+}
+
+#[derive(Debug)]
+enum Manifest {
+    Dash(Dash),
+    Hls(Hls),
+}
+
+#[derive(Debug)]
+struct Track {
+    path: MediaPath,
+    head: Head,
+    media: Media,
+}
+
+impl Clip {
+    /// Reads what there is to know of a clip: its manifest and the heads of its tracks. That is done
+    /// for every answer: it is a few kilobytes, and nothing is remembered of a clip that has changed.
+    ///
+    /// # Errors
+    /// [`LoopError`].
+    pub(super) fn read(
+        media: &MediaDirectory,
+        path: &MediaPath,
+        form: ManifestFormat,
+    ) -> Result<Self, LoopError> {
+        let text = text(media, path)?.ok_or(LoopError::Absent)?;
+        let mut tracks = Vec::new();
+        let manifest = match form {
+            ManifestFormat::Dash => {
+                let dash = Dash::read(&text)?;
+                for file in &dash.files {
+                    tracks.push(Track::read(media, &beside(path, file)?, Media::default())?);
+                }
+                Manifest::Dash(dash)
+            }
+            ManifestFormat::Hls => {
+                let (hls, names) = Hls::read(&text)?;
+                let alone = matches!(hls, Hls::Media).then(|| (path.clone(), text));
+                let mut playlists: Vec<_> = alone.into_iter().collect();
+                for name in names {
+                    let path = beside(path, &name)?;
+                    let text = self::text(media, &path)?;
+                    let text = text.ok_or_else(|| at(&path, "is not there"))?;
+                    playlists.push((path, text));
+                }
+                for (path, text) in playlists {
+                    let playlist = Media::read(&text).map_err(|why| at(&path, why))?;
+                    let file = beside(&path, &playlist.file)?;
+                    tracks.push(Track::read(media, &file, playlist)?);
+                }
+                Manifest::Hls(hls)
+            }
+        };
+        let grid = fit(&tracks)?;
+        Ok(Self {
+            manifest,
+            tracks,
+            grid,
+        })
+    }
+
+    /// The manifest of a span as it is now, or the playlist of one of its tracks.
+    pub(super) fn manifest(
+        &self,
+        span: ManifestRange,
+        track: Option<usize>,
+        now: UnixSeconds,
+    ) -> Result<Vec<u8>, LoopError> {
+        let stretch = |back| self.grid.window(span, back, now).ok_or(LoopError::Absent);
+        let playlist = |track: usize| {
+            let stretch = stretch(HLS_BACK)?;
+            if stretch.numbers.end() - stretch.numbers.start() >= HLS_PIECES_MAX {
+                return Err(LoopError::Absent);
+            }
+            let Track { head, media, .. } = self.tracks.get(track).ok_or(LoopError::Absent)?;
+            Ok(media.write(track, head, &self.grid, &stretch))
+        };
+        let text = match (&self.manifest, track) {
+            (Manifest::Dash(dash), None) => dash.write(&self.grid, &stretch(DASH_BACK)?, now),
+            (Manifest::Hls(Hls::Master(lines)), None) => master(lines, span),
+            (Manifest::Hls(Hls::Master(_)), Some(track)) => playlist(track)?,
+            (Manifest::Hls(Hls::Media), None) => playlist(0)?,
+            (Manifest::Dash(_) | Manifest::Hls(Hls::Media), Some(_)) => {
+                return Err(LoopError::Absent);
+            }
+        };
+        Ok(text.into_bytes())
+    }
+
+    /// What players read before any segment of a track.
+    pub(super) fn init(mut self, track: usize) -> Result<Vec<u8>, LoopError> {
+        let track = self.tracks.get_mut(track).ok_or(LoopError::Absent)?;
+        Ok(std::mem::take(&mut track.head.init))
+    }
+
+    /// A segment that is over.
+    ///
+    /// Decision: none is too long ago. Catch-up reaches back as far as the catalogue says, and the
+    /// loop has played before there was a catalogue.
+    pub(super) fn segment(
+        &self,
+        media: &MediaDirectory,
+        track: usize,
+        number: u64,
+        now: UnixSeconds,
+    ) -> Result<Vec<u8>, LoopError> {
+        let track = self.tracks.get(track).ok_or(LoopError::Absent)?;
+        if self.grid.newest(now).is_none_or(|newest| number > newest) {
+            return Err(LoopError::Absent);
+        }
+        let (turn, piece) = self.grid.iteration(number);
+        let piece = track.head.pieces.get(piece).ok_or(LoopError::Absent)?;
+        let shift = self.grid.begin(turn, track.head.scale);
+        let shift = shift.ok_or(LoopError::Absent)?;
+        let opened = media.open(&track.path)?;
+        let mut opened = opened.ok_or_else(|| at(&track.path, "is not there"))?;
+        opened.file.seek(SeekFrom::Start(piece.offset))?;
+        let length = u64::from(piece.length);
+        let bytes = some(&mut opened, length)?;
+        if u64::try_from(bytes.len()).ok() != Some(length) {
+            return Err(at(&track.path, "is shorter than its index says"));
+        }
+        // The number that follows is as good as any: it grows, and wraps like a clock.
+        let sequence = u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
+        retime::moved(&bytes, shift, sequence).map_err(|why| at(&track.path, why))
+    }
+}
+
+impl Track {
+    fn read(media: &MediaDirectory, path: &MediaPath, playlist: Media) -> Result<Self, LoopError> {
+        let mut opened = media.open(path)?.ok_or_else(|| at(path, "is not there"))?;
+        let mut bytes = Vec::new();
+        let mut head = None;
+        for most in [HEAD_USUAL, HEAD_MAX] {
+            let more = u64::try_from(most - bytes.len()).unwrap_or(u64::MAX);
+            bytes.append(&mut some(&mut opened, more)?);
+            head = Head::read(&bytes).map_err(|why| at(path, why))?;
+            if head.is_some() {
+                break;
+            }
+        }
+        let head = head.ok_or_else(|| at(path, "has no index (`sidx`) in its first MiB"))?;
+        Ok(Self {
+            path: path.clone(),
+            head,
+            media: playlist,
+        })
+    }
+}
+
+/// The beat that all tracks keep.
+fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
+    let length = |track: &&Track| {
+        // Compared as fractions of a second.
+        let (end, scale) = (u128::from(track.head.end), u128::from(track.head.scale));
+        end * (1 << 64) / scale
+    };
+    let longest = tracks.iter().max_by_key(length);
+    let longest = longest.ok_or_else(|| unfit("the clip has no tracks"))?;
+    let count = longest.head.pieces.len();
+    let grid = Timeline::new(longest.head.end, longest.head.scale, count)?;
+    let (piece, second) = grid.piece();
+    let (piece, second) = (u128::from(piece), u128::from(second));
+    for track in tracks {
+        if track.head.pieces.len() != count {
+            return Err(at(
+                &track.path,
+                "has another number of segments than the longest track",
+            ));
+        }
+        let scale = u128::from(track.head.scale);
+        let starts = track.head.pieces.iter().map(|piece| piece.start);
+        let places = (0..).map(|number: u128| number * piece * scale);
+        // A quarter of a segment: what players look for must be in the segment of its place.
+        let fits = starts
+            .chain([track.head.end])
+            .zip(places)
+            .all(|(start, place)| {
+                (u128::from(start) * second).abs_diff(place) * 4 <= piece * scale
+            });
+        if !fits {
+            return Err(at(
+                &track.path,
+                "is not cut into segments of one length, as long as the other tracks'",
+            ));
+        }
+    }
+    Ok(grid)
+}
+
+/// What a manifest's relative address names.
+fn beside(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
+    let folder = manifest.as_str().rsplit_once('/');
+    let path = folder.map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"));
+    MediaPath::parse(&path)
+        .ok_or_else(|| unfit(format!("`{name}` is no file beside or below the manifest")))
+}
+
+/// Says which file is at fault.
+fn at(path: &MediaPath, why: impl std::fmt::Display) -> LoopError {
+    unfit(format!("{}: {why}", path.as_str()))
+}
+
+fn text(media: &MediaDirectory, path: &MediaPath) -> Result<Option<String>, LoopError> {
+    let Some(mut opened) = media.open(path)? else {
+        return Ok(None);
+    };
+    if opened.length > MANIFEST_MAX {
+        return Err(at(path, "is longer than a MiB"));
+    }
+    let bytes = some(&mut opened, MANIFEST_MAX)?;
+    let text = String::from_utf8(bytes).map_err(|_| at(path, "is not UTF-8"))?;
+    Ok(Some(text))
+}
+
+/// The next bytes of a file, at most as many as asked for.
+fn some(opened: &mut MediaFile, most: u64) -> Result<Vec<u8>, LoopError> {
+    let mut bytes = Vec::new();
+    (&mut opened.file).take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,289 @@
+//! MPEG-DASH: takes what an on-demand manifest says of the tracks into one of a livestream, or of a
+//! part of one that is over.
+//!
+//! Decision: segments are listed by a timeline, not by their duration alone, though each is as long
+//! as the next: Shaka Player looks no further back than a thousand segments of a duration, and a
+//! timeline tells players that the clock of a lab was moved. A segment of sound may begin a little
+//! beside its place in the list, because its frames do not divide the length of the pictures.
+
+use std::fmt::Write as _;
+
+use quick_xml::escape::resolve_xml_entity;
+use quick_xml::events::{BytesEnd, BytesStart, Event};
+use quick_xml::{Reader, Writer, XmlVersion};
+
+use super::error::{LoopError, unfit};
+use super::path::{LoopPath, ManifestRange};
+use super::timeline::{DASH_BACK, Timeline, Window, decimal, instant};
+use crate::types::UnixSeconds;
+
+/// How far behind the live point players are to play, in segments.
+const DELAY: u64 = 3;
+/// The representations of a manifest.
+const TRACKS_MAX: usize = 32;
+
+/// An on-demand manifest, cut where a livestream's says something else.
+#[derive(Debug)]
+pub(super) struct Dash {
+    parts: Vec<Part>,
+    /// The file of each representation, as the manifest names it.
+    pub(super) files: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Kept(String),
+    /// The attributes that `MPD` keeps.
+    Mpd(String),
+    /// The attributes that `Period` keeps.
+    Period(String),
+    /// Where the segments of a representation are.
+    Segments(usize),
+    /// The end of `MPD`.
+    Clock,
+}
+
+/// A manifest being cut.
+struct Cut {
+    kept: Writer<Vec<u8>>,
+    dash: Dash,
+    periods: usize,
+    /// The file of the open representation.
+    file: Option<String>,
+}
+
+impl Dash {
+    /// Reads the manifest.
+    ///
+    /// # Errors
+    /// [`LoopError::Unfit`].
+    pub(super) fn read(text: &str) -> Result<Self, LoopError> {
+        let mut reader = Reader::from_str(text);
+        reader.config_mut().expand_empty_elements = true;
+        let mut cut = Cut {
+            kept: Writer::new(Vec::new()),
+            dash: Self {
+                parts: Vec::new(),
+                files: Vec::new(),
+            },
+            periods: 0,
+            file: None,
+        };
+        let broken = |error: quick_xml::Error| unfit(format!("the manifest is broken: {error}"));
+        loop {
+            match reader.read_event().map_err(broken)? {
+                Event::Start(start) => match start.name().as_ref() {
+                    "BaseURL" => cut.file = Some(text_of(&mut reader)?),
+                    // What says where segments are, and what a livestream says otherwise.
+                    "SegmentBase" | "Location" | "UTCTiming" => {
+                        let end = start.to_end().into_owned();
+                        reader.read_to_end(end.name()).map_err(broken)?;
+                    }
+                    "SegmentTemplate" | "SegmentList" => {
+                        return Err(unfit("the manifest must name one file for each track"));
+                    }
+                    _ => cut.start(&start)?,
+                },
+                Event::End(end) => cut.end(end)?,
+                Event::DocType(_) => return Err(unfit("the manifest declares a document type")),
+                Event::Comment(_) | Event::PI(_) => {}
+                Event::Text(text) if text.trim().is_empty() => {}
+                Event::Eof => break,
+                event => cut.copy_event(event)?,
+            }
+        }
+        let one = cut.periods == 1 && !cut.dash.files.is_empty();
+        let whole = matches!(cut.dash.parts.last(), Some(Part::Clock));
+        (one && whole)
+            .then_some(cut.dash)
+            .ok_or_else(|| unfit("the manifest must be an MPD of one period with tracks"))
+    }
+
+    /// The manifest of what can be fetched.
+    pub(super) fn write(&self, grid: &Timeline, stretch: &Window, now: UnixSeconds) -> String {
+        let mut out = String::new();
+        for part in &self.parts {
+            // Writing to a text cannot fail.
+            let _ = match part {
+                Part::Kept(text) => out.write_str(text),
+                Part::Mpd(kept) => mpd(&mut out, kept, grid, stretch, now),
+                Part::Period(kept) => write!(out, "<Period{kept} start=\"PT0S\">"),
+                Part::Segments(track) => segments(&mut out, *track, grid, stretch),
+                Part::Clock if stretch.goes_on => write!(
+                    out,
+                    "<UTCTiming schemeIdUri=\"urn:mpeg:dash:utc:direct:2014\" value=\"{}\"/></MPD>",
+                    instant(now)
+                ),
+                Part::Clock => out.write_str("</MPD>"),
+            };
+        }
+        out
+    }
+}
+
+impl Cut {
+    fn start(&mut self, start: &BytesStart<'_>) -> Result<(), LoopError> {
+        let part = match start.name().as_ref() {
+            "MPD" => {
+                let kind = start.try_get_attribute("type").map_err(attributes)?;
+                if kind.is_some_and(|kind| &*kind.value != "static") {
+                    return Err(unfit("the manifest is not one of on-demand play"));
+                }
+                Part::Mpd(kept(
+                    start,
+                    &[
+                        "type",
+                        "profiles",
+                        "mediaPresentationDuration",
+                        "availabilityStartTime",
+                        "publishTime",
+                    ],
+                    |name| name,
+                )?)
+            }
+            "Period" => {
+                self.periods += 1;
+                Part::Period(kept(start, &["start", "duration"], |name| name)?)
+            }
+            "AdaptationSet" => {
+                // What holds for the parts of a file holds for segments, under another name.
+                let attributes = kept(start, &[], |name| match name {
+                    "subsegmentAlignment" => "segmentAlignment",
+                    "subsegmentStartsWithSAP" => "startWithSAP",
+                    name => name,
+                })?;
+                Part::Kept(format!("<AdaptationSet{attributes}>"))
+            }
+            "Representation" => {
+                self.file = None;
+                return self.copy_event(Event::Start(start.borrow()));
+            }
+            _ => return self.copy_event(Event::Start(start.borrow())),
+        };
+        self.push(part);
+        Ok(())
+    }
+
+    fn end(&mut self, end: BytesEnd<'_>) -> Result<(), LoopError> {
+        match end.name().as_ref() {
+            "MPD" => self.push(Part::Clock),
+            "Representation" => {
+                let file = self.file.take();
+                let file = file.ok_or_else(|| unfit("a representation names no file"))?;
+                let track = self.dash.files.len();
+                if track == TRACKS_MAX {
+                    return Err(unfit("the manifest has over 32 representations"));
+                }
+                self.dash.files.push(file);
+                self.push(Part::Segments(track));
+                self.copy_event(Event::End(end))?;
+            }
+            _ => self.copy_event(Event::End(end))?,
+        }
+        Ok(())
+    }
+
+    fn copy_event(&mut self, event: Event<'_>) -> Result<(), LoopError> {
+        self.kept.write_event(event).map_err(LoopError::Disk)
+    }
+
+    fn push(&mut self, part: Part) {
+        let kept = std::mem::take(self.kept.get_mut());
+        let kept = String::from_utf8_lossy(&kept).into_owned();
+        self.dash.parts.extend([Part::Kept(kept), part]);
+    }
+}
+
+fn attributes(error: quick_xml::events::attributes::AttrError) -> LoopError {
+    unfit(format!("the manifest is broken: {error}"))
+}
+
+/// The attributes of an element but for some, as they are written in a tag.
+fn kept<'a>(
+    start: &'a BytesStart<'_>,
+    but: &[&str],
+    name: impl Fn(&'a str) -> &'a str,
+) -> Result<String, LoopError> {
+    let mut kept = BytesStart::new("");
+    for attribute in start.attributes() {
+        let attribute = attribute.map_err(attributes)?;
+        let key = attribute.key.into_inner();
+        if !but.contains(&key) {
+            let value = attribute.normalized_value(XmlVersion::Implicit1_0);
+            let value = value.map_err(|error| unfit(format!("the manifest is broken: {error}")))?;
+            kept.push_attribute((name(key), &*value));
+        }
+    }
+    Ok(kept.attributes_raw().to_owned())
+}
+
+/// The text of the open element, and reads over it.
+fn text_of(reader: &mut Reader<&[u8]>) -> Result<String, LoopError> {
+    let mut text = String::new();
+    loop {
+        match reader.read_event() {
+            Ok(Event::Text(piece)) => text.push_str(&piece.xml10_content()),
+            Ok(Event::GeneralRef(name)) => {
+                text.push_str(resolve_xml_entity(&name).unwrap_or_default());
+            }
+            Ok(Event::End(_)) => return Ok(text.trim().to_owned()),
+            _ => return Err(unfit("the name of a track's file is no plain text")),
+        }
+    }
+}
+
+fn mpd(
+    out: &mut String,
+    kept: &str,
+    grid: &Timeline,
+    stretch: &Window,
+    now: UnixSeconds,
+) -> std::fmt::Result {
+    write!(
+        out,
+        "<MPD{kept} profiles=\"urn:mpeg:dash:profile:isoff-live:2011\""
+    )?;
+    if stretch.goes_on {
+        let (piece, second) = grid.piece();
+        let begin = match stretch.span {
+            ManifestRange::Live => UnixSeconds(0),
+            ManifestRange::Window { start, .. } => start,
+        };
+        write!(
+            out,
+            " type=\"dynamic\" availabilityStartTime=\"{}\" publishTime=\"{}\" \
+             minimumUpdatePeriod=\"PT{}S\" suggestedPresentationDelay=\"PT{}S\"",
+            instant(begin),
+            instant(now),
+            decimal(piece, second),
+            decimal(piece.saturating_mul(DELAY), second),
+        )?;
+    } else {
+        write!(out, " type=\"static\"")?;
+    }
+    match stretch.span {
+        ManifestRange::Live => write!(out, " timeShiftBufferDepth=\"PT{DASH_BACK}S\">"),
+        ManifestRange::Window { start, stop } => {
+            let length = stop.since(start);
+            write!(out, " mediaPresentationDuration=\"PT{length}S\">")
+        }
+    }
+}
+
+fn segments(out: &mut String, track: usize, grid: &Timeline, stretch: &Window) -> std::fmt::Result {
+    let (piece, second) = grid.piece();
+    let (first, last) = (*stretch.numbers.start(), *stretch.numbers.end());
+    write!(out, "<SegmentTemplate timescale=\"{second}\"")?;
+    if let ManifestRange::Window { start, .. } = stretch.span {
+        let offset = i128::from(start.0).max(0) * i128::from(second);
+        write!(out, " presentationTimeOffset=\"{offset}\"")?;
+    }
+    write!(
+        out,
+        " startNumber=\"{first}\" initialization=\"{}\" media=\"{track}-$Number$.m4s\">\
+         <SegmentTimeline><S t=\"{}\" d=\"{piece}\" r=\"{}\"/></SegmentTimeline></SegmentTemplate>",
+        LoopPath::Init(track),
+        u128::from(first) * u128::from(piece),
+        last - first,
+    )
+}

@@ -1,0 +1,210 @@
+//! HLS: takes what the playlists of a clip say of its tracks into those of a livestream, or of a part
+//! of one that is over.
+
+use std::fmt::Write as _;
+
+use super::error::{LoopError, unfit};
+use super::path::{LoopPath, ManifestFormat, ManifestRange};
+use super::timeline::{Timeline, Window, decimal, moment};
+use super::track::Head;
+
+/// The media playlists of a master playlist.
+const TRACKS_MAX: usize = 32;
+
+/// The playlist that a loop is named by.
+#[derive(Debug)]
+pub(super) enum Hls {
+    /// A master playlist: its lines.
+    Master(Vec<Line>),
+    /// That of the only track.
+    Media,
+}
+
+/// A line of a master playlist.
+#[derive(Debug)]
+pub(super) enum Line {
+    Kept(String),
+    /// One that names the playlist of a track, between what stands before and behind it.
+    Track(String, usize, String),
+}
+
+/// What a media playlist says of a track.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Media {
+    /// The file of all of its segments.
+    pub(super) file: String,
+    /// How it is encrypted, as it is written.
+    keys: Vec<String>,
+}
+
+impl Hls {
+    /// Reads the playlist, and the names of the media playlists in it.
+    ///
+    /// # Errors
+    /// [`LoopError::Unfit`].
+    pub(super) fn read(text: &str) -> Result<(Self, Vec<String>), LoopError> {
+        let mut names: Vec<String> = Vec::new();
+        let mut track = |name: &str| {
+            let known = names.iter().position(|known| known == name);
+            known.unwrap_or_else(|| {
+                names.push(name.to_owned());
+                names.len() - 1
+            })
+        };
+        if !text.starts_with("#EXTM3U") {
+            return Err(unfit("the playlist does not begin with `#EXTM3U`"));
+        }
+        if !text.contains("#EXT-X-STREAM-INF:") {
+            return Ok((Self::Media, names));
+        }
+        let mut lines = Vec::new();
+        for line in text.lines().map(str::trim) {
+            lines.push(match line {
+                // The frames that it lists are parts of segments.
+                line if line.starts_with("#EXT-X-I-FRAME-STREAM-INF:") => continue,
+                line if line.starts_with("#EXT-X-MEDIA:") => match attribute(line, "URI") {
+                    Some((before, name, behind)) => {
+                        Line::Track(before.to_owned(), track(name), behind.to_owned())
+                    }
+                    None => Line::Kept(line.to_owned()),
+                },
+                line if line.starts_with('#') || line.is_empty() => Line::Kept(line.to_owned()),
+                name => Line::Track(String::new(), track(name), String::new()),
+            });
+        }
+        if names.len() > TRACKS_MAX {
+            return Err(unfit("the playlist has over 32 tracks"));
+        }
+        Ok((Self::Master(lines), names))
+    }
+}
+
+/// A master playlist whose media playlists tell of a span.
+pub(super) fn master(lines: &[Line], span: ManifestRange) -> String {
+    let mut out = String::new();
+    for line in lines {
+        // Writing to a text cannot fail.
+        let _ = match line {
+            Line::Kept(text) => writeln!(out, "{text}"),
+            Line::Track(before, track, behind) => {
+                let name = LoopPath::Manifest(ManifestFormat::Hls, span, Some(*track));
+                writeln!(out, "{before}{name}{behind}")
+            }
+        };
+    }
+    out
+}
+
+impl Media {
+    /// Reads the playlist of a track.
+    ///
+    /// # Errors
+    /// [`LoopError::Unfit`].
+    pub(super) fn read(text: &str) -> Result<Self, LoopError> {
+        let mut media = Self::default();
+        let one_file =
+            || unfit("a playlist must name one fragmented MP4 file for all of its segments");
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("#EXT-X-KEY:") {
+                let absolute = match attribute(line, "URI") {
+                    Some((_, address, _)) => address.contains(':'),
+                    None => true,
+                };
+                if !absolute || !media.file.is_empty() {
+                    return Err(unfit(
+                        "keys must have absolute addresses and stand before `EXT-X-MAP`",
+                    ));
+                }
+                media.keys.push(line.to_owned());
+            } else if line.starts_with("#EXT-X-MAP:") {
+                let (_, file, _) = attribute(line, "URI").ok_or_else(one_file)?;
+                if !media.file.is_empty() && media.file != file {
+                    return Err(one_file());
+                }
+                file.clone_into(&mut media.file);
+            } else if !line.starts_with('#') && !line.is_empty() && line != media.file {
+                return Err(one_file());
+            }
+        }
+        match media.file.is_empty() {
+            true => Err(one_file()),
+            false => Ok(media),
+        }
+    }
+
+    /// The playlist of what can be fetched of a track.
+    pub(super) fn write(
+        &self,
+        track: usize,
+        head: &Head,
+        grid: &Timeline,
+        stretch: &Window,
+    ) -> String {
+        let mut out = String::new();
+        // Writing to a text cannot fail.
+        let _ = self.try_write(&mut out, track, head, grid, stretch);
+        out
+    }
+
+    fn try_write(
+        &self,
+        out: &mut String,
+        track: usize,
+        head: &Head,
+        grid: &Timeline,
+        stretch: &Window,
+    ) -> std::fmt::Result {
+        let scale = u64::from(head.scale);
+        let lengths = head.lengths(grid.clip(head.scale));
+        let longest = lengths.iter().max().copied().unwrap_or_default();
+        let first = *stretch.numbers.start();
+        let (turn, piece) = grid.iteration(first);
+        let begin = grid.begin(turn, head.scale).unwrap_or_default();
+        let begin = begin.saturating_add(head.pieces.get(piece).map_or(0, |piece| piece.start));
+        writeln!(out, "#EXTM3U\n#EXT-X-VERSION:6")?;
+        // Rounded, as RFC 8216 compares it with the lengths.
+        let target = longest.saturating_add(scale / 2) / scale;
+        writeln!(out, "#EXT-X-TARGETDURATION:{target}")?;
+        writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{first}")?;
+        match (stretch.span, stretch.goes_on) {
+            (ManifestRange::Live, _) => {}
+            (ManifestRange::Window { .. }, false) => writeln!(out, "#EXT-X-PLAYLIST-TYPE:VOD")?,
+            (ManifestRange::Window { .. }, true) => {
+                writeln!(out, "#EXT-X-PLAYLIST-TYPE:EVENT")?;
+                // Who starts a program over begins at its start.
+                writeln!(out, "#EXT-X-START:TIME-OFFSET=0")?;
+            }
+        }
+        for key in &self.keys {
+            writeln!(out, "{key}")?;
+        }
+        writeln!(out, "#EXT-X-MAP:URI=\"{}\"", LoopPath::Init(track))?;
+        writeln!(out, "#EXT-X-PROGRAM-DATE-TIME:{}", moment(begin, scale))?;
+        for number in stretch.numbers.clone() {
+            let (_, piece) = grid.iteration(number);
+            let length = decimal(lengths.get(piece).copied().unwrap_or_default(), scale);
+            writeln!(
+                out,
+                "#EXTINF:{length},\n{}",
+                LoopPath::Segment(track, number)
+            )?;
+        }
+        if !stretch.goes_on {
+            writeln!(out, "#EXT-X-ENDLIST")?;
+        }
+        Ok(())
+    }
+}
+
+/// The value of a quoted attribute, between what stands before and behind it.
+fn attribute<'a>(line: &'a str, name: &str) -> Option<(&'a str, &'a str, &'a str)> {
+    let mark = format!("{name}=\"");
+    let at = line.match_indices(&mark).map(|(at, _)| at).find(|at| {
+        let before = line.get(..*at).unwrap_or_default();
+        before.ends_with([',', ':'])
+    })?;
+    let (before, rest) = line.split_at_checked(at + mark.len())?;
+    let end = rest.find('"')?;
+    let (value, behind) = rest.split_at_checked(end)?;
+    Some((before, value, behind))
+}

@@ -1,0 +1,200 @@
+//! The names below a clip's manifest. A manifest is a plain file, so that nothing real can lie below
+//! it: `demo/clear/manifest.mpd/live.mpd` takes no other file's place.
+
+use std::fmt;
+
+use crate::types::{MediaPath, UnixSeconds};
+
+/// Bytes of a name: two instants and a track.
+const NAME_MAX: usize = 64;
+
+/// What a manifest tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManifestRange {
+    /// What is on, and what was until a while ago.
+    Live,
+    /// From `start` up to `stop`.
+    Window {
+        /// Its first second.
+        start: UnixSeconds,
+        /// The first second after it.
+        stop: UnixSeconds,
+    },
+}
+
+/// How a manifest is written: by its extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManifestFormat {
+    /// MPEG-DASH.
+    Dash,
+    /// HLS.
+    Hls,
+}
+
+/// What a loop is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoopPath {
+    /// `live.mpd`, `catchup-START-STOP.mpd`, the same with `.m3u8`, and for a track of HLS
+    /// `live-TRACK.m3u8`.
+    Manifest(ManifestFormat, ManifestRange, Option<usize>),
+    /// `TRACK-init.mp4`.
+    Init(usize),
+    /// `TRACK-NUMBER.m4s`.
+    Segment(usize, u64),
+}
+
+impl ManifestFormat {
+    fn from_suffix(text: &str) -> Option<(&str, Self)> {
+        [Self::Dash, Self::Hls].into_iter().find_map(|form| {
+            let rest = text.strip_suffix(form.extension())?;
+            Some((rest.strip_suffix('.')?, form))
+        })
+    }
+
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Dash => "mpd",
+            Self::Hls => "m3u8",
+        }
+    }
+}
+
+impl LoopPath {
+    /// Reads a name. Each has one spelling.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let name = if let Some((rest, form)) = ManifestFormat::from_suffix(text) {
+            let mut parts = rest.split('-');
+            let span = match parts.next()? {
+                "live" => ManifestRange::Live,
+                "catchup" => ManifestRange::Window {
+                    start: UnixSeconds(parts.next()?.parse().ok()?),
+                    stop: UnixSeconds(parts.next()?.parse().ok()?),
+                },
+                _ => return None,
+            };
+            let track = parts.next().map(str::parse).transpose().ok()?;
+            Self::Manifest(form, span, track)
+        } else if let Some(track) = text.strip_suffix("-init.mp4") {
+            Self::Init(track.parse().ok()?)
+        } else {
+            let (track, number) = text.strip_suffix(".m4s")?.split_once('-')?;
+            Self::Segment(track.parse().ok()?, number.parse().ok()?)
+        };
+        (name.to_string() == text).then_some(name)
+    }
+}
+
+impl fmt::Display for LoopPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Manifest(form, span, track) => {
+                match span {
+                    ManifestRange::Live => write!(f, "live")?,
+                    ManifestRange::Window { start, stop } => write!(f, "catchup-{start}-{stop}")?,
+                }
+                if let Some(track) = track {
+                    write!(f, "-{track}")?;
+                }
+                write!(f, ".{}", form.extension())
+            }
+            Self::Init(track) => write!(f, "{track}-init.mp4"),
+            Self::Segment(track, number) => write!(f, "{track}-{number}.m4s"),
+        }
+    }
+}
+
+/// The path at which the loop of the clip at `path` has its manifest. `None` if the clip's is no
+/// manifest, or if the path would be too long or too deep.
+#[must_use]
+pub fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
+    let clip = MediaPath::parse(path)?;
+    let (_, form) = ManifestFormat::from_suffix(clip.as_str())?;
+    // Whether there is room for every name, not for this one alone.
+    MediaPath::parse(&format!("{}/{:x<NAME_MAX$}", clip.as_str(), ""))?;
+    let name = LoopPath::Manifest(form, span, None);
+    MediaPath::parse(&format!("{}/{name}", clip.as_str()))
+}
+
+/// The clip's manifest and the name below it.
+pub(super) fn split(path: &MediaPath) -> Option<(MediaPath, ManifestFormat, LoopPath)> {
+    let (clip, name) = path.as_str().rsplit_once('/')?;
+    let (_, form) = ManifestFormat::from_suffix(clip)?;
+    Some((MediaPath::parse(clip)?, form, LoopPath::parse(name)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_spelling() {
+        let window = ManifestRange::Window {
+            start: UnixSeconds(10),
+            stop: UnixSeconds(20),
+        };
+        for (text, name) in [
+            (
+                "live.mpd",
+                LoopPath::Manifest(ManifestFormat::Dash, ManifestRange::Live, None),
+            ),
+            (
+                "live-0.m3u8",
+                LoopPath::Manifest(ManifestFormat::Hls, ManifestRange::Live, Some(0)),
+            ),
+            (
+                "catchup-10-20.mpd",
+                LoopPath::Manifest(ManifestFormat::Dash, window, None),
+            ),
+            (
+                "catchup-10-20-3.m3u8",
+                LoopPath::Manifest(ManifestFormat::Hls, window, Some(3)),
+            ),
+            ("1-init.mp4", LoopPath::Init(1)),
+            ("1-883634400.m4s", LoopPath::Segment(1, 883_634_400)),
+        ] {
+            assert_eq!(LoopPath::parse(text), Some(name), "{text}");
+        }
+        for bad in [
+            "",
+            "live",
+            "mpd",
+            "livempd",
+            "live.ts",
+            "live-.mpd",
+            "live-0-1.m3u8",
+            "catchup-10.mpd",
+            "catchup-10-020.mpd",
+            "catchup-x-20.mpd",
+            "+1-init.mp4",
+            "1-2-3.m4s",
+            "1--2.m4s",
+            "01-2.m4s",
+            "1-99999999999999999999.m4s",
+        ] {
+            assert_eq!(LoopPath::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_loop_lies_below_its_manifest() {
+        let path = |text: &str| MediaPath::parse(text).unwrap();
+        let live = manifest("a/b.mpd", ManifestRange::Live).unwrap();
+        assert_eq!(live.as_str(), "a/b.mpd/live.mpd");
+        let name = LoopPath::Manifest(ManifestFormat::Dash, ManifestRange::Live, None);
+        assert_eq!(
+            split(&live),
+            Some((path("a/b.mpd"), ManifestFormat::Dash, name))
+        );
+        for none in ["a/b.mp4", "b", "a/mpd"] {
+            assert_eq!(manifest(none, ManifestRange::Live), None, "{none}");
+        }
+        for none in [
+            "live.mpd",
+            "a/live.mpd",
+            "a/b.mpd/x.mpd",
+            "a/b.mpd/c/live.mpd",
+        ] {
+            assert_eq!(split(&path(none)), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Moves a segment to its turn of the loop: decode time and sequence number of its fragments, and
+//! what stands elsewhere because of that. Samples and their encryption stay as they are.
+
+use super::error::{LoopError, unfit};
+use super::mp4_boxes::{Boxes, Fields, Mp4Box, only};
+
+/// What a 64-bit decode time takes more than one of 32 bits.
+const WIDENED: usize = 4;
+/// `tfhd`: offsets count from a place in the file and not from the fragment.
+const BASE_DATA_OFFSET: u32 = 0x1;
+/// `trun`: it says where its samples begin.
+const DATA_OFFSET: u32 = 0x1;
+/// `saio`: a type of what it tells of precedes the rest.
+const AUX_INFO_TYPE: u32 = 0x1;
+
+/// The segment, decoded `shift` ticks later.
+///
+/// # Errors
+/// [`LoopError::Unfit`].
+pub(super) fn moved(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8>, LoopError> {
+    let mut out = Vec::with_capacity(segment.len() + WIDENED);
+    for one in Boxes::new(segment).all()? {
+        match &one.kind {
+            b"moof" => moof(&mut out, &one, shift, sequence)?,
+            _ => out.extend_from_slice(one.whole),
+        }
+    }
+    Ok(out)
+}
+
+/// A fragment whose boxes behind byte `behind` stand `by` bytes further on.
+#[derive(Clone, Copy)]
+struct Growth {
+    behind: usize,
+    by: usize,
+}
+
+impl Growth {
+    /// An offset from the fragment's beginning, after it grew.
+    fn apply(self, offset: u64) -> u64 {
+        let behind = usize::try_from(offset).is_ok_and(|offset| offset >= self.behind);
+        match behind {
+            true => offset.saturating_add(u64::try_from(self.by).unwrap_or(u64::MAX)),
+            false => offset,
+        }
+    }
+}
+
+fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Result<(), LoopError> {
+    let children = Boxes::new(moof.content).all()?;
+    let traf = only(&children, *b"traf")?;
+    let tracks = Boxes::new(traf.content).all()?;
+    let tfdt = only(&tracks, *b"tfdt")?;
+    let (_, flags) = Fields(only(&tracks, *b"tfhd")?.content).version()?;
+    if flags & BASE_DATA_OFFSET != 0 {
+        return Err(unfit(
+            "the fragments of a track count from the file's beginning",
+        ));
+    }
+    let mut fields = Fields(tfdt.content);
+    let (version, _) = fields.version()?;
+    let time = fields.wide(version)?.checked_add(shift);
+    let time = time.ok_or_else(|| unfit("a decode time is beyond all time"))?;
+    let before = moof.header() + traf.at + traf.header() + tfdt.at;
+    let growth = Growth {
+        behind: before + tfdt.whole.len(),
+        by: if version == 0 { WIDENED } else { 0 },
+    };
+    open(out, moof, growth)?;
+    for child in &children {
+        match &child.kind {
+            b"mfhd" => {
+                out.extend_from_slice(&[0, 0, 0, 16]);
+                out.extend_from_slice(b"mfhd\0\0\0\0");
+                out.extend_from_slice(&sequence.to_be_bytes());
+            }
+            b"traf" => {
+                open(out, child, growth)?;
+                for one in &tracks {
+                    match &one.kind {
+                        b"tfdt" => {
+                            out.extend_from_slice(&[0, 0, 0, 20]);
+                            out.extend_from_slice(b"tfdt\x01\0\0\0");
+                            out.extend_from_slice(&time.to_be_bytes());
+                        }
+                        b"trun" => trun(out, one, growth)?,
+                        b"saio" => saio(out, one, growth)?,
+                        _ => out.extend_from_slice(one.whole),
+                    }
+                }
+            }
+            _ => out.extend_from_slice(child.whole),
+        }
+    }
+    Ok(())
+}
+
+/// The header of a box that grows.
+fn open(out: &mut Vec<u8>, one: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
+    let length = u32::try_from(one.whole.len() + growth.by).ok();
+    // A header of 16 bytes belongs to boxes of gigabytes.
+    let length = length.filter(|_| one.header() == 8);
+    let length = length.ok_or_else(|| unfit("the head of a fragment is too long"))?;
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&one.kind);
+    Ok(())
+}
+
+fn trun(out: &mut Vec<u8>, trun: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
+    let mut fields = Fields(trun.content);
+    let (_, flags) = fields.version()?;
+    if flags & DATA_OFFSET == 0 {
+        return Err(unfit("a run of samples does not say where they begin"));
+    }
+    fields.u32()?; // the number of samples
+    let rest = fields.0.len();
+    let offset = u64::from(fields.u32()?);
+    // Signed in the standard; samples before their fragment do not come in a segment.
+    let offset = i32::try_from(growth.apply(offset));
+    let offset = offset.map_err(|_| unfit("the samples of a fragment are not behind it"))?;
+    let kept = trun.whole.len() - rest;
+    out.extend_from_slice(trun.whole.get(..kept).unwrap_or_default());
+    out.extend_from_slice(&offset.to_be_bytes());
+    out.extend_from_slice(fields.0);
+    Ok(())
+}
+
+/// Where what a decryption needs of each sample begins.
+fn saio(out: &mut Vec<u8>, saio: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
+    let mut fields = Fields(saio.content);
+    let (version, flags) = fields.version()?;
+    if flags & AUX_INFO_TYPE != 0 {
+        fields.u64()?;
+    }
+    let count = fields.u32()?;
+    let kept = saio.whole.len() - fields.0.len();
+    out.extend_from_slice(saio.whole.get(..kept).unwrap_or_default());
+    for _ in 0..count {
+        let offset = growth.apply(fields.wide(version)?);
+        match version {
+            0 => {
+                let short = u32::try_from(offset);
+                let short = short.map_err(|_| unfit("the head of a fragment is too long"))?;
+                out.extend_from_slice(&short.to_be_bytes());
+            }
+            _ => out.extend_from_slice(&offset.to_be_bytes()),
+        }
+    }
+    out.extend_from_slice(fields.0);
+    Ok(())
+}

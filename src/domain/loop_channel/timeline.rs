@@ -1,0 +1,274 @@
+//! Which piece of the clip is on when. The clip has played round since 1970, without a pause: piece
+//! after piece of one length, numbered from there, so that a position is the Unix time and nothing
+//! has to be remembered.
+
+use std::ops::RangeInclusive;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use super::error::{LoopError, unfit};
+use super::path::ManifestRange;
+use crate::types::UnixSeconds;
+
+/// How far back a live manifest of DASH reaches, in seconds: a time-shift of a day and an hour of
+/// pause. One line of the manifest holds it.
+pub(super) const DASH_BACK: i64 = 25 * 3_600;
+/// How far back a live playlist of HLS reaches, in seconds: a time-shift of an hour and five minutes
+/// of pause. Each piece is a line of a playlist that is fetched again every few seconds.
+pub(super) const HLS_BACK: i64 = 3_600 + 300;
+/// The pieces of a catch-up playlist of HLS: a day in pieces of two seconds, and some.
+pub(super) const HLS_PIECES_MAX: u64 = 50_000;
+
+/// The beat of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Timeline {
+    /// The length of the clip, in ticks.
+    length: u64,
+    /// Ticks a second.
+    scale: u64,
+    /// Pieces of the clip.
+    pieces: u64,
+}
+
+/// The part of a loop that a manifest tells of, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    /// What was asked for.
+    pub(super) span: ManifestRange,
+    /// The numbers of its pieces.
+    pub(super) numbers: RangeInclusive<u64>,
+    /// Whether more will come.
+    pub(super) goes_on: bool,
+}
+
+impl Timeline {
+    /// A clip of `length` ticks of `scale` to the second, in as many pieces.
+    ///
+    /// # Errors
+    /// That the pieces are too short or too long for players.
+    pub(super) fn new(length: u64, scale: u32, pieces: usize) -> Result<Self, LoopError> {
+        let pieces = u64::try_from(pieces).unwrap_or(u64::MAX);
+        let scale = u64::from(scale);
+        let second = u128::from(scale) * u128::from(pieces);
+        if second == 0 || !(second..=60 * second).contains(&u128::from(length)) {
+            return Err(unfit("a segment must have 1 to 60 seconds on average"));
+        }
+        Ok(Self {
+            length,
+            scale,
+            pieces,
+        })
+    }
+
+    /// The length of a piece, as a fraction of a second in lowest terms.
+    pub(super) fn piece(&self) -> (u64, u64) {
+        let (a, b) = (self.length, self.scale.saturating_mul(self.pieces));
+        let divisor = gcd(a, b).max(1);
+        (a / divisor, b / divisor)
+    }
+
+    /// How many pieces have begun before the instant: the number of the one that is on, unless one
+    /// begins at it.
+    fn begun_before(&self, at: UnixSeconds) -> u64 {
+        self.divide(at, u128::div_ceil)
+    }
+
+    /// The number of the piece that is on at the instant.
+    pub(super) fn at(&self, at: UnixSeconds) -> u64 {
+        self.divide(at, |whole, piece| whole / piece)
+    }
+
+    fn divide(&self, at: UnixSeconds, by: impl Fn(u128, u128) -> u128) -> u64 {
+        let (length, scale) = self.piece();
+        let seconds = u128::try_from(at.0).unwrap_or(0);
+        u64::try_from(by(seconds * u128::from(scale), u128::from(length).max(1)))
+            .unwrap_or(u64::MAX)
+    }
+
+    /// The latest piece that can be fetched; none in the first seconds of 1970.
+    ///
+    /// A piece can be fetched once it is over: in the second in which it ends, for the clock counts
+    /// whole ones and a player's may be a little finer.
+    pub(super) fn newest(&self, now: UnixSeconds) -> Option<u64> {
+        self.begun_before(now + 1).checked_sub(2)
+    }
+
+    /// The turn of the clip that a number belongs to, and its piece of the clip.
+    pub(super) fn iteration(&self, number: u64) -> (u64, usize) {
+        let pieces = self.pieces.max(1);
+        let piece = usize::try_from(number % pieces).unwrap_or(usize::MAX);
+        (number / pieces, piece)
+    }
+
+    /// When a turn of the clip begins, in ticks of `scale` to the second; `None` beyond all time.
+    pub(super) fn begin(&self, turn: u64, scale: u32) -> Option<u64> {
+        let ticks = u128::from(turn) * u128::from(self.length);
+        let ticks = ticks.checked_mul(u128::from(scale))? / u128::from(self.scale.max(1));
+        u64::try_from(ticks).ok()
+    }
+
+    /// The length of the clip in ticks of `scale` to the second.
+    pub(super) fn clip(&self, scale: u32) -> u64 {
+        self.begin(1, scale).unwrap_or(u64::MAX)
+    }
+
+    /// What can be fetched of a span by now; none if that is nothing.
+    pub(super) fn window(
+        &self,
+        span: ManifestRange,
+        back: i64,
+        now: UnixSeconds,
+    ) -> Option<Window> {
+        let newest = self.newest(now)?;
+        let (first, last) = match span {
+            ManifestRange::Live => (self.at(now - back), None),
+            ManifestRange::Window { start, stop } if start < stop => {
+                (self.at(start), self.begun_before(stop).checked_sub(1))
+            }
+            ManifestRange::Window { .. } => return None,
+        };
+        let known = last.map_or(newest, |last| last.min(newest));
+        (first <= known).then_some(Window {
+            span,
+            numbers: first..=known,
+            goes_on: last != Some(known),
+        })
+    }
+}
+
+/// Seconds as a decimal fraction, to the microsecond.
+pub(super) fn decimal(ticks: u64, scale: u64) -> String {
+    let micros = u128::from(ticks) * 1_000_000 / u128::from(scale.max(1));
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// An instant as XML and HLS write it.
+pub(super) fn instant(at: UnixSeconds) -> String {
+    moment(u64::try_from(at.0).unwrap_or(0), 1)
+}
+
+/// An instant that is counted in ticks, to the millisecond where it has them.
+pub(super) fn moment(ticks: u64, scale: u64) -> String {
+    let millis = u128::from(ticks) * 1_000 / u128::from(scale.max(1));
+    let date = i64::try_from(millis)
+        .ok()
+        .and_then(DateTime::from_timestamp_millis);
+    // Beyond the year 262142 no calendar is known.
+    date.unwrap_or(DateTime::<Utc>::MAX_UTC)
+        .to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The demo's: ten seconds in five pieces.
+    fn demo() -> Timeline {
+        Timeline::new(128_000, 12_800, 5).unwrap()
+    }
+
+    #[test]
+    fn a_position_is_the_unix_time() {
+        let grid = demo();
+        assert_eq!(grid.piece(), (2, 1));
+        assert_eq!(grid.at(UnixSeconds(1_767_268_800)), 883_634_400);
+        assert_eq!(grid.at(UnixSeconds(1_767_268_801)), 883_634_400);
+        assert_eq!(grid.iteration(883_634_400), (176_726_880, 0));
+        assert_eq!(
+            grid.begin(176_726_880, 48_000),
+            Some(1_767_268_800 * 48_000)
+        );
+        assert_eq!(grid.at(UnixSeconds(-5)), 0);
+    }
+
+    #[test]
+    fn a_piece_is_there_once_it_is_over() {
+        let grid = demo();
+        for (now, newest) in [
+            (-9, None),
+            (0, None),
+            (1, None),
+            (2, Some(0)),
+            (3, Some(0)),
+            (4, Some(1)),
+        ] {
+            assert_eq!(grid.newest(UnixSeconds(now)), newest, "{now}");
+        }
+        // 1.92 s each: the first ends within the second that begins at 1.
+        let film = Timeline::new(48, 25, 1).unwrap();
+        assert_eq!(film.newest(UnixSeconds(0)), None);
+        assert_eq!(film.newest(UnixSeconds(1)), Some(0));
+        assert_eq!(
+            film.newest(UnixSeconds(i64::MAX)),
+            film.newest(UnixSeconds(i64::MAX - 1))
+        );
+    }
+
+    #[test]
+    fn a_window_ends_when_it_is_over() {
+        let grid = demo();
+        let window = |start, stop| ManifestRange::Window {
+            start: UnixSeconds(start),
+            stop: UnixSeconds(stop),
+        };
+        let of = |span, now| {
+            let stretch = grid.window(span, 100, UnixSeconds(now))?;
+            let (first, last) = stretch.numbers.into_inner();
+            Some((first, last, stretch.goes_on))
+        };
+        assert_eq!(of(ManifestRange::Live, 1_000), Some((450, 499, true)));
+        assert_eq!(of(ManifestRange::Live, 6), Some((0, 2, true)));
+        assert_eq!(of(ManifestRange::Live, 1), None);
+        assert_eq!(of(window(100, 110), 1_000), Some((50, 54, false)));
+        assert_eq!(of(window(101, 109), 1_000), Some((50, 54, false)));
+        assert_eq!(of(window(100, 110), 110), Some((50, 54, false)));
+        assert_eq!(of(window(100, 110), 109), Some((50, 53, true)));
+        assert_eq!(of(window(100, 110), 102), Some((50, 50, true)));
+        assert_eq!(of(window(100, 110), 101), None);
+        assert_eq!(of(window(100, 100), 1_000), None);
+        assert_eq!(of(window(110, 100), 1_000), None);
+        assert_eq!(of(window(i64::MIN, i64::MAX), 1_000), Some((0, 499, true)));
+    }
+
+    #[test]
+    fn pieces_have_a_length_that_players_take() {
+        assert!(Timeline::new(0, 25, 1).is_err());
+        assert!(Timeline::new(100, 0, 1).is_err());
+        assert!(Timeline::new(100, 25, 0).is_err());
+        assert!(Timeline::new(100, 25, 5).is_err());
+        assert!(Timeline::new(100, 25, 4).is_ok());
+        assert!(Timeline::new(61, 1, 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_on_has_begun_and_is_not_over(
+            now in 0..10_000_000_000_i64, ticks in 1..60_u64, scale in 1..90_000_u32, pieces in 1..500_usize,
+        ) {
+            let length = ticks * u64::from(scale) * u64::try_from(pieces).unwrap();
+            let grid = Timeline::new(length + 7, scale, pieces);
+            prop_assume!(grid.is_ok());
+            let grid = grid.unwrap();
+            let (piece, second) = grid.piece();
+            let begin = |number: u64| i128::from(number) * i128::from(piece);
+            let at = i128::from(now) * i128::from(second);
+            let number = grid.at(UnixSeconds(now));
+            prop_assert!(begin(number) <= at && at < begin(number + 1));
+            if let Some(newest) = grid.newest(UnixSeconds(now)) {
+                // Over within this second, and the next one is not.
+                prop_assert!(begin(newest + 1) < at + i128::from(second));
+                prop_assert!(begin(newest + 2) >= at + i128::from(second));
+            }
+        }
+    }
+}

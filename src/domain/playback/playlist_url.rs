@@ -1,0 +1,196 @@
+//! Playlist addresses: those of the built-in origin, and the templates of other servers. A template
+//! is filled in before it is signed.
+
+use std::fmt::Write as _;
+
+use crate::domain::catalog::Location;
+use crate::domain::loop_channel::{self, ManifestRange};
+use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
+
+use super::Playback;
+use super::error::PlaybackError;
+use super::model::Playing;
+
+/// Where a manifest is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Playlist {
+    /// With the built-in origin: what follows `{base_url}`, percent-encoded.
+    Origin(String),
+    /// Anywhere else.
+    Absolute(String),
+}
+
+/// What the placeholders of a template stand for.
+pub(super) struct Values<'a> {
+    pub(super) asset: &'a AssetId,
+    pub(super) session: &'a SessionId,
+    pub(super) playing: &'a Playing,
+    pub(super) expires: UnixSeconds,
+    /// When the address is given.
+    pub(super) now: UnixSeconds,
+}
+
+/// The path of the built-in origin.
+pub const ORIGIN_PATH: &str = "/origin/v1/";
+
+impl Playback {
+    /// The address for a client. A protocol with a trailing `s` takes https addresses alone.
+    pub(super) fn playlist(
+        &self,
+        address: Option<&str>,
+        protocol: Protocol,
+        https: bool,
+        values: &Values<'_>,
+    ) -> Result<Playlist, PlaybackError> {
+        let ours = |path: MediaPath| {
+            let address = self.origin_address(&path, values.expires, values.now);
+            (Playlist::Origin(address), https)
+        };
+        // A catalogue has no location that cannot be read.
+        let location = address.and_then(|address| Location::parse(address).ok());
+        let found = location.and_then(|location| match location {
+            Location::Origin(path) => MediaPath::parse(path).map(ours),
+            Location::Loop(path) => loop_channel::manifest(path, span(values.playing)?).map(ours),
+            Location::Address(template) => {
+                let filled = fill(template, values);
+                let signed = self.signing.signed(filled, values.now, values.expires)?;
+                Some((Playlist::Absolute(signed), template.starts_with("https://")))
+            }
+        });
+        let (playlist, secure) = found.ok_or(PlaybackError::ProtocolNotAvailable)?;
+        if protocol.wants_https() && !secure {
+            return Err(PlaybackError::ProtocolNotAvailable);
+        }
+        Ok(playlist)
+    }
+
+    /// The signed address of a file of the built-in origin, without `{base_url}`. It is good until
+    /// the wall clock of `now` shows `expires`.
+    #[must_use]
+    pub fn origin_address(
+        &self,
+        path: &MediaPath,
+        expires: UnixSeconds,
+        now: UnixSeconds,
+    ) -> String {
+        let token = self
+            .signing
+            .origin
+            .sign(path, self.expiry.from_wall(expires, now));
+        let mut target = format!("{ORIGIN_PATH}{token}/");
+        encode_into(&mut target, path.as_str(), true);
+        target
+    }
+}
+
+/// What a loop's manifest is to tell of. A video on demand has none.
+fn span(playing: &Playing) -> Option<ManifestRange> {
+    match playing {
+        Playing::Live { .. } => Some(ManifestRange::Live),
+        Playing::Catchup { start, stop, .. } => Some(ManifestRange::Window {
+            start: *start,
+            stop: *stop,
+        }),
+        Playing::Vod => None,
+    }
+}
+
+/// Fills in `{asset}`, `{session}`, `{expires}`, and for catch-up `{start}` and `{stop}`; what is no
+/// placeholder of ours stays, for a server further on may know it.
+fn fill(template: &str, values: &Values<'_>) -> String {
+    let mut filled = String::with_capacity(template.len() + 32);
+    let mut rest = template;
+    while let Some((before, tail)) = rest.split_once('{') {
+        filled.push_str(before);
+        let Some((name, after)) = tail.split_once('}') else {
+            filled.push('{');
+            rest = tail;
+            continue;
+        };
+        if !substitute(&mut filled, name, values) {
+            filled.push('{');
+            rest = tail;
+            continue;
+        }
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn substitute(filled: &mut String, name: &str, values: &Values<'_>) -> bool {
+    let window = match values.playing {
+        Playing::Catchup { start, stop, .. } => Some((start, stop)),
+        Playing::Live { .. } | Playing::Vod => None,
+    };
+    // Writing to a text cannot fail.
+    let _ = match (name, window) {
+        ("asset", _) => {
+            encode_into(filled, values.asset.as_str(), false);
+            Ok(())
+        }
+        ("session", _) => write!(filled, "{}", values.session),
+        ("expires", _) => write!(filled, "{}", values.expires),
+        ("start", Some((start, _))) => write!(filled, "{start}"),
+        ("stop", Some((_, stop))) => write!(filled, "{stop}"),
+        ("start" | "stop", None) => Ok(()),
+        _ => return false,
+    };
+    true
+}
+
+/// Percent-encodes all but the unreserved characters of RFC 3986, and slashes if they separate.
+fn encode_into(out: &mut String, text: &str, slashes: bool) {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            b'/' if slashes => out.push('/'),
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{BroadcastId, LivestreamId};
+
+    #[test]
+    fn templates_are_filled_in() {
+        let asset = AssetId::parse("a b&c").unwrap();
+        let session = SessionId::from_bytes([0; 16]);
+        let catchup = Playing::Catchup {
+            livestream: LivestreamId::parse("news").unwrap(),
+            broadcast: BroadcastId::parse("b").unwrap(),
+            start: UnixSeconds(10),
+            stop: UnixSeconds(20),
+        };
+        let filled = |template: &str, playing: &Playing| {
+            fill(
+                template,
+                &Values {
+                    asset: &asset,
+                    session: &session,
+                    playing,
+                    expires: UnixSeconds(99),
+                    now: UnixSeconds(9),
+                },
+            )
+        };
+        for (template, expected) in [
+            ("https://c/x.mpd", "https://c/x.mpd"),
+            ("https://c/{asset}.mpd", "https://c/a%20b%26c.mpd"),
+            ("{expires}-{start}-{stop}", "99-10-20"),
+            ("{session}", "AAAAAAAAAAAAAAAAAAAAAA"),
+            ("{other}{{asset}", "{other}{a%20b%26c"),
+            ("open {", "open {"),
+        ] {
+            assert_eq!(filled(template, &catchup), expected);
+        }
+        assert_eq!(filled("[{start}]", &Playing::Vod), "[]");
+    }
+}

@@ -1,0 +1,109 @@
+//! Entitlements in memory.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use crate::store::{Changed, CommitListener};
+use crate::types::{TokenHash, UnixSeconds, UserId};
+
+use super::model::Entitlement;
+use super::tables;
+
+/// Entitlements that one user may hold. A viewer who changes the channel every minute for half a
+/// day reaches it; beyond it the oldest goes, so that memory has a bound.
+pub const TOKENS_MAX: usize = 512;
+
+/// An entitlement and whose it is.
+pub struct HeldEntitlement {
+    /// The user.
+    pub user: UserId,
+    /// What the user holds.
+    pub entitlement: Entitlement,
+}
+
+/// All entitlements, by token and by user.
+#[derive(Default)]
+pub struct TokenMap {
+    by_hash: DashMap<TokenHash, Arc<HeldEntitlement>>,
+    /// In the order in which they were issued: whoever has as many as may be loses the oldest with
+    /// each new one, and that must not cost a look at all of them.
+    by_user: DashMap<UserId, BTreeSet<(UnixSeconds, TokenHash)>>,
+}
+
+impl TokenMap {
+    /// The entitlement behind a token.
+    #[must_use]
+    pub fn get(&self, hash: &TokenHash) -> Option<Arc<HeldEntitlement>> {
+        self.by_hash.get(hash).map(|held| Arc::clone(&held))
+    }
+
+    /// The tokens of a user, the oldest first.
+    #[must_use]
+    pub fn tokens_of_user(&self, user: &UserId) -> Vec<TokenHash> {
+        self.oldest(user, usize::MAX)
+    }
+
+    fn oldest(&self, user: &UserId, count: usize) -> Vec<TokenHash> {
+        let tokens = self.by_user.get(user);
+        let tokens = tokens.iter().flat_map(|tokens| tokens.iter());
+        tokens.take(count).map(|(_, hash)| *hash).collect()
+    }
+
+    /// The tokens that have to go before the user may have another.
+    #[must_use]
+    pub fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
+        let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
+        self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
+    }
+
+    /// The keys of the entitlements that are worthless at an instant of token time.
+    #[must_use]
+    pub fn expired(&self, at: UnixSeconds) -> Vec<(UserId, TokenHash)> {
+        self.by_hash
+            .iter()
+            .filter(|held| !held.entitlement.holds(at))
+            .map(|held| (held.user, *held.key()))
+            .collect()
+    }
+
+    /// The number of entitlements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_hash.is_empty()
+    }
+}
+
+impl CommitListener<tables::Entitlements> for TokenMap {
+    fn apply(&self, changes: Vec<Changed<tables::Entitlements>>) {
+        for Changed { key, record } in changes {
+            let (user, hash) = key;
+            match record {
+                Some(entitlement) => {
+                    let issued = entitlement.issued;
+                    let held = Arc::new(HeldEntitlement { user, entitlement });
+                    // When it was issued never changes.
+                    if self.by_hash.insert(hash, held).is_none() {
+                        self.by_user.entry(user).or_default().insert((issued, hash));
+                    }
+                }
+                None => {
+                    let Some((_, held)) = self.by_hash.remove(&hash) else {
+                        continue;
+                    };
+                    if let Some(mut tokens) = self.by_user.get_mut(&user) {
+                        tokens.remove(&(held.entitlement.issued, hash));
+                    }
+                    self.by_user.remove_if(&user, |_, left| left.is_empty());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The other domains as playback sees them: its [`World`], answered from memory. It joins them and
+//! decides nothing that one of them does not.
+
+use std::sync::Arc;
+
+use super::accounts::{self, Accounts};
+use super::catalog::{Asset, Catalog, KeyId, Livestream};
+use super::entitlement::{self, EntitlementService, PositionRights};
+use super::playback::context::{Playable, Playlists, Program, Shown};
+use super::playback::{PlaybackContext, Viewer};
+use super::schedule::{self, Schedule};
+use crate::store::{StoreError, Txn};
+use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
+
+/// What playback's questions are answered from.
+pub struct ServiceContext {
+    /// Whose parental control counts.
+    pub accounts: Accounts,
+    /// Channels, assets and keys.
+    pub catalog: Catalog,
+    /// Programs.
+    pub schedule: Arc<Schedule>,
+    /// Who may play what.
+    pub rights: EntitlementService,
+    /// Which programs ask for the PIN.
+    pub pins: entitlement::Settings,
+}
+
+/// What an asset id names, as far as it can be played.
+enum Source {
+    Livestream(Arc<Livestream>),
+    Asset(Arc<Asset>),
+}
+
+impl Source {
+    fn keys(&self) -> &[KeyId] {
+        match self {
+            Self::Livestream(livestream) => &livestream.keys,
+            Self::Asset(asset) => &asset.keys,
+        }
+    }
+}
+
+impl ServiceContext {
+    /// A livestream, the livestream of a broadcast, or a video on demand.
+    fn source(&self, asset: &AssetId) -> Option<Source> {
+        let catalog = self.catalog.snapshot();
+        if let Some(found) = catalog.asset(asset) {
+            return Some(Source::Asset(Arc::clone(found)));
+        }
+        if let Some(found) = catalog.livestream(&LivestreamId::from(asset)) {
+            return Some(Source::Livestream(Arc::clone(found)));
+        }
+        let program = self
+            .schedule
+            .snapshot()
+            .program(&BroadcastId::from(asset))?;
+        let found = catalog.livestream(program.livestream())?;
+        Some(Source::Livestream(Arc::clone(found)))
+    }
+}
+
+fn program(found: &schedule::Program) -> Option<Program> {
+    Some(Program {
+        id: found.id()?,
+        start: found.start(),
+        pg_age: found.pg_age(),
+    })
+}
+
+impl PlaybackContext for ServiceContext {
+    fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown> {
+        let catalog = self.catalog.snapshot();
+        let livestream = catalog.livestream(livestream)?;
+        let (rights, found) = PositionRights::at(&self.schedule.snapshot(), livestream, at);
+        Some(Shown {
+            program: found.as_ref().and_then(program),
+            rights,
+        })
+    }
+
+    fn broadcast(&self, id: &BroadcastId) -> Option<Shown> {
+        let found = self.schedule.snapshot().program(id)?;
+        let catalog = self.catalog.snapshot();
+        let livestream = catalog.livestream(found.livestream())?;
+        Some(Shown {
+            program: program(&found),
+            rights: PositionRights::for_program(livestream, &found),
+        })
+    }
+
+    fn program_needs_pin(
+        &self,
+        user: &UserId,
+        livestream: &LivestreamId,
+        program: &Program,
+    ) -> bool {
+        let catalog = self.catalog.snapshot();
+        match (self.accounts.user(user), catalog.livestream(livestream)) {
+            (Some(user), Some(livestream)) => {
+                self.pins
+                    .program_needs_pin(&user, livestream, program.start, program.pg_age)
+            }
+            // What is not known is not free.
+            _ => true,
+        }
+    }
+
+    fn vod_needs_pin(&self, user: &UserId, asset: &AssetId) -> bool {
+        let catalog = self.catalog.snapshot();
+        match (self.accounts.user(user), catalog.asset(asset)) {
+            (Some(user), Some(asset)) => self.pins.asset_needs_pin(&user, asset.pg_age),
+            _ => true,
+        }
+    }
+
+    fn playlists(&self, asset: &AssetId) -> Option<Playlists> {
+        let source = self.source(asset)?;
+        let (encrypted, playlist) = match &source {
+            Source::Livestream(found) => (found.encrypted, &found.playlist),
+            Source::Asset(found) => (found.encrypted, &found.playlist),
+        };
+        Some(Playlists {
+            encrypted,
+            protocols: playlist.0.keys().copied().collect(),
+        })
+    }
+
+    fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable> {
+        let source = self.source(asset)?;
+        let (encrypted, streams, playlist) = match &source {
+            Source::Livestream(found) => (found.encrypted, found.streams, &found.playlist),
+            Source::Asset(found) => (found.encrypted, found.streams, &found.playlist),
+        };
+        Some(Playable {
+            encrypted,
+            streams,
+            address: playlist.0.get(&protocol.family()).cloned(),
+        })
+    }
+
+    fn still_entitled(&self, viewer: &Viewer, asset: &AssetId, now: UnixSeconds) -> bool {
+        self.accounts
+            .user(&viewer.user)
+            .is_some_and(|user| self.rights.is_entitled(&user, asset, viewer.country, now))
+    }
+
+    fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
+        let source = self.source(asset);
+        let keys = source.iter().flat_map(Source::keys);
+        keys.map(|key| *key.as_bytes()).collect()
+    }
+
+    fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]> {
+        self.key_ids(asset).contains(kid).then_some(())?;
+        let key = self.catalog.content_key(&KeyId::from_bytes(*kid))?;
+        Some(*key.reveal())
+    }
+
+    fn exists(&self, txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
+        accounts::exists(txn, user)
+    }
+}

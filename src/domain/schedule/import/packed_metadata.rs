@@ -1,0 +1,177 @@
+//! What the rows of a channel say apart from their times, kept small until the channel is compared.
+//!
+//! Guides mix their channels, so all of a guide is held before any of it can be used, beside two
+//! schedules: the one that is served and the one to come. Rows are encoded behind each other, and
+//! every few KiB of a channel are deflated: a third to a tenth of what they were, and given back
+//! channel by channel while the new schedule grows.
+
+use std::io::{self, Read as _, Write as _};
+use std::vec;
+
+use flate2::Compression;
+use flate2::bufread::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+
+use super::{DRAFT_MAX, GuideError};
+use crate::domain::schedule::model::Metadata;
+
+/// How much of a channel is deflated at a time. Less packs worse; more costs, in every channel,
+/// what has not been deflated yet.
+const PAGE: usize = 8 * 1024;
+
+/// The id that a source gives a row for good, and what the row says.
+pub type Text = (Option<String>, Metadata);
+
+/// Packs the rows of all channels of a guide, and knows what they take together.
+pub struct Packer {
+    /// One for all: its state is larger than many a channel.
+    deflate: DeflateEncoder<Vec<u8>>,
+    /// The row that is being added.
+    row: Vec<u8>,
+    /// Bytes that are held.
+    held: usize,
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self {
+            deflate: DeflateEncoder::new(Vec::new(), Compression::fast()),
+            row: Vec::new(),
+            held: 0,
+        }
+    }
+}
+
+/// The texts of one channel, in the guide's order.
+#[derive(Default)]
+pub struct Texts {
+    pages: Vec<Box<[u8]>>,
+    /// What does not fill a page yet.
+    open: Vec<u8>,
+}
+
+impl std::fmt::Debug for Texts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Texts({} pages)", self.pages.len())
+    }
+}
+
+impl Packer {
+    /// Adds a row to a channel.
+    ///
+    /// # Errors
+    /// [`GuideError::TooLarge`] beyond [`DRAFT_MAX`].
+    pub fn push(&mut self, texts: &mut Texts, row: &Text) -> Result<(), GuideError> {
+        self.row.clear();
+        let config = bincode::config::standard();
+        bincode::serde::encode_into_std_write(row, &mut self.row, config)
+            .map_err(|_| super::TOO_MUCH)?;
+        if !texts.open.is_empty() && texts.open.len() + self.row.len() > PAGE {
+            let page = self.deflate(&texts.open);
+            let page = page.map_err(|error| GuideError::Unreadable(error.to_string()))?;
+            self.held += page.len();
+            texts.pages.push(page);
+            texts.open.clear();
+        }
+        let before = texts.open.capacity();
+        texts.open.extend_from_slice(&self.row);
+        self.held += texts.open.capacity() - before;
+        if self.held > DRAFT_MAX {
+            return Err(super::TOO_MUCH);
+        }
+        Ok(())
+    }
+
+    /// One page; writing to memory cannot fail.
+    fn deflate(&mut self, plain: &[u8]) -> io::Result<Box<[u8]>> {
+        self.deflate.write_all(plain)?;
+        Ok(self.deflate.reset(Vec::new())?.into_boxed_slice())
+    }
+}
+
+impl IntoIterator for Texts {
+    type Item = Text;
+    type IntoIter = Rows;
+
+    fn into_iter(self) -> Rows {
+        Rows {
+            pages: self.pages.into_iter(),
+            open: self.open,
+            page: Vec::new(),
+            at: 0,
+        }
+    }
+}
+
+/// The rows of a channel, in the guide's order, each page given back when it was read.
+pub struct Rows {
+    pages: vec::IntoIter<Box<[u8]>>,
+    open: Vec<u8>,
+    page: Vec<u8>,
+    at: usize,
+}
+
+impl Iterator for Rows {
+    type Item = Text;
+
+    fn next(&mut self) -> Option<Text> {
+        if self.at == self.page.len() {
+            self.at = 0;
+            self.page.clear();
+            match self.pages.next() {
+                // It was deflated here: it can be inflated.
+                Some(page) => DeflateDecoder::new(&*page)
+                    .read_to_end(&mut self.page)
+                    .ok()?,
+                None => std::mem::replace(&mut self.page, std::mem::take(&mut self.open)).len(),
+            };
+        }
+        let packed = self.page.get(self.at..)?;
+        let decoded = bincode::serde::decode_from_slice(packed, bincode::config::standard());
+        let (row, length) = decoded.ok()?;
+        self.at += length;
+        Some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: usize, length: usize) -> Text {
+        let facts = Metadata {
+            title: format!("Title {number}").into(),
+            description: Some(format!("{number} ").repeat(length).into()),
+            ..Metadata::default()
+        };
+        (
+            number.is_multiple_of(3).then(|| format!("id-{number}")),
+            facts,
+        )
+    }
+
+    #[test]
+    fn rows_come_back_in_order_whatever_fills_the_pages() {
+        for (count, length) in [(0, 0), (1, 0), (1, 10_000), (500, 3), (40, 2_000)] {
+            let mut packer = Packer::default();
+            let mut texts = Texts::default();
+            for number in 0..count {
+                packer.push(&mut texts, &row(number, length)).unwrap();
+            }
+            let all: Vec<Text> = texts.into_iter().collect();
+            let expected: Vec<Text> = (0..count).map(|number| row(number, length)).collect();
+            assert_eq!(all, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_bounded() {
+        let mut packer = Packer {
+            held: DRAFT_MAX - 20_000,
+            ..Packer::default()
+        };
+        let mut texts = Texts::default();
+        let mut rows = (0..100_000).map(|number| packer.push(&mut texts, &row(number, 50)));
+        assert!(rows.any(|pushed| pushed == Err(super::super::TOO_MUCH)));
+    }
+}

@@ -1,0 +1,109 @@
+//! The plausibility brake: an import that would gut the schedule waits for a person's word.
+
+use crate::types::UnixSeconds;
+use crate::types::time::DAY;
+
+/// Why an import is held until it is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PlausibilityIssue {
+    /// No row of the guide can be used.
+    #[error("the guide has no usable programme")]
+    Nothing,
+    /// The guide has over 30 % fewer programmes than there are now in the span that it covers.
+    #[error("the guide has {new} programmes where there are {now} now")]
+    Fewer {
+        /// Programmes now.
+        now: u64,
+        /// Programmes of the guide.
+        new: u64,
+    },
+    /// The guide ends over a day earlier than what is there for its channels.
+    #[error("the guide ends on {}, the schedule of its channels on {}", .new.in_utc(), .now.in_utc())]
+    Shorter {
+        /// The latest stop now.
+        now: UnixSeconds,
+        /// The latest stop in the guide.
+        new: UnixSeconds,
+    },
+}
+
+/// How many programmes there are in what a guide may replace, and how far they reach.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// How many.
+    pub programmes: u64,
+    /// The latest stop of those that the guide is compared with.
+    pub horizon: Option<UnixSeconds>,
+}
+
+impl Coverage {
+    /// Adds those of another channel.
+    pub fn add(&mut self, other: Self) {
+        self.programmes += other.programmes;
+        self.horizon = self.horizon.max(other.horizon);
+    }
+}
+
+/// Compares what is there, in the span and on the channels that the guide covers, with the guide.
+///
+/// Decision: summed over the guide. One channel's change of programme is no reason to hold a guide
+/// of hundreds.
+#[must_use]
+pub fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<PlausibilityIssue> {
+    let mut doubts = Vec::new();
+    if new.programmes == 0 {
+        doubts.push(PlausibilityIssue::Nothing);
+        return doubts;
+    }
+    if new.programmes.saturating_mul(10) < now.programmes.saturating_mul(7) {
+        doubts.push(PlausibilityIssue::Fewer {
+            now: now.programmes,
+            new: new.programmes,
+        });
+    }
+    if let (Some(old), Some(horizon)) = (now.horizon, new.horizon)
+        && old.since(horizon) > DAY
+    {
+        doubts.push(PlausibilityIssue::Shorter {
+            now: old,
+            new: horizon,
+        });
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(programmes: u64, horizon: i64) -> Coverage {
+        Coverage {
+            programmes,
+            horizon: (programmes > 0).then_some(UnixSeconds(horizon)),
+        }
+    }
+
+    #[test]
+    fn the_limits_are_exact() {
+        let held = |now, new| !plausibility_issues(now, new).is_empty();
+        assert_eq!(
+            plausibility_issues(Coverage::default(), Coverage::default()),
+            [PlausibilityIssue::Nothing]
+        );
+        assert!(!held(Coverage::default(), extent(1, 0)), "a first import");
+        assert!(!held(extent(10, 0), extent(7, 0)), "30 % fewer");
+        assert!(held(extent(100, 0), extent(69, 0)));
+        assert!(!held(extent(10, DAY), extent(10, 0)), "a day shorter");
+        assert!(held(extent(10, DAY + 1), extent(10, 0)));
+        let both = plausibility_issues(extent(100, 3 * DAY), extent(1, 0));
+        let told: Vec<_> = both.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "the guide has 1 programmes where there are 100 now",
+                "the guide ends on 1970-01-01 at 00:00 UTC, the schedule of its channels on \
+                 1970-01-04 at 00:00 UTC"
+            ]
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! A guide's channels on their way into the schedule: in order, judged by the brake, unpacked.
+
+use super::diff::{NewRow, WritableSpans};
+use super::import::packed_metadata::Texts;
+use super::import::parsed_guide::ParsedGuide;
+use super::import::{Problem, Skip, Skipped};
+use super::normalise::{Kept, normalise};
+use super::plausibility::{self, Coverage, PlausibilityIssue};
+use super::report::ImportOptions;
+use super::rights::Rights;
+use super::service::first_day;
+use super::snapshot::Snapshot;
+use super::source_spans::{AllSourceSpans, ImportPriority, SourceSpans, Span, free};
+use crate::store::MemoryTable;
+use crate::types::time::DAY;
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+
+/// Programmes that start later than this are slips in a date. One row of the year 2999 would make
+/// every later guide end too early for the brake.
+const AHEAD_MAX: i64 = 3 * 366 * DAY;
+
+/// A channel of the guide, in order, before it is compared.
+pub(super) struct PreparedChannel {
+    pub(super) livestream: LivestreamId,
+    /// All that the guide covers of it, if it has a usable row.
+    pub(super) whole: Option<Span>,
+    pub(super) room: WritableSpans,
+    kept: Vec<Kept<u32>>,
+    texts: Texts,
+}
+
+/// Normalises each channel that a livestream carries, and drops what is too old, too far or
+/// another source's.
+pub(super) fn prepare_channels(
+    draft: ParsedGuide,
+    rights: &dyn Rights,
+    claims: &MemoryTable<AllSourceSpans>,
+    options: &ImportOptions,
+    skipped: &mut Skipped,
+) -> Vec<PreparedChannel> {
+    let first = first_day(options.now, options.retention_days);
+    let last = options.now + AHEAD_MAX;
+    let mut ready = Vec::new();
+    for (livestream, channel) in draft.channels {
+        let mut rows = channel.rows;
+        if rights.channel(&livestream).is_none() {
+            for row in rows {
+                skipped.add(Problem {
+                    line: row.line,
+                    kind: Skip::Unmapped,
+                });
+            }
+            continue;
+        }
+        // Before anything else: a programme without a stop would last until then.
+        retain(&mut rows, skipped, |row| {
+            (row.start > last).then_some((row.line, Skip::TooFar))
+        });
+        let mut kept = normalise(rows, skipped);
+        retain(&mut kept, skipped, |row| {
+            (row.start.utc_day() < first).then_some((row.line, Skip::TooOld))
+        });
+        let whole = kept.first().zip(kept.last()).map(|(first, last)| Span {
+            from: first.start,
+            to: last.stop,
+        });
+        let room = room(whole, claims.get(&livestream).as_deref(), &options.standing);
+        let span_of = |at: UnixSeconds| room.free.iter().find(|span| span.holds(at));
+        retain(&mut kept, skipped, |row| {
+            let outranked = span_of(row.start).is_none();
+            outranked.then_some((row.line, Skip::Outranked))
+        });
+        for row in &mut kept {
+            let end = span_of(row.start).map_or(row.stop, |span| span.to);
+            row.stop = row.stop.min(end);
+        }
+        ready.push(PreparedChannel {
+            livestream,
+            whole,
+            room,
+            kept,
+            texts: channel.texts,
+        });
+    }
+    ready
+}
+
+/// Drops the rows that there is something against.
+fn retain<R>(
+    rows: &mut Vec<R>,
+    skipped: &mut Skipped,
+    against: impl Fn(&R) -> Option<(u64, Skip)>,
+) {
+    rows.retain(|row| {
+        let problem = against(row);
+        if let Some((line, kind)) = problem {
+            skipped.add(Problem { line, kind });
+        }
+        problem.is_none()
+    });
+}
+
+fn room(
+    whole: Option<Span>,
+    claims: Option<&SourceSpans>,
+    standing: &ImportPriority,
+) -> WritableSpans {
+    let blocked = claims.map_or_else(Vec::new, |claims| claims.blocked(standing));
+    WritableSpans {
+        free: whole.map_or_else(Vec::new, |whole| free(whole, &blocked)),
+        blocked,
+    }
+}
+
+/// What the brake has against these channels.
+pub(super) fn doubts(
+    before: &Snapshot,
+    claims: &MemoryTable<AllSourceSpans>,
+    source: &str,
+    ready: &[PreparedChannel],
+) -> Vec<PlausibilityIssue> {
+    let (mut now, mut new) = (Coverage::default(), Coverage::default());
+    let mut usable = false;
+    for one in ready {
+        let Some(whole) = one.whole else {
+            continue;
+        };
+        usable = true;
+        new.add(Coverage {
+            programmes: u64::try_from(one.kept.len()).unwrap_or(u64::MAX),
+            horizon: Some(whole.to),
+        });
+        if let Some(channel) = before.channel(one.livestream.as_str()) {
+            let spans = one.room.free.iter();
+            let claims = claims.get(&one.livestream);
+            now.add(Coverage {
+                programmes: spans.map(|span| channel.count_within(*span)).sum(),
+                horizon: horizon(channel.last(), claims.as_deref(), source),
+            });
+        }
+    }
+    if usable {
+        plausibility::plausibility_issues(now, new)
+    } else {
+        vec![PlausibilityIssue::Nothing]
+    }
+}
+
+/// How far the guide of a source is expected to reach on a livestream.
+///
+/// Decision: as far as its last one did. A source that is new there is compared with what nobody
+/// claims; another source's fortnight is no reason to hold a good week.
+fn horizon(
+    last: Option<(UnixSeconds, UnixSeconds)>,
+    claims: Option<&SourceSpans>,
+    source: &str,
+) -> Option<UnixSeconds> {
+    let (start, stop) = last?;
+    let claimed = claims.and_then(|claims| claims.horizon(source));
+    let foreign = || claims.and_then(|claims| claims.owner(start)).unwrap_or("");
+    claimed.or_else(|| (source.is_empty() || foreign().is_empty()).then_some(stop))
+}
+
+impl PreparedChannel {
+    /// Its rows, unpacked.
+    pub(super) fn rows(self, skipped: &mut Skipped) -> (LivestreamId, WritableSpans, Vec<NewRow>) {
+        let mut rows: Vec<Option<NewRow>> = Vec::new();
+        rows.resize_with(self.kept.len(), || None);
+        // The texts come in the guide's order, the rows are in that of time.
+        let mut by_payload: Vec<(usize, Kept<u32>)> = self.kept.into_iter().enumerate().collect();
+        by_payload.sort_unstable_by_key(|(_, row)| row.payload);
+        let mut wanted = by_payload.into_iter().peekable();
+        for (number, (id, facts)) in (0..).zip(self.texts) {
+            let Some((at, row)) = wanted.next_if(|(_, row)| row.payload == number) else {
+                continue;
+            };
+            let Ok(id) = id.map(|id| BroadcastId::parse(&id)).transpose() else {
+                skipped.add(Problem {
+                    line: row.line,
+                    kind: Skip::BadId,
+                });
+                continue;
+            };
+            if let Some(slot) = rows.get_mut(at) {
+                *slot = Some(NewRow {
+                    line: row.line,
+                    id,
+                    start: row.start,
+                    stop: row.stop,
+                    facts,
+                });
+            }
+        }
+        let rows = rows.into_iter().flatten().collect();
+        (self.livestream, self.room, rows)
+    }
+}

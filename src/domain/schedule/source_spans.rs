@@ -1,0 +1,230 @@
+//! Which source filled which span of a livestream, where several cover it.
+//!
+//! Decision: a source leaves alone what one of higher priority has filled, and fills what is left;
+//! one of the same priority, and whoever brings a guide by hand, takes what its guide covers. The
+//! programme belongs to the source that has the instant of its start.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{Record, Table};
+use crate::types::{LivestreamId, UnixSeconds};
+
+/// How many spans of one livestream are remembered; the oldest go first. Spans of one source that
+/// touch are one, so that this is dozens of changes of hands.
+const CLAIMS_MAX: usize = 100;
+
+/// From an instant to just before another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first second.
+    pub from: UnixSeconds,
+    /// The first second after it.
+    pub to: UnixSeconds,
+}
+
+impl Span {
+    /// Whether an instant lies in it.
+    #[must_use]
+    pub fn holds(&self, at: UnixSeconds) -> bool {
+        self.from <= at && at < self.to
+    }
+
+    /// Whether it shares an instant with another.
+    #[must_use]
+    pub fn meets(&self, from: UnixSeconds, to: UnixSeconds) -> bool {
+        self.from < to && from < self.to
+    }
+}
+
+/// Whose guide it is that is brought in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportPriority {
+    /// The name of the source; empty for a guide that somebody brings without naming one.
+    pub source: String,
+    /// The sources of higher priority.
+    pub above: Vec<String>,
+}
+
+/// A span that a source filled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceSpan {
+    source: String,
+    from: UnixSeconds,
+    to: UnixSeconds,
+}
+
+/// What is remembered of one livestream: in order, without overlaps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceSpans(Vec<SourceSpan>);
+
+impl Record for SourceSpans {}
+
+/// The claims by livestream.
+pub struct AllSourceSpans;
+
+impl Table for AllSourceSpans {
+    const NAME: &'static str = "schedule_claims";
+    type Key = LivestreamId;
+    type Record = SourceSpans;
+}
+
+impl SourceSpans {
+    /// What the sources above have of the livestream, in order.
+    pub fn blocked(&self, standing: &ImportPriority) -> Vec<Span> {
+        let above = |claim: &&SourceSpan| standing.above.contains(&claim.source);
+        let span = |claim: &SourceSpan| Span {
+            from: claim.from,
+            to: claim.to,
+        };
+        self.0.iter().filter(above).map(span).collect()
+    }
+
+    /// How far a source has filled the livestream.
+    pub fn horizon(&self, source: &str) -> Option<UnixSeconds> {
+        let of_source = self.0.iter().filter(|claim| claim.source == source);
+        of_source.map(|claim| claim.to).max()
+    }
+
+    /// The source that filled the livestream at an instant.
+    pub fn owner(&self, at: UnixSeconds) -> Option<&str> {
+        let holds = |claim: &&SourceSpan| claim.from <= at && at < claim.to;
+        self.0.iter().find(holds).map(|claim| claim.source.as_str())
+    }
+
+    /// A source has filled some spans with a guide that ends at `end`. What it had beyond the guide
+    /// is nobody's: the newest guide of the source says nothing about it any more.
+    pub fn assign(&mut self, source: &str, spans: &[Span], end: UnixSeconds, first: UnixSeconds) {
+        let mut claims = Vec::with_capacity(self.0.len() + spans.len());
+        for mut old in std::mem::take(&mut self.0) {
+            if old.source == source {
+                old.to = old.to.min(end);
+            }
+            let whole = Span {
+                from: old.from,
+                to: old.to,
+            };
+            claims.extend(free(whole, spans).into_iter().map(|span| SourceSpan {
+                source: old.source.clone(),
+                from: span.from,
+                to: span.to,
+            }));
+        }
+        claims.extend(spans.iter().map(|span| SourceSpan {
+            source: source.to_owned(),
+            from: span.from,
+            to: span.to,
+        }));
+        claims.retain(|claim| claim.from < claim.to && claim.to > first);
+        claims.sort_by_key(|claim| claim.from);
+        claims.dedup_by(|later, earlier| {
+            let joined = later.source == earlier.source && later.from <= earlier.to;
+            if joined {
+                earlier.to = earlier.to.max(later.to);
+            }
+            joined
+        });
+        let over = claims.len().saturating_sub(CLAIMS_MAX);
+        claims.drain(..over);
+        self.0 = claims;
+    }
+}
+
+/// What of a span lies in none of the `blocked` ones.
+pub fn free(span: Span, blocked: &[Span]) -> Vec<Span> {
+    let mut free = Vec::new();
+    let mut rest = span;
+    for gap in blocked.iter().filter(|gap| gap.meets(span.from, span.to)) {
+        free.push(Span {
+            from: rest.from,
+            to: gap.from,
+        });
+        rest.from = rest.from.max(gap.to);
+    }
+    free.push(rest);
+    free.retain(|span| span.from < span.to);
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn span(from: i64, to: i64) -> Span {
+        Span {
+            from: UnixSeconds(from),
+            to: UnixSeconds(to),
+        }
+    }
+
+    fn shown(claims: &SourceSpans) -> String {
+        let one = |claim: &SourceSpan| format!("{}@{}-{}", claim.source, claim.from, claim.to);
+        claims.0.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    fn take(claims: &mut SourceSpans, source: &str, spans: &[Span]) {
+        let end = spans.last().unwrap().to;
+        claims.assign(source, spans, end, UnixSeconds(-1_000));
+    }
+
+    #[test]
+    fn golden_examples() {
+        let mut claims = SourceSpans::default();
+        take(&mut claims, "a", &[span(0, 100)]);
+        take(&mut claims, "a", &[span(50, 150)]);
+        assert_eq!(shown(&claims), "a@0-150");
+        take(&mut claims, "b", &[span(20, 30), span(140, 200)]);
+        assert_eq!(shown(&claims), "a@0-20 b@20-30 a@30-140 b@140-200");
+        assert_eq!(claims.owner(UnixSeconds(29)), Some("b"));
+        assert_eq!(claims.horizon("a"), Some(UnixSeconds(140)));
+        // A shorter guide gives back what it does not reach.
+        take(&mut claims, "a", &[span(40, 60)]);
+        assert_eq!(shown(&claims), "a@0-20 b@20-30 a@30-60 b@140-200");
+        let below = ImportPriority {
+            source: "c".to_owned(),
+            above: vec!["b".to_owned()],
+        };
+        let blocked = claims.blocked(&below);
+        assert_eq!(blocked, [span(20, 30), span(140, 200)]);
+        assert_eq!(
+            free(span(25, 250), &blocked),
+            [span(30, 140), span(200, 250)]
+        );
+        // Nothing older than what is kept.
+        claims.assign("c", &[span(300, 310)], UnixSeconds(310), UnixSeconds(60));
+        assert_eq!(shown(&claims), "b@140-200 c@300-310");
+    }
+
+    proptest! {
+        #[test]
+        fn claims_are_those_of_a_line_of_instants(
+            steps in prop::collection::vec((0usize..3, 0i64..60, 1i64..30), 1..20)
+        ) {
+            let names = ["a", "b", "c"];
+            let mut claims = SourceSpans::default();
+            let mut line: Vec<Option<usize>> = vec![None; 100];
+            for (source, from, length) in steps {
+                let standing = ImportPriority {
+                    source: names[source].to_owned(),
+                    above: names[..source].iter().map(ToString::to_string).collect(),
+                };
+                let whole = span(from, from + length);
+                let spans = free(whole, &claims.blocked(&standing));
+                claims.assign(names[source], &spans, whole.to, UnixSeconds(-1));
+                for (at, owner) in (0i64..).zip(line.iter_mut()) {
+                    let outranked = owner.is_some_and(|owner| owner < source);
+                    if whole.holds(UnixSeconds(at)) && !outranked {
+                        *owner = Some(source);
+                    } else if *owner == Some(source) && at >= whole.to.0 {
+                        *owner = None;
+                    }
+                }
+                for (at, owner) in (0i64..).zip(&line) {
+                    prop_assert_eq!(claims.owner(UnixSeconds(at)), owner.map(|o| names[o]));
+                }
+                prop_assert!(claims.0.windows(2).all(|pair| pair[0].to <= pair[1].from));
+            }
+        }
+    }
+}

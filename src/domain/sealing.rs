@@ -1,0 +1,94 @@
+//! Secrets at rest: sealed under a key that lies in a file of its own beside the store, so that a copy
+//! of the store alone gives none away.
+
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use serde::{Deserialize, Serialize};
+
+use crate::ports::Entropy;
+
+/// A secret as it is stored: nonce, ciphertext, tag.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sealed(Box<[u8]>);
+
+/// What seals and opens secrets of one kind.
+pub struct Sealer(LessSafeKey);
+
+impl Sealer {
+    /// A vault under a key.
+    #[must_use]
+    pub fn new(key: &[u8; 32]) -> Self {
+        #[expect(
+            clippy::expect_used,
+            reason = "32 bytes are the length of this cipher's keys"
+        )]
+        let key = UnboundKey::new(&AES_256_GCM, key).expect("a key of 32 bytes");
+        Self(LessSafeKey::new(key))
+    }
+
+    /// Seals a secret for its place, so that it opens in no other one. Nonces are random: at 96 bits
+    /// millions of secrets have no two alike.
+    #[must_use]
+    pub fn seal(&self, place: &[u8], secret: &[u8], entropy: &dyn Entropy) -> Sealed {
+        let mut nonce = [0; NONCE_LEN];
+        entropy.fill(&mut nonce);
+        let mut body = secret.to_vec();
+        #[expect(
+            clippy::expect_used,
+            reason = "it fails for bodies of over 64 GiB only"
+        )]
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(place),
+                &mut body,
+            )
+            .expect("a short body");
+        Sealed([&nonce[..], &body, tag.as_ref()].concat().into())
+    }
+
+    /// Opens a sealed secret; nothing if it was changed, moved, or sealed under another key.
+    #[must_use]
+    pub fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
+        let (nonce, body) = sealed.0.split_first_chunk::<NONCE_LEN>()?;
+        let mut body = body.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let length = self
+            .0
+            .open_in_place(nonce, Aad::from(place), &mut body)
+            .ok()?
+            .len();
+        body.truncate(length);
+        Some(body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::entropy::SeededEntropy;
+
+    #[test]
+    fn a_secret_opens_in_its_own_place_and_under_its_own_key_alone() {
+        let secret = [7; 16];
+        let entropy = SeededEntropy::new(1);
+        let vault = Sealer::new(&[3; 32]);
+        let sealed = vault.seal(b"here", &secret, &entropy);
+        assert_eq!(vault.open(b"here", &sealed).unwrap(), secret);
+        assert!(vault.open(b"there", &sealed).is_none());
+        assert!(Sealer::new(&[4; 32]).open(b"here", &sealed).is_none());
+        assert!(!sealed.0.windows(4).any(|bytes| bytes == [7; 4]));
+        // Sealed again it looks different.
+        assert!(vault.seal(b"here", &secret, &entropy) != sealed);
+        for at in 0..sealed.0.len() {
+            let mut damaged = sealed.clone();
+            damaged.0[at] ^= 1;
+            assert!(vault.open(b"here", &damaged).is_none());
+        }
+        for length in 0..sealed.0.len() {
+            let short = Sealed(sealed.0[..length].into());
+            assert!(vault.open(b"here", &short).is_none());
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Which events were received in the last seven days: players send again what they got no answer to.
+//!
+//! In memory, a day at a time: the newest in a hash map, the rest as a sorted list of nine bytes an event. A
+//! job merges the former into the latter. Files beside the segments bring it back at a start.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::model::Fingerprint;
+
+/// Hours for which an event is remembered; the hour is the unit, so up to one more.
+pub(super) const REMEMBERED_HOURS: i64 = 7 * 24;
+
+/// Fingerprints that are held at most, some 400 MB. Beyond it the oldest day is forgotten, which
+/// shortens the time in which a repeated event is known.
+const MOST: usize = 32_000_000;
+
+const HOURS: i64 = 24;
+
+/// New fingerprints of a day are merged into its sorted list from this many on, or from this part of
+/// the list on, whatever is more: the map stays small, and each fingerprint is merged a few times only.
+const MERGE_FROM: usize = 65_536;
+const MERGE_PART: usize = 16;
+
+/// Fingerprints in order, and the hour of the day for each.
+#[derive(Default)]
+struct Sorted {
+    keys: Vec<u64>,
+    hours: Vec<u8>,
+}
+
+impl Sorted {
+    fn hour(&self, key: u64) -> Option<u8> {
+        let at = self.keys.binary_search(&key).ok()?;
+        self.hours.get(at).copied()
+    }
+
+    fn push(&mut self, key: u64, hour: u8) {
+        self.keys.push(key);
+        self.hours.push(hour);
+    }
+}
+
+/// The events of one UTC day, by when they were received.
+#[derive(Default)]
+struct Day {
+    sorted: Arc<Sorted>,
+    /// What a [`Merge`] is moving into the sorted list.
+    merging: Option<Arc<HashMap<u64, u8>>>,
+    fresh: HashMap<u64, u8>,
+}
+
+impl Day {
+    fn len(&self) -> usize {
+        let merging = self.merging.as_ref().map_or(0, |merging| merging.len());
+        self.sorted.keys.len() + merging + self.fresh.len()
+    }
+
+    fn hour(&self, key: u64) -> Option<u8> {
+        let merging = || self.merging.as_ref()?.get(&key).copied();
+        let fresh = self.fresh.get(&key).copied();
+        fresh.or_else(merging).or_else(|| self.sorted.hour(key))
+    }
+
+    fn merge(&mut self, day: i64) -> Merge {
+        let fresh = Arc::new(std::mem::take(&mut self.fresh));
+        self.merging = Some(Arc::clone(&fresh));
+        Merge {
+            day,
+            sorted: Arc::clone(&self.sorted),
+            fresh,
+        }
+    }
+}
+
+/// New fingerprints of a day that are to be merged into its sorted list. That takes as long as the day has
+/// events, so it is done while nothing is locked; what is merged stays known.
+pub(super) struct Merge {
+    day: i64,
+    sorted: Arc<Sorted>,
+    fresh: Arc<HashMap<u64, u8>>,
+}
+
+impl Merge {
+    pub(super) fn run(self) -> Merged {
+        let mut fresh: Vec<(u64, u8)> =
+            self.fresh.iter().map(|(key, hour)| (*key, *hour)).collect();
+        fresh.sort_unstable();
+        let length = self.sorted.keys.len() + fresh.len();
+        let mut sorted = Sorted {
+            keys: Vec::with_capacity(length),
+            hours: Vec::with_capacity(length),
+        };
+        let known = self.sorted.keys.iter().zip(&self.sorted.hours);
+        let mut known = known.map(|(key, hour)| (*key, *hour)).peekable();
+        for (key, hour) in fresh {
+            while let Some((before, hour)) = known.next_if(|(before, _)| *before < key) {
+                sorted.push(before, hour);
+            }
+            // The latest hour is the one that counts.
+            let same = known.next_if(|(same, _)| *same == key);
+            sorted.push(key, same.map_or(hour, |(_, known)| known.max(hour)));
+        }
+        for (key, hour) in known {
+            sorted.push(key, hour);
+        }
+        Merged {
+            day: self.day,
+            sorted: Arc::new(sorted),
+        }
+    }
+}
+
+/// The list that takes the place of a day's.
+pub(super) struct Merged {
+    day: i64,
+    sorted: Arc<Sorted>,
+}
+
+/// What is not remembered any more. Giving back its memory takes a while: drop it while nothing is locked.
+pub(super) struct Forgotten {
+    _days: Vec<Day>,
+    _sorted: Option<Arc<Sorted>>,
+    _merging: Option<Arc<HashMap<u64, u8>>>,
+}
+
+/// The fingerprints of recent events.
+pub(super) struct DedupWindow {
+    days: BTreeMap<i64, Day>,
+    most: usize,
+}
+
+impl Default for DedupWindow {
+    fn default() -> Self {
+        Self {
+            days: BTreeMap::new(),
+            most: MOST,
+        }
+    }
+}
+
+/// The day and the hour in it of an hour since 1970.
+fn split(hour: i64) -> (i64, u8) {
+    let of_day = u8::try_from(hour.rem_euclid(HOURS)).unwrap_or(0);
+    (hour.div_euclid(HOURS), of_day)
+}
+
+impl DedupWindow {
+    /// Whether an event was received in the seven days before `hour`.
+    pub(super) fn knows(&self, fingerprint: Fingerprint, hour: i64) -> bool {
+        let oldest = hour - REMEMBERED_HOURS;
+        // The latest days first: what is sent again is sent soon. Days that lie ahead are there
+        // when the clock was put back.
+        self.days
+            .range(oldest.div_euclid(HOURS)..)
+            .rev()
+            .filter_map(|(day, known)| Some(day * HOURS + i64::from(known.hour(fingerprint.0)?)))
+            .any(|received| received >= oldest)
+    }
+
+    /// Remembers an event that was received in `hour`.
+    pub(super) fn remember(&mut self, fingerprint: Fingerprint, hour: i64) {
+        let (day, of_day) = split(hour);
+        let known = self.days.entry(day).or_default();
+        known.fresh.insert(fingerprint.0, of_day);
+    }
+
+    /// Forgets what is over seven days old, or too much.
+    pub(super) fn forget(&mut self, hour: i64) -> Forgotten {
+        let oldest = (hour - REMEMBERED_HOURS).div_euclid(HOURS);
+        let kept = self.days.split_off(&oldest);
+        let forgotten = std::mem::replace(&mut self.days, kept);
+        let mut days: Vec<Day> = forgotten.into_values().collect();
+        while self.len() > self.most && self.days.len() > 1 {
+            if let Some((day, forgotten)) = self.days.pop_first() {
+                tracing::warn!(
+                    day,
+                    events = forgotten.len(),
+                    "too many events to remember; repeats of that day's are taken as new"
+                );
+                days.push(forgotten);
+            }
+        }
+        Forgotten {
+            _days: days,
+            _sorted: None,
+            _merging: None,
+        }
+    }
+
+    /// Begins to merge the new fingerprints of a day that has many of them, or that is over. Nothing if
+    /// there is none. One merge is run at a time.
+    pub(super) fn next_merge(&mut self, hour: i64) -> Option<Merge> {
+        let (today, _) = split(hour);
+        self.days.iter_mut().find_map(|(day, known)| {
+            let least = match *day < today {
+                true => 1,
+                false => MERGE_FROM.max(known.sorted.keys.len() / MERGE_PART),
+            };
+            let due = known.merging.is_none() && known.fresh.len() >= least;
+            due.then(|| known.merge(*day))
+        })
+    }
+
+    /// Ends a merge.
+    pub(super) fn merged(&mut self, merged: Merged) -> Forgotten {
+        let mut forgotten = Forgotten {
+            _days: Vec::new(),
+            _sorted: None,
+            _merging: None,
+        };
+        match self.days.get_mut(&merged.day) {
+            Some(day) => {
+                forgotten._sorted = Some(std::mem::replace(&mut day.sorted, merged.sorted));
+                forgotten._merging = day.merging.take();
+            }
+            // It was forgotten meanwhile.
+            None => forgotten._sorted = Some(merged.sorted),
+        }
+        forgotten
+    }
+
+    /// Forgets what is too old and merges all there is, at a start.
+    pub(super) fn tidy(&mut self, hour: i64) {
+        self.forget(hour);
+        let with_fresh = |(day, known): (&i64, &mut Day)| {
+            let due = known.merging.is_none() && !known.fresh.is_empty();
+            due.then(|| known.merge(*day))
+        };
+        let merges: Vec<Merge> = self.days.iter_mut().filter_map(with_fresh).collect();
+        for merge in merges {
+            let merged = merge.run();
+            self.merged(merged);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.days.values().map(Day::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 500_000;
+
+    #[test]
+    fn an_event_is_known_for_seven_days() {
+        let mut recent = DedupWindow::default();
+        for ago in [0, 1, 30, 167, 168, 169, 400] {
+            recent.remember(Fingerprint(u64::try_from(ago).unwrap()), NOW - ago);
+        }
+        for tidied in [false, true] {
+            for ago in [0_u64, 1, 30, 167, 168] {
+                assert!(recent.knows(Fingerprint(ago), NOW), "{ago} {tidied}");
+            }
+            for ago in [169, 400, 2] {
+                assert!(!recent.knows(Fingerprint(ago), NOW), "{ago} {tidied}");
+            }
+            recent.tidy(NOW);
+        }
+        // 400 hours ago is gone; 169 lies in a day of which a part is still remembered.
+        assert_eq!(recent.len(), 6);
+        recent.tidy(NOW + 1_000);
+        assert_eq!(recent.len(), 0);
+    }
+
+    #[test]
+    fn an_event_that_came_again_is_known_from_then_on() {
+        let mut recent = DedupWindow::default();
+        recent.remember(Fingerprint(1), NOW);
+        recent.tidy(NOW);
+        recent.remember(Fingerprint(1), NOW + 3);
+        recent.tidy(NOW + 3);
+        assert!(recent.knows(Fingerprint(1), NOW + 3 + REMEMBERED_HOURS));
+        assert_eq!(recent.len(), 1);
+    }
+
+    #[test]
+    fn events_are_known_while_they_are_merged_and_after() {
+        let mut recent = DedupWindow::default();
+        for key in 0..3 {
+            recent.remember(Fingerprint(key), NOW);
+        }
+        // Too few of today's to be merged, until the day is over.
+        assert!(recent.next_merge(NOW).is_none());
+        let merge = recent.next_merge(NOW + HOURS).unwrap();
+        assert!(recent.next_merge(NOW + HOURS).is_none(), "one at a time");
+        recent.remember(Fingerprint(2), NOW + 1);
+        recent.remember(Fingerprint(3), NOW + 1);
+        let known = |recent: &DedupWindow| -> Vec<bool> {
+            (0..5)
+                .map(|key| recent.knows(Fingerprint(key), NOW))
+                .collect()
+        };
+        let expected: Vec<bool> = vec![true, true, true, true, false];
+        assert_eq!(known(&recent), expected);
+        let merged = merge.run();
+        drop(recent.merged(merged));
+        assert_eq!(known(&recent), expected);
+        let merge = recent.next_merge(NOW + HOURS).unwrap();
+        let merged = merge.run();
+        drop(recent.merged(merged));
+        assert_eq!(known(&recent), expected);
+        assert_eq!(recent.len(), 4);
+        // A day that is forgotten while it is merged stays forgotten.
+        recent.remember(Fingerprint(9), NOW);
+        let merged = recent.next_merge(NOW + HOURS).unwrap().run();
+        drop(recent.forget(NOW + 1_000));
+        drop(recent.merged(merged));
+        assert_eq!(recent.len(), 0);
+    }
+
+    #[test]
+    fn many_events_of_today_are_merged_in_parts() {
+        let mut recent = DedupWindow::default();
+        let many = u64::try_from(MERGE_FROM).unwrap();
+        for key in 0..many {
+            assert!(recent.next_merge(NOW).is_none());
+            recent.remember(Fingerprint(key), NOW);
+        }
+        let merged = recent.next_merge(NOW).unwrap().run();
+        drop(recent.merged(merged));
+        let day = recent.days.values().next().unwrap();
+        assert_eq!((day.sorted.keys.len(), day.fresh.len()), (MERGE_FROM, 0));
+    }
+
+    #[test]
+    fn too_many_events_push_out_the_oldest_day() {
+        let mut recent = DedupWindow {
+            most: 3,
+            ..DedupWindow::default()
+        };
+        for key in 0..3 {
+            recent.remember(Fingerprint(key), NOW - 30);
+            recent.remember(Fingerprint(10 + key), NOW);
+        }
+        recent.tidy(NOW);
+        assert_eq!(recent.len(), 3);
+        assert!(!recent.knows(Fingerprint(0), NOW));
+        assert!(recent.knows(Fingerprint(10), NOW));
+    }
+
+    #[test]
+    fn a_clock_that_was_put_back_forgets_nothing() {
+        let mut recent = DedupWindow::default();
+        recent.remember(Fingerprint(1), NOW + 1_000);
+        recent.tidy(NOW);
+        assert!(recent.knows(Fingerprint(1), NOW));
+    }
+}

@@ -1,0 +1,67 @@
+//! How many events got lost on the way, by the players' running numbers: an estimate.
+
+use std::collections::HashMap;
+
+/// Devices that are watched at most; beyond it all are forgotten and counting starts anew.
+const DEVICES: usize = 200_000;
+/// A number this far from the last one is a new run of the player, not a gap.
+const FAR: u64 = 1_000;
+
+/// The last running number of each device.
+#[derive(Default)]
+pub(super) struct Gaps {
+    last: HashMap<u64, i64>,
+    lost: u64,
+}
+
+impl Gaps {
+    /// Takes note of an event. A jump forward counts what it leaves out; an event that comes late
+    /// takes one of those back.
+    pub(super) fn record(&mut self, device: u64, sequence: i64) {
+        if self.last.len() >= DEVICES && !self.last.contains_key(&device) {
+            self.last.clear();
+        }
+        let last = self.last.entry(device).or_insert(sequence);
+        let step = sequence.saturating_sub(*last);
+        let near = step.unsigned_abs() <= FAR;
+        if near && step < 0 {
+            self.lost = self.lost.saturating_sub(1);
+            return;
+        }
+        if near && step > 1 {
+            self.lost += step.unsigned_abs() - 1;
+        }
+        *last = sequence;
+    }
+
+    pub(super) const fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(sequences: &[i64]) -> u64 {
+        let mut gaps = Gaps::default();
+        for sequence in sequences {
+            gaps.record(1, *sequence);
+            // Another device has numbers of its own.
+            gaps.record(2, 7);
+        }
+        gaps.lost()
+    }
+
+    #[test]
+    fn gaps_are_counted_and_late_events_taken_back() {
+        assert_eq!(lost(&[5, 6, 7]), 0);
+        assert_eq!(lost(&[5, 8]), 2);
+        assert_eq!(lost(&[5, 8, 6, 7, 9]), 0);
+        assert_eq!(lost(&[5, 8, 6]), 1);
+        // A new run of the player.
+        assert_eq!(lost(&[50_000, 1, 2]), 0);
+        assert_eq!(lost(&[1, 50_000]), 0);
+        assert_eq!(lost(&[i64::MIN, i64::MAX]), 0);
+    }
+}

@@ -1,0 +1,52 @@
+//! Handlers of the sources of guides.
+
+use crate::app::App;
+use crate::http::admin::content::reported;
+use crate::http::auth::OperatorAuth;
+use crate::http::context::Context;
+use crate::http::endpoint::admin::content::{RefreshSourceRequest, SourceRequest};
+use crate::http::error::ApiError;
+use crate::http::offload::bulk;
+use crate::http::reply::Reply;
+use crate::http::wire::epg_sources::WireSource;
+
+/// GET the sources, in the order of the configuration.
+///
+/// # Errors
+/// None of its own.
+pub fn sources(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+    let sources: Vec<_> = app.feeds.list().into_iter().map(WireSource::from).collect();
+    Reply::json(&sources)
+}
+
+/// GET a source.
+///
+/// # Errors
+/// `GUIDE_SOURCE_NOT_FOUND`.
+pub fn source(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: &SourceRequest,
+) -> Result<Reply, ApiError> {
+    let view = app.feeds.show(&request.source)?;
+    Reply::json(&WireSource::from(view))
+}
+
+/// POST: fetches a source now, whether or not it has anything new.
+///
+/// # Errors
+/// `GUIDE_SOURCE_NOT_FOUND`, `GUIDE_SOURCE_FAILED`, `IMPORT_INVALID` for a guide that cannot be
+/// read, `IMPORT_HELD` with the report for one that looks implausible.
+pub async fn refresh(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: RefreshSourceRequest,
+) -> Result<Reply, ApiError> {
+    let (feeds, now) = (app.feeds.clone(), cx.now);
+    let report = bulk(app, move || {
+        feeds.refresh(&request.source, request.how, now)
+    });
+    reported(&report.await?)
+}

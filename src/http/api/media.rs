@@ -1,0 +1,140 @@
+//! Handler of the built-in origin.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::path::Path;
+
+use http::HeaderValue;
+
+use crate::app::App;
+use crate::domain::loop_channel::{self, LoopError};
+use crate::http::context::Context;
+use crate::http::endpoint::public::OriginRequest;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::reply::{FileContent, FileReply, Kept, Reply, media};
+use crate::ports::media::{MediaDirectory, MediaFile};
+use crate::types::{MediaPath, UnixSeconds};
+
+/// What stands at a path.
+enum Found {
+    File(MediaFile),
+    /// Made by a loop for this request.
+    Made(Vec<u8>),
+}
+
+/// GET a file of the origin, or a range of it; or what a loop makes of a clip.
+///
+/// # Errors
+/// `PLAYLIST_TOKEN_INVALID`, `FILE_NOT_FOUND`.
+pub async fn origin(app: &App, cx: &Context, request: OriginRequest) -> Result<Reply, ApiError> {
+    let path = MediaPath::parse(&request.path).ok_or_else(no_file)?;
+    // Before the disk is asked: without a token nobody learns what there is.
+    if !app.playback.origin_allows(&request.token, &path, cx.now) {
+        return Err(ApiError::new(
+            ErrorCode::PlaylistTokenInvalid,
+            "the signed address is not valid here, or has expired",
+        ));
+    }
+    let directory = app.media.clone();
+    let media = media_type(path.as_str());
+    let now = cx.now;
+    let found = app
+        .cold
+        .run(move |()| {
+            let found = find(&directory, &path, now);
+            if let Err(LoopError::Unfit(why)) = &found {
+                tracing::warn!(path = path.as_str(), why, "a clip cannot be played round");
+            }
+            found
+        })?
+        .await?;
+    let (content, tag) = match found {
+        Ok(Found::File(MediaFile {
+            file,
+            length,
+            changed,
+        })) => {
+            let mut tag = DefaultHasher::new();
+            tag.write_u64(length);
+            tag.write_u128(changed);
+            (FileContent::Disk(file, length), tag.finish())
+        }
+        Ok(Found::Made(bytes)) => {
+            let tag = Kept::tag_of(&bytes);
+            (FileContent::Made(bytes.into()), tag)
+        }
+        Err(LoopError::Absent) => return Err(no_file()),
+        Err(LoopError::Unfit(_)) => {
+            return Err(ApiError::new(
+                ErrorCode::FileNotFound,
+                "the clip of this livestream cannot be played round; the log says why",
+            ));
+        }
+        Err(LoopError::Disk(error)) => return Err(ApiError::internal(error)),
+    };
+    Ok(Reply::file(FileReply {
+        content,
+        media,
+        tag,
+        caching: HeaderValue::from_static("no-store"),
+    }))
+}
+
+/// Blocks. A real file goes first: a loop never takes the place of one.
+fn find(
+    directory: &MediaDirectory,
+    path: &MediaPath,
+    now: UnixSeconds,
+) -> Result<Found, LoopError> {
+    match directory.open(path)? {
+        Some(file) => Ok(Found::File(file)),
+        None => loop_channel::answer(directory, path, now).map(Found::Made),
+    }
+}
+
+fn no_file() -> ApiError {
+    ApiError::new(ErrorCode::FileNotFound, "there is no such file")
+}
+
+/// The media type of a file by its name: what players go by. Nothing is sent as a type that a
+/// browser runs.
+fn media_type(path: &str) -> HeaderValue {
+    let extension = Path::new(path).extension().and_then(|text| text.to_str());
+    let extension = extension.unwrap_or_default().to_ascii_lowercase();
+    HeaderValue::from_static(match extension.as_str() {
+        "mpd" => "application/dash+xml",
+        "m3u8" => "application/vnd.apple.mpegurl",
+        "ism" | "ismc" => "application/vnd.ms-sstr+xml",
+        "mp4" | "m4s" | "m4v" | "cmfv" | "ismv" => "video/mp4",
+        "m4a" | "cmfa" | "isma" => "audio/mp4",
+        "ts" => "video/mp2t",
+        "aac" => "audio/aac",
+        "mp3" => "audio/mpeg",
+        "webm" => "video/webm",
+        "vtt" => "text/vtt; charset=utf-8",
+        "ttml" | "dfxp" => "application/ttml+xml",
+        "jpg" | "jpeg" => "image/jpeg",
+        "png" => "image/png",
+        "webp" => "image/webp",
+        _ => return media::BYTES,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_sent_as_what_players_know() {
+        for (path, expected) in [
+            ("a/manifest.mpd", "application/dash+xml"),
+            ("a/MASTER.M3U8", "application/vnd.apple.mpegurl"),
+            ("1.m4s", "video/mp4"),
+            ("1.ts", "video/mp2t"),
+            ("page.html", "application/octet-stream"),
+            ("picture.svg", "application/octet-stream"),
+            ("mpd", "application/octet-stream"),
+        ] {
+            assert_eq!(media_type(path), expected, "{path}");
+        }
+    }
+}

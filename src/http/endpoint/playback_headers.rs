@@ -1,0 +1,180 @@
+//! The `Service-Play-…` headers as values.
+
+use super::Input;
+use crate::http::combine::CombineResults;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::headers::SingleHeader;
+use crate::types::ids::DEVICE_TEXT_MAX;
+use crate::types::text::check_visible;
+use crate::types::{DeviceId, Drm, Malformed, Protocol, SessionId, TokenHash, TokenKind};
+
+/// The device that a preflight names. Platform, type and model are open value lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceHeaders {
+    /// What counts as one device.
+    pub id: DeviceId,
+    /// The platform.
+    pub platform: String,
+    /// The type.
+    pub kind: String,
+    /// The model.
+    pub model: String,
+}
+
+impl DeviceHeaders {
+    pub(super) fn read(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (platform, kind, model, id) =
+            (platform(input), kind(input), model(input), device_id(input)).combine()?;
+        Ok(Self {
+            platform: platform.to_owned(),
+            kind: kind.to_owned(),
+            model: model.to_owned(),
+            id,
+        })
+    }
+
+    /// Checks the headers of which a heartbeat keeps nothing but the id.
+    pub(super) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+        let (_, _, _, id) =
+            (platform(input), kind(input), model(input), device_id(input)).combine()?;
+        Ok(id)
+    }
+}
+
+fn bounded<'a>(input: &Input<'a>, slot: SingleHeader<'a>, name: &str) -> Result<&'a str, ApiError> {
+    let text = slot.required(input.names, name)?;
+    let fits = !text.is_empty()
+        && (text.len() <= DEVICE_TEXT_MAX
+            || text.len() <= DEVICE_TEXT_MAX * 4 && text.chars().count() <= DEVICE_TEXT_MAX);
+    if !fits {
+        let why = "has 1 to 256 characters";
+        return Err(ApiError::field(input.names.full(name), why));
+    }
+    visible(input, name, text)
+}
+
+/// Device headers are shown to operators and viewers in lists of sessions and devices.
+fn visible<'a>(input: &Input<'a>, name: &str, text: &'a str) -> Result<&'a str, ApiError> {
+    check_visible(text)
+        .map(|()| text)
+        .map_err(|why| ApiError::field(input.names.full(name), why.0))
+}
+
+fn platform<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(
+        input,
+        input.heads.play.device_platform,
+        "Play-DevicePlatform",
+    )
+}
+
+fn kind<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(input, input.heads.play.device_type, "Play-DeviceType")
+}
+
+fn model<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(input, input.heads.play.device_model, "Play-DeviceModel")
+}
+
+fn device_id(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+    let name = "Play-DeviceId";
+    let text = input.heads.play.device_id.required(input.names, name)?;
+    visible(input, name, text)?;
+    DeviceId::parse(text).map_err(|why| ApiError::field(input.names.full(name), why.0))
+}
+
+pub(super) fn drm(input: &Input<'_>) -> Result<Drm, ApiError> {
+    let name = "Play-DRM";
+    let text = input.heads.play.drm.required(input.names, name)?;
+    Drm::parse(text).ok_or_else(|| {
+        ApiError::field(
+            input.names.full(name),
+            "must be widevine, fairplay, playready, clearkey or none",
+        )
+    })
+}
+
+pub(super) fn protocol(input: &Input<'_>) -> Result<Protocol, ApiError> {
+    let name = "Play-Protocol";
+    let text = input.heads.play.protocol.required(input.names, name)?;
+    Protocol::parse(text).ok_or_else(|| {
+        ApiError::field(
+            input.names.full(name),
+            "must be dash, dashs, hls, hls-audio, sstr or sstrs",
+        )
+    })
+}
+
+/// What the Entitlement Token is stored under; `None` for a text that is none, which is answered
+/// as an unknown one is.
+pub(super) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiError> {
+    let name = "Play-EntitlementId";
+    let text = input.heads.play.entitlement.required(input.names, name)?;
+    Ok(TokenHash::hash_presented(TokenKind::Entitlement, text))
+}
+
+/// The playback session. Ids are opaque to clients: a text that is none of ours is not known.
+pub(super) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
+    let name = "Play-Session";
+    let text = input.heads.play.session.required(input.names, name)?;
+    if text.is_empty() {
+        return Err(ApiError::field(input.names.full(name), "is empty"));
+    }
+    SessionId::parse(text)
+        .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
+}
+
+/// A plain decimal number with an optional sign and fraction, of which the whole part counts: players
+/// report positions with fractions. One that is too large is odd, not malformed, and becomes the
+/// largest there is: refusing it would end the session of its player.
+pub(super) fn number(text: &str) -> Result<i64, Malformed> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
+    let decimal = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !decimal(digits) || !decimal(fraction) {
+        return Err(Malformed("must be a decimal number, such as 1500 or -0.5"));
+    }
+    let limit = match whole.starts_with('-') {
+        true => i64::MIN,
+        false => i64::MAX,
+    };
+    // All are digits: nothing but their number is in the way.
+    Ok(whole.parse().unwrap_or(limit))
+}
+
+pub(super) fn numeric(
+    input: &Input<'_>,
+    slot: SingleHeader<'_>,
+    name: &str,
+) -> Result<i64, ApiError> {
+    number(slot.required(input.names, name)?)
+        .map_err(|why| ApiError::field(input.names.full(name), why.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal() {
+        for (text, value) in [
+            ("0", 0),
+            ("-5", -5),
+            ("+5", 5),
+            ("-0.5", 0),
+            (&"9".repeat(4_000), i64::MAX),
+            ("1700000000.25", 1_700_000_000),
+            ("007", 7),
+            ("99999999999999999999", i64::MAX),
+            ("-99999999999999999999.5", i64::MIN),
+        ] {
+            assert_eq!(number(text), Ok(value));
+        }
+        for bad in [
+            "", "-", ".", "1.", ".5", "1e3", "1e9", "NaN", "inf", "+", "+-1", "1 ", " 1", "0x1",
+            "1_0", "1,5", "1.5.5", "-.5", "1.-5", "\u{661}",
+        ] {
+            assert!(number(bad).is_err(), "{bad}");
+        }
+    }
+}

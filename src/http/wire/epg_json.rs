@@ -1,0 +1,417 @@
+//! Guides in JSON, as S5 answers them: `{livestreamId:[Broadcast…]}`, with `pgAge`.
+//!
+//! Read as a stream, one broadcast at a time: the brackets are followed here, and each broadcast
+//! is handed to the JSON library by itself. Members that a guide does not need are ignored.
+
+use std::io::{BufRead, Cursor, Read};
+
+use serde::Deserialize;
+
+use crate::domain::schedule::import::bounded_lines::Lines;
+use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
+use crate::domain::schedule::import::{
+    DEPTH_MAX, GuideError, GuideEvent, GuideEvents, GuideProgramme, Problem, Skip,
+};
+use crate::domain::schedule::{Image, Metadata};
+use crate::types::UnixSeconds;
+
+/// How far the first character is looked for.
+const HEAD: u64 = 1_024;
+
+/// A guide of either form, told by its first character.
+///
+/// # Errors
+/// [`GuideError::Unreadable`].
+pub fn source<'a>(
+    mut unpacked: Box<dyn Read + 'a>,
+    options: XmltvOptions,
+) -> Result<Box<dyn GuideEvents + 'a>, GuideError> {
+    let mut head = Vec::new();
+    let read = unpacked.by_ref().take(HEAD).read_to_end(&mut head);
+    read.map_err(|error| GuideError::Unreadable(error.to_string()))?;
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    let json = matches!(first, Some(b'{' | b'['));
+    let whole = Cursor::new(head).chain(unpacked);
+    Ok(if json {
+        Box::new(JsonGuide::new(whole))
+    } else {
+        Box::new(Xmltv::new(whole, options))
+    })
+}
+
+/// The members of a broadcast that a guide is made of.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireBroadcast {
+    id: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    start: Option<i64>,
+    stop: Option<i64>,
+    images: Option<Vec<WireImage>>,
+    pg_age: Option<u8>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireImage {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    default: bool,
+    filename: String,
+    #[serde(default)]
+    embedded_text: bool,
+}
+
+/// Where the reader stands.
+enum Place {
+    /// Before the object.
+    Outside,
+    /// In the object, before a livestream or its end; whether one went before.
+    Object { more: bool },
+    /// In the list of a livestream; whether a broadcast went before.
+    List { more: bool },
+    /// After the object.
+    Done,
+}
+
+/// A JSON guide being read.
+pub struct JsonGuide<R> {
+    bytes: Lines<R>,
+    place: Place,
+    livestream: String,
+    value: Vec<u8>,
+}
+
+impl<R: Read> JsonGuide<R> {
+    /// Reads unpacked bytes.
+    pub fn new(source: R) -> Self {
+        Self {
+            bytes: Lines::new(source),
+            place: Place::Outside,
+            livestream: String::new(),
+            value: Vec::new(),
+        }
+    }
+
+    fn broken(&self, what: &str) -> GuideError {
+        GuideError::Broken {
+            line: self.bytes.line(),
+            what: what.to_owned(),
+        }
+    }
+
+    /// The next byte, which stays unread.
+    fn peek(&mut self) -> Result<Option<u8>, GuideError> {
+        let line = self.bytes.line();
+        match self.bytes.fill_buf() {
+            Ok(bytes) => Ok(bytes.first().copied()),
+            Err(error) => Err(match self.bytes.exceeded() {
+                Some(limit) => GuideError::TooLarge(limit),
+                None if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    GuideError::Truncated { line }
+                }
+                None => GuideError::Unreadable(error.to_string()),
+            }),
+        }
+    }
+
+    /// The next byte that is no space, which stays unread.
+    fn token(&mut self) -> Result<Option<u8>, GuideError> {
+        loop {
+            self.bytes.begin_piece();
+            match self.peek()? {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => self.bytes.consume(1),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Reads over one byte that must come next, after any space.
+    fn expect(&mut self, wanted: u8, what: &str) -> Result<(), GuideError> {
+        match self.token()? {
+            Some(found) if found == wanted => {
+                self.bytes.consume(1);
+                Ok(())
+            }
+            None => Err(self.truncated()),
+            Some(_) => Err(self.broken(what)),
+        }
+    }
+
+    fn truncated(&self) -> GuideError {
+        GuideError::Truncated {
+            line: self.bytes.line(),
+        }
+    }
+
+    /// Reads the text or object that comes next into `self.value`.
+    fn read_value(&mut self) -> Result<(), GuideError> {
+        self.value.clear();
+        let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+        loop {
+            let Some(byte) = self.peek()? else {
+                return Err(self.truncated());
+            };
+            self.bytes.consume(1);
+            self.value.push(byte);
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_text => escaped = true,
+                b'"' => in_text = !in_text,
+                b'{' | b'[' if !in_text => depth += 1,
+                b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > DEPTH_MAX {
+                return Err(GuideError::TooLarge("elements are nested over 64 deep"));
+            }
+            if depth == 0 && !in_text {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves up to the next broadcast; `None` at the guide's end.
+    fn next_broadcast(&mut self) -> Result<Option<()>, GuideError> {
+        loop {
+            let token = self.token()?;
+            self.place = match (&self.place, token) {
+                (Place::Outside, _) => {
+                    self.begin()?;
+                    Place::Object { more: false }
+                }
+                (Place::Object { .. }, Some(b'}')) => {
+                    self.bytes.consume(1);
+                    Place::Done
+                }
+                (Place::Object { more }, _) => {
+                    if *more {
+                        self.expect(b',', "a comma is missing between livestreams")?;
+                    }
+                    self.livestream()?;
+                    Place::List { more: false }
+                }
+                (Place::List { .. }, Some(b']')) => {
+                    self.bytes.consume(1);
+                    Place::Object { more: true }
+                }
+                (Place::List { more }, _) => {
+                    if *more {
+                        self.expect(b',', "a comma is missing between broadcasts")?;
+                    }
+                    self.place = Place::List { more: true };
+                    return Ok(Some(()));
+                }
+                (Place::Done, None) => return Ok(None),
+                (Place::Done, Some(_)) => return Err(self.broken("something follows the object")),
+            };
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), GuideError> {
+        if self.peek()? == Some(0xef) {
+            self.read_mark()?;
+        }
+        match self.token()? {
+            Some(b'{') => {
+                self.bytes.consume(1);
+                Ok(())
+            }
+            _ => Err(GuideError::NotAGuide(
+                "it is not an object of livestreams".to_owned(),
+            )),
+        }
+    }
+
+    /// Reads over a byte order mark.
+    fn read_mark(&mut self) -> Result<(), GuideError> {
+        for wanted in [0xef, 0xbb, 0xbf] {
+            if self.peek()? != Some(wanted) {
+                return Err(self.broken("its characters are not UTF-8"));
+            }
+            self.bytes.consume(1);
+        }
+        Ok(())
+    }
+
+    /// Reads the name of a livestream and the beginning of its list.
+    fn livestream(&mut self) -> Result<(), GuideError> {
+        match self.token()? {
+            Some(b'"') => self.read_value()?,
+            None => return Err(self.truncated()),
+            Some(_) => return Err(self.broken("a livestream id is missing")),
+        }
+        self.livestream = serde_json::from_slice(&self.value)
+            .map_err(|_| self.broken("a livestream id is not a text"))?;
+        self.expect(b':', "a colon is missing")?;
+        self.expect(b'[', "a livestream has no list of broadcasts")
+    }
+}
+
+impl<R: Read> GuideEvents for JsonGuide<R> {
+    fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError> {
+        if self.next_broadcast()?.is_none() {
+            return Ok(None);
+        }
+        match self.token()? {
+            Some(b'{') => {}
+            None => return Err(self.truncated()),
+            Some(_) => return Err(self.broken("a broadcast is not an object")),
+        }
+        let line = self.bytes.line();
+        self.read_value()?;
+        let problem = |kind| Ok(Some(GuideEvent::Problem(Problem { line, kind })));
+        let wire: WireBroadcast = match serde_json::from_slice(&self.value) {
+            Ok(wire) => wire,
+            // Well-formed, but with members of other types: the row's fault, not the guide's.
+            Err(error) if error.is_data() => return problem(Skip::Malformed),
+            Err(_) => {
+                return Err(GuideError::Broken {
+                    line,
+                    what: "a broadcast is not JSON".to_owned(),
+                });
+            }
+        };
+        let Some(start) = wire.start.map(UnixSeconds) else {
+            return problem(Skip::BadTime);
+        };
+        Ok(Some(GuideEvent::Programme(Box::new(GuideProgramme {
+            line,
+            channel: self.livestream.clone(),
+            start,
+            stop: wire.stop.map(UnixSeconds),
+            id: wire.id.clone(),
+            facts: facts(wire),
+        }))))
+    }
+}
+
+fn facts(wire: WireBroadcast) -> Metadata {
+    let images = wire.images.unwrap_or_default().into_iter();
+    let description = wire.description.filter(|text| !text.trim().is_empty());
+    Metadata {
+        title: wire.title.unwrap_or_default().trim().into(),
+        description: description.map(|text| text.trim().into()),
+        images: images
+            .map(|image| Image {
+                kind: image.kind.into(),
+                default: image.default,
+                filename: image.filename.into(),
+                embedded_text: image.embedded_text,
+            })
+            .collect(),
+        categories: Vec::new(),
+        pg_age: wire.pg_age,
+        rating: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::schedule::ratings::Ratings;
+
+    fn read(text: &[u8]) -> Result<Vec<GuideEvent>, GuideError> {
+        let options = XmltvOptions {
+            zone: chrono_tz::Tz::UTC,
+            ignore_offsets: false,
+            languages: Vec::new(),
+            ratings: Arc::new(Ratings::built_in()),
+        };
+        let mut source = source(Box::new(text), options)?;
+        let mut events = Vec::new();
+        while let Some(event) = source.next_event()? {
+            events.push(event);
+        }
+        Ok(events)
+    }
+
+    const WHOLE: &str = r#" {
+        "news": [
+            {"id": "a", "title": " A \"{[\" ", "description": "D", "start": 10, "stop": 20,
+             "liveAvailable": true, "catchupInterval": {"from": 1, "to": 2}, "streamId": null,
+             "images": [{"type": "three-four", "default": true, "filename": "f",
+                         "embeddedText": true}], "pgAge": 12},
+            {"title": "B", "start": 20},
+            {"title": "C", "stop": 20},
+            {"title": "D", "start": "20"}
+        ],
+        "t\u00e9": [], "film": [{"start": 1, "stop": 2}] } "#;
+
+    #[test]
+    fn a_guide_is_what_s5_answers() {
+        let events = read(WHOLE.as_bytes()).unwrap();
+        let expected = GuideProgramme {
+            line: 3,
+            channel: "news".to_owned(),
+            id: Some("a".to_owned()),
+            start: UnixSeconds(10),
+            stop: Some(UnixSeconds(20)),
+            facts: Metadata {
+                title: "A \"{[\"".into(),
+                description: Some("D".into()),
+                images: vec![Image {
+                    kind: "three-four".into(),
+                    default: true,
+                    filename: "f".into(),
+                    embedded_text: true,
+                }],
+                categories: Vec::new(),
+                pg_age: Some(12),
+                rating: None,
+            },
+        };
+        assert_eq!(events[0], GuideEvent::Programme(Box::new(expected)));
+        assert!(matches!(&events[1], GuideEvent::Programme(p) if p.stop.is_none()));
+        let problem = |line, kind| GuideEvent::Problem(Problem { line, kind });
+        assert_eq!(events[2], problem(8, Skip::BadTime));
+        assert_eq!(events[3], problem(9, Skip::Malformed));
+        assert!(matches!(&events[4], GuideEvent::Programme(p) if p.channel == "film"));
+        assert_eq!(events.len(), 5);
+        assert_eq!(read(b"{}").unwrap(), []);
+        assert_eq!(read(b"\xef\xbb\xbf{\"a\":[]}").unwrap(), []);
+    }
+
+    #[test]
+    fn a_guide_cut_anywhere_is_refused() {
+        let end = WHOLE.trim_end().len();
+        for cut in 0..end {
+            assert!(read(&WHOLE.as_bytes()[..cut]).is_err(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_guide_is_refused() {
+        for text in [
+            "[]",
+            "{\"a\":{}}",
+            "{\"a\":[1]}",
+            "{\"a\":[{}]",
+            "{\"a\":[{}{}]}",
+            "{\"a\":[{},]}",
+            "{\"a\":[] \"b\":[]}",
+            "{\"a\" []}",
+            "{a:[]}",
+            "{\"a\":[]} x",
+            "{\"a\":[{\"title\":\"\\x\"}]}",
+            "{\"a\":[{\"title\": nope}]}",
+        ] {
+            assert!(read(text.as_bytes()).is_err(), "{text}");
+        }
+        let deep = format!("{{\"a\":[{{\"b\":{}", "[".repeat(100));
+        assert!(matches!(
+            read(deep.as_bytes()),
+            Err(GuideError::TooLarge(_))
+        ));
+        let long = format!("{{\"a\":[{{\"title\":\"{}", "x".repeat(2_000_000));
+        assert!(matches!(
+            read(long.as_bytes()),
+            Err(GuideError::TooLarge(_))
+        ));
+    }
+}

@@ -1,0 +1,102 @@
+//! What operators see of the sources of guides.
+
+use serde::Serialize;
+
+use crate::domain::epg_sources::{EpgSourceView, HoldReason, LastImport};
+use crate::ports::http_client::without_query;
+
+/// A source.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WireSource {
+    name: String,
+    /// Without its query, in which keys are given.
+    url: String,
+    /// Seconds.
+    interval: i64,
+    priority: u32,
+    zone: &'static str,
+    ignore_offsets: bool,
+    languages: Vec<String>,
+    /// How many channels are called otherwise in the catalogue.
+    mapped: usize,
+    /// `new`, `ok`, `held` or `failing`.
+    state: &'static str,
+    last_attempt: Option<i64>,
+    last_success: Option<i64>,
+    next: Option<i64>,
+    failures: u32,
+    error: Option<String>,
+    last_import: Option<WireLastImport>,
+}
+
+/// What its last guide was.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireLastImport {
+    at: i64,
+    channels: u64,
+    programmes: u64,
+    added: u64,
+    changed: u64,
+    removed: u64,
+    unchanged: u64,
+    skipped: u64,
+    unmapped: u64,
+    unmapped_ids: Vec<String>,
+    /// Channels that the guide before it had not, and the first of them.
+    new_channels: u64,
+    new_channel_ids: Vec<String>,
+    doubts: Vec<String>,
+}
+
+impl From<EpgSourceView> for WireSource {
+    fn from(EpgSourceView { feed, state }: EpgSourceView) -> Self {
+        let held = |last: &LastImport| last.standstill == HoldReason::Held;
+        Self {
+            name: feed.name,
+            url: without_query(&feed.place),
+            interval: feed.interval,
+            priority: feed.priority,
+            zone: feed.reading.zone.name(),
+            ignore_offsets: feed.reading.ignore_offsets,
+            languages: feed.reading.languages,
+            mapped: feed.reading.channels.len(),
+            state: if state.failures > 0 {
+                "failing"
+            } else if state.last.as_ref().is_some_and(held) {
+                "held"
+            } else if state.succeeded.is_some() {
+                "ok"
+            } else {
+                "new"
+            },
+            last_attempt: state.attempted.map(|at| at.0),
+            last_success: state.succeeded.map(|at| at.0),
+            next: state.attempted.map(|_| state.due.0),
+            failures: state.failures,
+            error: state.error,
+            last_import: state.last.map(WireLastImport::from),
+        }
+    }
+}
+
+impl From<LastImport> for WireLastImport {
+    fn from(last: LastImport) -> Self {
+        Self {
+            at: last.at.0,
+            channels: last.channels,
+            programmes: last.programmes,
+            added: last.added,
+            changed: last.changed,
+            removed: last.removed,
+            unchanged: last.unchanged,
+            skipped: last.skipped,
+            unmapped: last.unmapped,
+            unmapped_ids: last.unmapped_ids,
+            new_channels: last.new,
+            new_channel_ids: last.new_ids,
+            doubts: last.doubts,
+        }
+    }
+}

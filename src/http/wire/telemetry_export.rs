@@ -1,0 +1,74 @@
+//! Players' events as they are sent: on lines of their own, or as the last member of an object.
+
+use bytes::Bytes;
+
+use super::telemetry::write_line;
+use crate::domain::telemetry::Events;
+use crate::http::response_body::{BodyError, PIECE, Piece};
+
+/// An export, piece by piece.
+pub struct EventPieces {
+    head: Option<Bytes>,
+    events: Events,
+    /// Whether the next event is an element that others precede; `None` for lines.
+    element: Option<bool>,
+    end: Option<&'static [u8]>,
+}
+
+impl EventPieces {
+    /// The events as lines of JSON.
+    #[must_use]
+    pub const fn lines(events: Events) -> Self {
+        Self {
+            head: None,
+            events,
+            element: None,
+            end: None,
+        }
+    }
+
+    /// A JSON object, which must have a member, with the events as one member more.
+    ///
+    /// # Errors
+    /// That `object` is no such object: a defect.
+    pub fn member(mut object: Vec<u8>, name: &str, events: Events) -> Result<Self, BodyError> {
+        if object.len() < 3 || object.pop() != Some(b'}') {
+            return Err("events are added to what is no object".into());
+        }
+        object.extend_from_slice(format!(",\"{name}\":[").as_bytes());
+        Ok(Self {
+            head: Some(object.into()),
+            events,
+            element: Some(false),
+            end: Some(b"]}"),
+        })
+    }
+
+    fn piece(&mut self) -> Result<Vec<u8>, BodyError> {
+        let mut out = Vec::with_capacity(PIECE + PIECE / 8);
+        while out.len() < PIECE
+            && let Some(event) = self.events.next()
+        {
+            if self.element == Some(true) {
+                out.push(b',');
+            }
+            self.element = self.element.map(|_| true);
+            write_line(&event?, &mut out)?;
+        }
+        Ok(out)
+    }
+}
+
+impl Iterator for EventPieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        if let Some(head) = self.head.take() {
+            return Some(Ok(head));
+        }
+        match self.piece() {
+            Ok(piece) if piece.is_empty() => self.end.take().map(|end| Ok(end.into())),
+            piece => Some(piece.map(Bytes::from)),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! When a certificate is valid: the one thing of an X.509 certificate that rustls does not tell
+//! whoever serves with it.
+
+use std::fmt;
+
+use chrono::{DateTime, NaiveDateTime};
+
+use crate::types::UnixSeconds;
+
+// Tags of DER.
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+/// From when to when a certificate is valid, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Validity {
+    from: UnixSeconds,
+    to: UnixSeconds,
+}
+
+impl Validity {
+    /// That of a certificate in DER; nothing if it is no such thing.
+    pub(super) fn parse(certificate: &[u8]) -> Option<Self> {
+        let (whole, _) = expect(certificate, SEQUENCE)?;
+        let (mut rest, _) = expect(whole, SEQUENCE)?;
+        // The version stands there unless it is the first.
+        if let Some((_, after)) = expect(rest, VERSION) {
+            rest = after;
+        }
+        // Its number, the algorithm of the signature, the issuer.
+        for _ in 0..3 {
+            (_, _, rest) = element(rest)?;
+        }
+        let (times, _) = expect(rest, SEQUENCE)?;
+        let (from, times) = time(times)?;
+        let (to, _) = time(times)?;
+        Some(Self { from, to })
+    }
+
+    /// Whether it is valid at that instant.
+    pub(super) fn covers(self, now: UnixSeconds) -> bool {
+        (self.from..=self.to).contains(&now)
+    }
+
+    /// Seconds that are left of it; negative once it is over.
+    pub(super) const fn left(self, now: UnixSeconds) -> i64 {
+        self.to.since(now)
+    }
+}
+
+impl fmt::Display for Validity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |at: UnixSeconds| {
+            DateTime::from_timestamp(at.0, 0)
+                .map_or_else(|| at.to_string(), |at| at.format("%F %T UTC").to_string())
+        };
+        write!(f, "valid from {} to {}", shown(self.from), shown(self.to))
+    }
+}
+
+/// The first element: its tag, its content, and what follows it.
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, rest) = bytes.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let (length, rest) = if *first < 0x80 {
+        (usize::from(*first), rest)
+    } else {
+        let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+        if digits.is_empty() || digits.len() > 4 {
+            return None;
+        }
+        let length = digits
+            .iter()
+            .fold(0, |sum: usize, digit| (sum << 8) | usize::from(*digit));
+        (length, rest)
+    };
+    let (content, after) = rest.split_at_checked(length)?;
+    Some((*tag, content, after))
+}
+
+/// The content of the first element if it has this tag, and what follows it.
+fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (found, content, after) = element(bytes)?;
+    (found == tag).then_some((content, after))
+}
+
+fn time(bytes: &[u8]) -> Option<(UnixSeconds, &[u8])> {
+    let (tag, content, after) = element(bytes)?;
+    let text = std::str::from_utf8(content).ok()?;
+    let text = match tag {
+        GENERALIZED_TIME => text.to_owned(),
+        // Two digits of a year lie between 1950 and 2049.
+        UTC_TIME if text >= "50" => format!("19{text}"),
+        UTC_TIME => format!("20{text}"),
+        _ => return None,
+    };
+    let at = NaiveDateTime::parse_from_str(&text, "%Y%m%d%H%M%SZ").ok()?;
+    Some((UnixSeconds(at.and_utc().timestamp()), after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn der(tag: u8, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![tag];
+        match u8::try_from(content.len()) {
+            Ok(short) if short < 0x80 => bytes.push(short),
+            _ => {
+                bytes.push(0x82);
+                let length = u16::try_from(content.len()).unwrap();
+                bytes.extend_from_slice(&length.to_be_bytes());
+            }
+        }
+        bytes.extend_from_slice(content);
+        bytes
+    }
+
+    fn certificate(version: bool, from: (u8, &str), to: (u8, &str)) -> Vec<u8> {
+        let mut body = Vec::new();
+        if version {
+            body.extend(der(VERSION, &der(2, &[2])));
+        }
+        body.extend(der(2, &[7; 20]));
+        body.extend(der(SEQUENCE, &[]));
+        body.extend(der(SEQUENCE, &[0; 300]));
+        let times = [from, to].map(|(tag, text)| der(tag, text.as_bytes()));
+        body.extend(der(SEQUENCE, &times.concat()));
+        der(SEQUENCE, &der(SEQUENCE, &body))
+    }
+
+    #[test]
+    fn both_forms_of_time_are_read() {
+        let old = (UTC_TIME, "700101000000Z");
+        let new = (GENERALIZED_TIME, "20500101000001Z");
+        for version in [true, false] {
+            let validity = Validity::parse(&certificate(version, old, new)).unwrap();
+            let end = UnixSeconds(2_524_608_001);
+            assert_eq!((validity.from, validity.to), (UnixSeconds(0), end));
+            assert!(validity.covers(end) && !validity.covers(end + 1));
+            assert!(!validity.covers(UnixSeconds(-1)));
+            assert_eq!(validity.left(end - 5), 5);
+            let said = "valid from 1970-01-01 00:00:00 UTC to 2050-01-01 00:00:01 UTC";
+            assert_eq!(validity.to_string(), said);
+        }
+        let century = (UTC_TIME, "490101000000Z");
+        let validity = Validity::parse(&certificate(true, old, century)).unwrap();
+        assert_eq!(validity.to, UnixSeconds(2_493_072_000));
+    }
+
+    #[test]
+    fn what_is_no_certificate_has_none() {
+        let good = certificate(true, (UTC_TIME, "700101000000Z"), (UTC_TIME, "x"));
+        assert_eq!(Validity::parse(&good), None);
+        let good = certificate(
+            true,
+            (UTC_TIME, "700101000000Z"),
+            (UTC_TIME, "800101000000Z"),
+        );
+        for cut in 0..good.len() {
+            assert_eq!(Validity::parse(&good[..cut]), None, "{cut}");
+        }
+        assert!(Validity::parse(&good).is_some());
+    }
+}

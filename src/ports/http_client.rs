@@ -1,0 +1,297 @@
+//! Requests to servers of others: one request on a connection of its own, over TLS where the address
+//! says so. It follows nothing and keeps nothing.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::request::Builder;
+use http::{HeaderValue, Method, Request, Uri, response};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// What failed below HTTP, or in its framing.
+pub type Broken = Box<dyn std::error::Error + Send + Sync>;
+
+/// An address that cannot be used: what is wrong with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadAddress(pub &'static str);
+
+/// Where a request goes.
+pub struct Target {
+    target: Uri,
+    host: HeaderValue,
+    address: (String, u16),
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl Target {
+    /// Reads an `http` or `https` address; connects nowhere.
+    ///
+    /// # Errors
+    /// [`BadAddress`].
+    pub fn parse(url: &str) -> Result<Self, BadAddress> {
+        let bad = BadAddress;
+        let url: Uri = url.parse().map_err(|_| bad("is no address"))?;
+        let authority = url.authority().ok_or(bad("names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(bad("has a user in it"));
+        }
+        // The brackets of an IPv6 address are the URL's alone.
+        let name = url.host().unwrap_or_default();
+        let name = name
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        let (port, tls) = match url.scheme_str() {
+            Some("http") => (80, None),
+            Some("https") => {
+                let server =
+                    ServerName::try_from(name.clone()).map_err(|_| bad("names no host"))?;
+                (443, Some((connector()?, server)))
+            }
+            _ => return Err(bad("must begin with http:// or https://")),
+        };
+        let target = url.path_and_query().map_or("/", |path| path.as_str());
+        Ok(Self {
+            target: target.parse().map_err(|_| bad("is no address"))?,
+            host: HeaderValue::from_str(authority.as_str()).map_err(|_| bad("names no host"))?,
+            address: (name, url.port_u16().unwrap_or(port)),
+            tls,
+        })
+    }
+
+    /// The beginning of a request for the address.
+    #[must_use]
+    pub fn request(&self, method: Method) -> Builder {
+        Request::builder()
+            .method(method)
+            .uri(self.target.clone())
+            .header(HOST, self.host.clone())
+    }
+
+    /// The addresses of the host.
+    ///
+    /// # Errors
+    /// The name cannot be resolved.
+    pub async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let (host, port) = &self.address;
+        Ok(lookup_host((host.as_str(), *port)).await?.collect())
+    }
+
+    /// Sends a request. Dropping the future, as a time-out does, ends the connection.
+    ///
+    /// # Errors
+    /// No connection, one that is not trusted, or one that broke.
+    pub async fn send<B>(&self, request: Request<B>) -> Result<Answer, Broken>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Broken>,
+    {
+        self.send_to(&self.resolve().await?, request).await
+    }
+
+    /// Sends a request to the first of these addresses that accepts a connection: for callers that
+    /// judge the resolved addresses before anything is connected to.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_to<B>(
+        &self,
+        addresses: &[SocketAddr],
+        request: Request<B>,
+    ) -> Result<Answer, Broken>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Broken>,
+    {
+        let stream = TcpStream::connect(addresses).await?;
+        let peer = stream.peer_addr()?.ip();
+        stream.set_nodelay(true)?;
+        let (mut sender, connection) = match &self.tls {
+            Some((connector, name)) => {
+                handshake(connector.connect(name.clone(), stream).await?).await?
+            }
+            None => handshake(stream).await?,
+        };
+        let (head, incoming) = sender.send_request(request).await?.into_parts();
+        Ok(Answer {
+            head,
+            body: WebBody {
+                incoming,
+                _connection: connection,
+            },
+            peer,
+        })
+    }
+
+    /// The host and port that are connected to.
+    #[must_use]
+    pub fn address(&self) -> (&str, u16) {
+        (&self.address.0, self.address.1)
+    }
+}
+
+/// What a server answered.
+pub struct Answer {
+    /// Status and headers.
+    pub head: response::Parts,
+    /// The body, as it arrives.
+    pub body: WebBody,
+    /// Who answered.
+    pub peer: IpAddr,
+}
+
+/// The body of an answer. The connection ends with it.
+pub struct WebBody {
+    incoming: Incoming,
+    _connection: Connection,
+}
+
+impl Body for WebBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.incoming).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+/// The task that moves the bytes of a connection.
+struct Connection(AbortHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn handshake<S, B>(stream: S) -> Result<(SendRequest<B>, Connection), Broken>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Broken>,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let task = tokio::spawn(async {
+        // How it ends is seen by whoever waits for the answer or reads the body.
+        let _ = connection.await;
+    });
+    Ok((sender, Connection(task.abort_handle())))
+}
+
+/// TLS as this machine trusts: with ring, and the certificates that its administrator keeps.
+fn connector() -> Result<TlsConnector, BadAddress> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(BadAddress(
+            "needs TLS, and this machine has no certificates to trust",
+        ));
+    }
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| BadAddress("needs TLS, which is not available"))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// An address as it may be shown and logged: without its query, in which keys are given.
+#[must_use]
+pub fn without_query(address: &str) -> String {
+    match address.split_once('?') {
+        Some((address, _)) => format!("{address}?…"),
+        None => address.to_owned(),
+    }
+}
+
+/// The innermost reason of a failure, which says most.
+#[must_use]
+pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::UnexpectedEof) => "the connection was cut off".to_owned(),
+        _ => cause.to_string(),
+    }
+}
+
+/// Why there is no connection, in words of ours. What the network or a library says is for the log.
+#[must_use]
+pub fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        // An I/O error hides what it was made of from its sources.
+        let io = cause.downcast_ref::<io::Error>();
+        let inner = io.and_then(io::Error::get_ref);
+        let tls = inner.and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());
+        match tls.or_else(|| cause.downcast_ref()) {
+            Some(tokio_rustls::rustls::Error::InvalidCertificate(_)) => {
+                return "the certificate of the server is not trusted";
+            }
+            Some(_) => return "the TLS handshake with the server failed",
+            None => {}
+        }
+        match io.map(io::Error::kind) {
+            Some(io::ErrorKind::ConnectionRefused) => return "the server refuses connections",
+            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => {
+                return "the server cut off the connection";
+            }
+            _ => {}
+        }
+        next = cause.source();
+    }
+    "the server cannot be reached"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_checked_when_they_are_read() {
+        for bad in [
+            "",
+            "tv.example",
+            "/guide.xml",
+            "file:///etc/passwd",
+            "ftp://tv.example/",
+            "http://user:secret@tv.example/",
+        ] {
+            assert!(Target::parse(bad).is_err(), "{bad}");
+        }
+        let v6 = Target::parse("http://[::1]:8080/l").unwrap();
+        assert_eq!(v6.address(), ("::1", 8080));
+        assert_eq!(
+            Target::parse("http://tv.example").unwrap().address(),
+            ("tv.example", 80)
+        );
+    }
+}

@@ -1,0 +1,332 @@
+//! What a license server is told beside the challenge: whom the license is for, in the form that
+//! its vendor wants.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, SecondsFormat};
+use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
+use http::{HeaderName, HeaderValue};
+use ring::hmac;
+use serde_json::{Value, json};
+
+use super::BadLicenseServer;
+use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
+
+/// How long a signed message is good, in seconds: it is made for one challenge that is sent at once.
+const LIFE: i64 = 300;
+
+/// Whom a license is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LicenseSubject {
+    /// The user.
+    pub user: UserId,
+    /// The playback session.
+    pub session: SessionId,
+    /// What is played.
+    pub asset: AssetId,
+    /// The key ids of the asset.
+    pub kids: Vec<[u8; 16]>,
+    /// When it is asked for.
+    pub now: UnixSeconds,
+}
+
+/// The form of a vendor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Base64 of `{"userId","sessionId","assetId"}` in the header of custom data, if one is named.
+    Plain,
+    /// DRMtoday: base64 of `{"userId","sessionId","merchant"}` in `x-dt-custom-data`.
+    Drmtoday,
+    /// Axinom DRM: a License Service Message with the asset's key ids, as a JWT that is signed with
+    /// HMAC-SHA256, in `X-AxDRM-Message`.
+    Axinom,
+    /// A JWT of our own, signed with HMAC-SHA256, in the header of custom data: `sub` (the user),
+    /// `sid` (the session), `asset`, `kids` (hexadecimal), `iat` and `exp`.
+    Jwt,
+}
+
+/// What a form needs, as it is configured.
+#[derive(Clone, Default)]
+pub struct MessageSettings {
+    /// The header for custom data; those of vendors have names of their own.
+    pub header: Option<String>,
+    /// The merchant's name.
+    pub merchant: Option<String>,
+    /// The name of the signing key.
+    pub key_id: Option<String>,
+    /// The signing key, base64.
+    pub key: Option<String>,
+}
+
+/// The writer of messages in one form.
+pub struct MessageSigner {
+    header: Option<HeaderName>,
+    form: Form,
+}
+
+enum Form {
+    Plain,
+    Drmtoday { merchant: String },
+    Axinom(Signer),
+    Jwt(Signer),
+}
+
+struct Signer {
+    id: Option<String>,
+    key: hmac::Key,
+}
+
+impl MessageSigner {
+    /// Prepares the form.
+    ///
+    /// # Errors
+    /// What is missing for it, or cannot be used.
+    pub fn new(style: Style, settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
+        let bad = BadLicenseServer;
+        let named = settings.header.as_deref().map(|name| {
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))
+        });
+        let named = named.transpose()?;
+        let usual = |name| Some(named.clone().unwrap_or(HeaderName::from_static(name)));
+        let (header, form) = match style {
+            Style::Plain => (named, Form::Plain),
+            Style::Drmtoday => {
+                let merchant = settings.merchant.clone();
+                let merchant = merchant.ok_or(bad("style `drmtoday` needs `merchant`"))?;
+                (usual("x-dt-custom-data"), Form::Drmtoday { merchant })
+            }
+            Style::Axinom => {
+                let signer = Signer::new(settings)?;
+                if signer.id.is_none() {
+                    return Err(bad("style `axinom` needs `message_key_id`"));
+                }
+                (usual("x-axdrm-message"), Form::Axinom(signer))
+            }
+            Style::Jwt => {
+                let header = named.ok_or(bad("style `jwt` needs `custom_data_header`"))?;
+                (Some(header), Form::Jwt(Signer::new(settings)?))
+            }
+        };
+        Ok(Self { header, form })
+    }
+
+    /// The header of a message; nothing where the server wants none.
+    pub(super) fn header(&self, about: &LicenseSubject) -> Option<(HeaderName, HeaderValue)> {
+        let name = self.header.clone()?;
+        let text = match &self.form {
+            Form::Plain => in_base64(&json!({
+                "userId": about.user.to_string(),
+                "sessionId": about.session.to_string(),
+                "assetId": about.asset.as_str(),
+            })),
+            Form::Drmtoday { merchant } => in_base64(&json!({
+                "userId": about.user.to_string(),
+                "sessionId": about.session.to_string(),
+                "merchant": merchant,
+            })),
+            Form::Axinom(signer) => signer.token(&axinom(about, signer.id.as_deref())),
+            Form::Jwt(signer) => signer.token(&json!({
+                "sub": about.user.to_string(),
+                "sid": about.session.to_string(),
+                "asset": about.asset.as_str(),
+                "kids": about.kids.iter().map(|kid| HEXLOWER.encode(kid)).collect::<Vec<_>>(),
+                "iat": about.now.0,
+                "exp": about.now.0 + LIFE,
+            })),
+        };
+        // Base64 and dots, so that it is a header value whatever it says.
+        let mut value = HeaderValue::try_from(text).ok()?;
+        value.set_sensitive(true);
+        Some((name, value))
+    }
+}
+
+fn in_base64(value: &Value) -> String {
+    BASE64.encode(value.to_string().as_bytes())
+}
+
+/// The license is bound to the keys of the asset, and to now.
+fn axinom(about: &LicenseSubject, key_id: Option<&str>) -> Value {
+    let until = DateTime::from_timestamp(about.now.0 + LIFE, 0);
+    let until = until.map(|until| until.to_rfc3339_opts(SecondsFormat::Secs, true));
+    // A key that two tracks share is named once.
+    let mut seen = HashSet::new();
+    let kids = about.kids.iter().filter(|kid| seen.insert(**kid));
+    let inline: Vec<Value> = kids.map(|kid| json!({"id": uuid(kid)})).collect();
+    json!({
+        "version": 1,
+        "com_key_id": key_id,
+        "expiration_date": until,
+        "message": {
+            "type": "entitlement_message",
+            "version": 2,
+            "content_keys_source": {"inline": inline},
+        },
+    })
+}
+
+fn uuid(bytes: &[u8; 16]) -> String {
+    let hex = HEXLOWER.encode(bytes);
+    let part = |from, to| hex.get(from..to).unwrap_or_default();
+    [
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32),
+    ]
+    .join("-")
+}
+
+impl Signer {
+    fn new(settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
+        let bad = BadLicenseServer;
+        let key = settings.key.as_deref();
+        let key = key.ok_or(bad("this style needs `message_key`"))?;
+        let key = BASE64.decode(key.as_bytes());
+        let key = key.map_err(|_| bad("`message_key` must be base64"))?;
+        if key.len() < 16 {
+            return Err(bad("`message_key` must have 16 bytes or more"));
+        }
+        Ok(Self {
+            id: settings.key_id.clone(),
+            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+        })
+    }
+
+    /// A JWT (RFC 7519) of these claims. Made, never read: ours are no JWTs.
+    fn token(&self, claims: &Value) -> String {
+        let mut head = json!({"alg": "HS256", "typ": "JWT"});
+        if let (Some(id), Value::Object(members)) = (&self.id, &mut head) {
+            members.insert("kid".to_owned(), json!(id));
+        }
+        let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+        let signed = format!("{}.{}", part(&head), part(claims));
+        let tag = hmac::sign(&self.key, signed.as_bytes());
+        format!("{signed}.{}", BASE64URL_NOPAD.encode(tag.as_ref()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about() -> LicenseSubject {
+        LicenseSubject {
+            user: UserId::from_bytes([1; 16]),
+            session: SessionId::from_bytes([2; 16]),
+            asset: AssetId::parse("film").unwrap(),
+            kids: vec![[0x11; 16], [0xab; 16], [0x11; 16]],
+            now: UnixSeconds(1_800_000_000),
+        }
+    }
+
+    fn settings() -> MessageSettings {
+        MessageSettings {
+            header: None,
+            merchant: Some("acme".to_owned()),
+            key_id: Some("cc36e85d-2fdf-462c-b395-030907447afc".to_owned()),
+            key: Some(BASE64.encode(&[7; 32])),
+        }
+    }
+
+    fn header(style: Style, settings: &MessageSettings) -> Option<(String, String)> {
+        let messenger = MessageSigner::new(style, settings).unwrap();
+        let (name, value) = messenger.header(&about())?;
+        assert!(value.is_sensitive());
+        Some((name.to_string(), value.to_str().unwrap().to_owned()))
+    }
+
+    fn read(base64: &str) -> Value {
+        serde_json::from_slice(&BASE64.decode(base64.as_bytes()).unwrap()).unwrap()
+    }
+
+    /// Head and claims of a JWT whose signature is good.
+    fn verified(token: &str) -> (Value, Value) {
+        let (signed, tag) = token.rsplit_once('.').unwrap();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &[7; 32]);
+        let tag = BASE64URL_NOPAD.decode(tag.as_bytes()).unwrap();
+        hmac::verify(&key, signed.as_bytes(), &tag).unwrap();
+        let (head, claims) = signed.split_once('.').unwrap();
+        let part = |text: &str| {
+            serde_json::from_slice(&BASE64URL_NOPAD.decode(text.as_bytes()).unwrap()).unwrap()
+        };
+        (part(head), part(claims))
+    }
+
+    #[test]
+    fn each_vendor_gets_its_form() {
+        let (user, session) = (about().user.to_string(), about().session.to_string());
+        let other = MessageSettings {
+            header: Some("X-Custom".to_owned()),
+            ..settings()
+        };
+        assert_eq!(header(Style::Plain, &settings()), None);
+        let (name, value) = header(Style::Plain, &other).unwrap();
+        assert_eq!(name, "x-custom");
+        let plain = json!({"userId": user, "sessionId": session, "assetId": "film"});
+        assert_eq!(read(&value), plain);
+
+        let (name, value) = header(Style::Drmtoday, &settings()).unwrap();
+        assert_eq!(name, "x-dt-custom-data");
+        let drmtoday = json!({"userId": user, "sessionId": session, "merchant": "acme"});
+        assert_eq!(read(&value), drmtoday);
+        assert_eq!(header(Style::Drmtoday, &other).unwrap().0, "x-custom");
+
+        let (name, value) = header(Style::Axinom, &settings()).unwrap();
+        assert_eq!(name, "x-axdrm-message");
+        let (head, message) = verified(&value);
+        assert_eq!(
+            (&head["alg"], &head["typ"]),
+            (&json!("HS256"), &json!("JWT"))
+        );
+        let expected = json!({
+            "version": 1,
+            "com_key_id": "cc36e85d-2fdf-462c-b395-030907447afc",
+            "expiration_date": "2027-01-15T08:05:00Z",
+            "message": {
+                "type": "entitlement_message",
+                "version": 2,
+                "content_keys_source": {"inline": [
+                    {"id": "11111111-1111-1111-1111-111111111111"},
+                    {"id": "abababab-abab-abab-abab-abababababab"},
+                ]},
+            },
+        });
+        assert_eq!(message, expected);
+
+        let (name, value) = header(Style::Jwt, &other).unwrap();
+        assert_eq!(name, "x-custom");
+        let (head, claims) = verified(&value);
+        assert_eq!(head["kid"], "cc36e85d-2fdf-462c-b395-030907447afc");
+        assert_eq!(claims["sub"], user);
+        assert_eq!(claims["kids"][1], "ab".repeat(16));
+        assert_eq!(claims["exp"], 1_800_000_300);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_before_the_first_license() {
+        let none = MessageSettings::default();
+        let short = MessageSettings {
+            key: Some(BASE64.encode(&[7; 15])),
+            ..settings()
+        };
+        let unnamed = MessageSettings {
+            key_id: None,
+            ..settings()
+        };
+        for (style, settings, why) in [
+            (Style::Drmtoday, &none, "merchant"),
+            (Style::Axinom, &none, "message_key"),
+            (Style::Axinom, &unnamed, "message_key_id"),
+            (Style::Jwt, &settings(), "custom_data_header"),
+            (Style::Axinom, &short, "16 bytes"),
+        ] {
+            let told = MessageSigner::new(style, settings)
+                .err()
+                .unwrap()
+                .to_string();
+            assert!(told.contains(why), "{style:?}: {told}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The store as lines of text, for whoever leaves it, or has to look at what is left of it.
+//!
+//! ```text
+//! playgate-store <version> <format of the store> <instance>
+//! <table> <key in hexadecimal> <version and body of the record in base64> <checksum of the line>
+//! end <records>
+//! ```
+//!
+//! The parts are separated by tabs. Indexes are not in it: an import makes them. Damaged records are
+//! left out and reported, on both ways.
+
+use std::io::{BufRead, Write};
+
+use data_encoding::{BASE64, HEXLOWER};
+
+use super::StoreError;
+use super::record::{bare, sealed};
+use super::snapshot::Triple;
+use super::table::{Schema, TableInfo};
+use super::verify::Found;
+use super::write_batch::WriteBatch;
+
+const WORD: &str = "playgate-store";
+const VERSION: &str = "1";
+/// No line of ours is longer; a longer one is not read into memory.
+const LINE_MAX: u64 = 4 * super::VALUE_MAX as u64;
+/// How many mistakes of a file are told one by one.
+const TOLD: usize = 100;
+
+/// What was written out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Records.
+    pub records: u64,
+    /// Records that are damaged, and left out.
+    pub damaged: Found,
+}
+
+/// What was read in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Records.
+    pub records: u64,
+    /// How many lines were left out.
+    pub skipped: u64,
+    /// Some of them, with their line numbers.
+    pub mistakes: Vec<(u64, &'static str)>,
+    /// Whether the file has its last line, which says how many there are, and has as many.
+    pub complete: bool,
+}
+
+/// Writes the records among the pairs.
+pub(super) fn write(
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+    schema: &Schema,
+    instance: [u8; 16],
+    out: &mut dyn Write,
+) -> Result<Exported, StoreError> {
+    let mut exported = Exported::default();
+    let (format, instance) = (schema.format(), HEXLOWER.encode(&instance));
+    writeln!(out, "{WORD}\t{VERSION}\t{format}\t{instance}")?;
+    for pair in pairs {
+        let (tree, key, value) = pair?;
+        let Some(table) = schema.table(tree.as_bytes()) else {
+            continue;
+        };
+        match bare(&value).filter(|_| (table.examine)(&key, &value).is_some()) {
+            Some(body) => {
+                let line = format!("{tree}\t{}\t{}", HEXLOWER.encode(&key), BASE64.encode(body));
+                writeln!(out, "{line}\t{:08x}", crc32fast::hash(line.as_bytes()))?;
+                exported.records += 1;
+            }
+            None => exported.damaged.add(tree, &key),
+        }
+    }
+    writeln!(out, "end\t{}", exported.records)?;
+    Ok(exported)
+}
+
+/// Reads records, and hands them over in plans of about `batch` bytes.
+pub(super) fn read(
+    input: &mut dyn BufRead,
+    schema: &Schema,
+    batch: usize,
+    commit: &mut dyn FnMut(WriteBatch) -> Result<(), StoreError>,
+) -> Result<Imported, StoreError> {
+    let mut imported = Imported::default();
+    let mut lines = Lines { input, number: 0 };
+    check_head(lines.next()?.as_deref(), schema)?;
+    let mut plan = WriteBatch::default();
+    while let Some(line) = lines.next()? {
+        if let Some(records) = line.strip_prefix("end\t") {
+            imported.complete = records.parse() == Ok(imported.records + imported.skipped)
+                && lines.next()?.is_none();
+            break;
+        }
+        match record(&line, schema) {
+            Ok((table, key, value)) => {
+                for (tree, entry) in (table.examine)(&key, &value).unwrap_or_default() {
+                    plan.set(tree, entry, Some(Vec::new()));
+                }
+                plan.set(table.name, key, Some(value));
+                imported.records += 1;
+                if plan.bytes() >= batch {
+                    commit(std::mem::take(&mut plan))?;
+                }
+            }
+            Err(why) => {
+                imported.skipped += 1;
+                if imported.mistakes.len() < TOLD {
+                    imported.mistakes.push((lines.number, why));
+                }
+            }
+        }
+    }
+    commit(plan)?;
+    Ok(imported)
+}
+
+fn check_head(line: Option<&str>, schema: &Schema) -> Result<(), StoreError> {
+    let mut parts = line.unwrap_or_default().split('\t');
+    if (parts.next(), parts.next()) != (Some(WORD), Some(VERSION)) {
+        return Err(StoreError::Damaged {
+            place: "line 1".to_owned(),
+            what: format!(
+                "does not begin with `{WORD}` and version {VERSION}: this is no export of a store"
+            ),
+        });
+    }
+    match parts.next().and_then(|format| format.parse::<u32>().ok()) {
+        Some(found) if found == schema.format() => Ok(()),
+        Some(found) if found > schema.format() => Err(StoreError::Newer {
+            found,
+            known: schema.format(),
+        }),
+        _ => Err(StoreError::Damaged {
+            place: "line 1".to_owned(),
+            what: "is of an older format: import it with the version that wrote it, then upgrade"
+                .to_owned(),
+        }),
+    }
+}
+
+type Record<'a> = (&'a TableInfo, Vec<u8>, Vec<u8>);
+
+fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str> {
+    let (line, sum) = line.rsplit_once('\t').ok_or("is no record")?;
+    if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(line.as_bytes())) {
+        return Err("is not what was written");
+    }
+    let mut parts = line.split('\t');
+    let mut part = || parts.next().ok_or("is no record");
+    let (table, key, body) = (part()?, part()?, part()?);
+    let table = schema
+        .table(table.as_bytes())
+        .ok_or("is of an unknown table")?;
+    let key = HEXLOWER.decode(key.as_bytes()).map_err(|_| "has no key")?;
+    let body = BASE64
+        .decode(body.as_bytes())
+        .map_err(|_| "has no record")?;
+    let value = sealed(table.name, &key, &body);
+    match (table.examine)(&key, &value) {
+        Some(_) => Ok((table, key, value)),
+        None => Err("holds no record of its table"),
+    }
+}
+
+/// Lines of bounded length, each with its number.
+struct Lines<'a> {
+    input: &'a mut dyn BufRead,
+    number: u64,
+}
+
+impl Lines<'_> {
+    /// The next line. One that is too long, or not text, comes as what no record is.
+    fn next(&mut self) -> Result<Option<String>, StoreError> {
+        let mut bytes = Vec::new();
+        let mut whole = true;
+        loop {
+            let left = LINE_MAX.saturating_sub(bytes.len() as u64);
+            let read = std::io::Read::take(&mut *self.input, left).read_until(b'\n', &mut bytes)?;
+            if read == 0 && bytes.is_empty() {
+                return Ok(None);
+            }
+            let ended = bytes.last() == Some(&b'\n') || (read == 0 && left > 0);
+            if ended {
+                break;
+            }
+            if bytes.len() as u64 >= LINE_MAX {
+                whole = false;
+                bytes.clear();
+                bytes.push(b' ');
+            }
+        }
+        self.number += 1;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        let text = String::from_utf8(bytes).ok().filter(|_| whole);
+        Ok(Some(text.unwrap_or_default()))
+    }
+}

@@ -1,0 +1,172 @@
+//! Export, import, salvage and upgrade: the ways out of a store and into the next one.
+
+use std::fs;
+
+use super::dump::Imported;
+use super::layout::StoreLayout;
+use super::recovery_tests::restore;
+use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
+use super::*;
+
+fn open(directory: &Path) -> Result<Store, StoreError> {
+    Store::open(directory, schema(), Options::default())
+}
+
+fn filled(directory: &Path) -> Store {
+    let store = open(directory).unwrap();
+    for key in 0..50 {
+        put(&store, key, person("Lund", 30)).unwrap();
+    }
+    store
+}
+
+fn exported(store: &Store) -> String {
+    let mut out = Vec::new();
+    let base = store.base_file().unwrap();
+    let report = SnapshotExport::open(&base, &schema())
+        .and_then(|export| export.write(&schema(), &mut out))
+        .unwrap();
+    assert_eq!((report.records, report.damaged.count), (50, 0));
+    String::from_utf8(out).unwrap()
+}
+
+fn import(text: &str) -> (Store, Result<Imported, StoreError>, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    let report = store.import(&mut text.as_bytes());
+    (store, report, directory)
+}
+
+#[test]
+fn an_export_comes_back_with_its_indexes() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path());
+    let text = exported(&store);
+    let (again, report, _place) = import(&text);
+    let report = report.unwrap();
+    assert_eq!(
+        (report.records, report.skipped, report.complete),
+        (50, 0, true)
+    );
+    assert_eq!(all(&again), all(&store));
+    assert_sound(&again);
+    assert_eq!(
+        again.import(&mut text.as_bytes()),
+        Err(StoreError::NotEmpty)
+    );
+}
+
+#[test]
+fn damaged_lines_are_left_out_and_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = exported(&filled(directory.path()));
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    lines[3].push('x');
+    lines[5] = lines[5].replace('\t', " ");
+    lines[7] = "y".repeat(300_000);
+    lines.remove(9);
+    let (store, report, _place) = import(&format!("{}\n", lines.join("\n")));
+    let report = report.unwrap();
+    let numbers: Vec<_> = report.mistakes.iter().map(|(line, _)| *line).collect();
+    assert_eq!(
+        (report.records, numbers, report.complete),
+        (46, vec![4, 6, 8], false)
+    );
+    assert_eq!(all(&store).len(), 46);
+    assert_sound(&store);
+    for nonsense in ["", "nonsense\n", "playgate-store\t1\tx\n"] {
+        assert!(
+            matches!(import(nonsense).1, Err(StoreError::Damaged { .. })),
+            "{nonsense}"
+        );
+    }
+    let newer = import("playgate-store\t1\t9\t00\n").1;
+    assert!(matches!(
+        newer,
+        Err(StoreError::Newer { found: 9, known: 1 })
+    ));
+}
+
+/// The engine is gone and a commit of the log is damaged: all others are still there.
+#[test]
+fn what_can_be_read_of_a_lost_store_is_saved() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let store = filled(directory.path());
+    copy_tree(directory.path(), copy.path());
+    drop(store);
+    let place = StoreLayout::new(copy.path(), true);
+    fs::remove_dir_all(place.engines().unwrap().0.unwrap().path).unwrap();
+    let log = fs::read_dir(place.log())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[300] ^= 1;
+    fs::write(&log, bytes).unwrap();
+    assert!(matches!(open(copy.path()), Err(StoreError::Lost(_))));
+    let mut out = Vec::new();
+    let saved = salvage(copy.path(), &schema(), &mut out).unwrap();
+    assert_eq!(saved.exported.records, 49);
+    assert!(
+        saved.missing.iter().any(|what| what.contains("damaged")),
+        "{saved:?}"
+    );
+    let (again, report, _place) = import(&String::from_utf8(out).unwrap());
+    assert!(report.unwrap().complete);
+    assert_eq!(all(&again).len(), 49);
+    assert_sound(&again);
+}
+
+fn older(store: &Store) -> Result<(), StoreError> {
+    store
+        .write(Durability::Durable, |txn| {
+            for (key, record) in txn.scan::<People>(&All, usize::MAX)? {
+                // What was done before a crash is left alone.
+                if record.age == 30 {
+                    txn.put::<People>(&key, &Person { age: 31, ..record })?;
+                }
+            }
+            Ok(())
+        })
+        .wait()
+}
+
+fn failing(_: &Store) -> Result<(), StoreError> {
+    Err(StoreError::Full)
+}
+
+#[test]
+fn an_older_store_is_backed_up_and_upgraded_step_by_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    drop(filled(path));
+    // The second step is cut off: the first one is done, and no older version opens it any more.
+    let cut_off = schema().upgraded_by(older).upgraded_by(failing);
+    // The disk of the backups is not mounted: nothing lands where it would be.
+    let unmounted = path.join("unmounted");
+    let options = Options {
+        backups: Some(unmounted.clone()),
+        ..Options::default()
+    };
+    assert!(Store::open(path, cut_off, options).is_err());
+    assert!(!unmounted.exists());
+    assert!(matches!(
+        open(path),
+        Err(StoreError::Newer { found: 3, known: 1 })
+    ));
+    let whole = || schema().upgraded_by(older).upgraded_by(older);
+    let store = Store::open(path, whole(), Options::default()).unwrap();
+    assert!(all(&store).values().all(|person| person.age == 31));
+    assert_sound(&store);
+    drop(store);
+    // The backup of before is the way back, for the version of before.
+    let backups = list_backups(&path.join("aside"), &schema());
+    assert_eq!(backups.len(), 1);
+    let backup = backups[0].path.clone();
+    restore(path, &backup, [0; 16], false).unwrap();
+    let store = open(path).unwrap();
+    assert!(all(&store).values().all(|person| person.age == 30));
+}

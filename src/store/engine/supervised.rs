@@ -1,0 +1,232 @@
+//! An engine under guard: a panic in it becomes an error, and a call that does not return is seen.
+//!
+//! sled can panic on damaged files, and can spin in a read for ever. Either is told once, as a
+//! [`Fault`]: the process has to end, and the next start makes the engine anew.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::{Engine, Pair, Scan};
+use crate::store::StoreError;
+use crate::store::table::TreeName;
+use crate::store::write_batch::WriteBatch;
+
+/// How long one step in the engine may take. A step is milliseconds at the worst; a disk that
+/// stalls for longer is no better than one that is gone.
+const STEP_LIMIT: Duration = Duration::from_secs(20);
+/// How often calls that run are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How many calls are watched at a time: more than there are threads that read.
+const PLACES: usize = 64;
+
+/// Told what the engine did that it must not do.
+type Fault = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// An engine whose every step is watched.
+pub(in crate::store) struct Guarded<E> {
+    engine: E,
+    watch: Arc<Watch>,
+}
+
+struct Watch {
+    began: Instant,
+    /// For each call that runs, the millisecond after `began` in which it did, plus one.
+    running: [AtomicU64; PLACES],
+    told: AtomicBool,
+    fault: Fault,
+}
+
+impl<E: Engine> Guarded<E> {
+    pub(in crate::store) fn new(engine: E, fault: Fault) -> Self {
+        let watch = Arc::new(Watch {
+            began: Instant::now(),
+            running: [const { AtomicU64::new(0) }; PLACES],
+            told: AtomicBool::new(false),
+            fault,
+        });
+        let watched = Arc::downgrade(&watch);
+        if let Err(error) = std::thread::Builder::new()
+            .name("store-guard".to_owned())
+            .spawn(move || check(&watched))
+        {
+            tracing::error!(%error, "no thread can be started: a read that hangs is not seen");
+        }
+        Self { engine, watch }
+    }
+
+    fn step<R>(&self, work: impl FnOnce(&E) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        self.watch.step(|| work(&self.engine))
+    }
+}
+
+/// What a panic said.
+pub(in crate::store) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or_default()
+}
+
+impl Watch {
+    fn step<R>(&self, work: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
+        let place = self.enter();
+        let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let said = panic_message(&*panic);
+            Err(StoreError::Engine(format!("panicked: {said}")))
+        });
+        if let Some(place) = place {
+            place.store(0, Ordering::Release);
+        }
+        if let Err(StoreError::Engine(what)) = &result {
+            self.report(what);
+        }
+        result
+    }
+
+    fn enter(&self) -> Option<&AtomicU64> {
+        let now = self.millis().saturating_add(1);
+        self.running.iter().find(|place| {
+            place
+                .compare_exchange(0, now, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        })
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn report(&self, what: &str) {
+        if !self.told.swap(true, Ordering::AcqRel) {
+            (self.fault)(what);
+        }
+    }
+
+    fn hangs(&self) -> bool {
+        let limit = u64::try_from(STEP_LIMIT.as_millis()).unwrap_or(u64::MAX);
+        let now = self.millis();
+        self.running
+            .iter()
+            .map(|place| place.load(Ordering::Acquire))
+            .any(|since| since > 0 && now.saturating_sub(since) > limit)
+    }
+}
+
+fn check(watched: &Weak<Watch>) {
+    while let Some(watch) = watched.upgrade() {
+        if watch.hangs() {
+            watch.report("a call has not returned");
+            return;
+        }
+        drop(watch);
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+}
+
+impl<E: Engine> Engine for Guarded<E> {
+    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.step(|engine| engine.get(tree, key))
+    }
+
+    fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
+        match self.watch.step(|| Ok(self.engine.scan(tree, from, to))) {
+            Ok(scan) => Box::new(Steps {
+                scan: Some(scan),
+                watch: &self.watch,
+            }),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+
+    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+        self.step(|engine| engine.apply(number, plan))
+    }
+
+    fn applied(&self) -> Result<u64, StoreError> {
+        self.step(E::applied)
+    }
+
+    /// Not timed: it takes as long as the disk does.
+    fn sync(&self) -> Result<(), StoreError> {
+        catch_unwind(AssertUnwindSafe(|| self.engine.sync())).unwrap_or_else(|_| {
+            self.watch.report("a sync panicked");
+            Err(StoreError::Engine("a sync panicked".to_owned()))
+        })
+    }
+}
+
+/// A scan of which each step is guarded; nothing comes after a failure.
+struct Steps<'a> {
+    scan: Option<Scan<'a>>,
+    watch: &'a Watch,
+}
+
+impl Iterator for Steps<'_> {
+    type Item = Result<Pair, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let scan = self.scan.as_mut()?;
+        let pair = self.watch.step(|| scan.next().transpose()).transpose();
+        if !matches!(pair, Some(Ok(_))) {
+            self.scan = None;
+        }
+        pair
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    struct Breaking;
+
+    impl Engine for Breaking {
+        fn get(&self, _: TreeName, _: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            panic!("a damaged page")
+        }
+
+        fn scan<'a>(&'a self, _: TreeName, _: &[u8], _: Option<&[u8]>) -> Scan<'a> {
+            Box::new((0..3_u8).map(|i| match i {
+                0 => Ok((vec![i], vec![])),
+                _ => panic!("a damaged page"),
+            }))
+        }
+
+        fn apply(&self, _: u64, _: &WriteBatch) -> Result<(), StoreError> {
+            Err(StoreError::Full)
+        }
+
+        fn applied(&self) -> Result<u64, StoreError> {
+            Ok(1)
+        }
+
+        fn sync(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn panics_are_told_once_and_a_full_disk_is_none_of_them() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        let fault: Fault = Arc::new(move |what: &str| heard.lock().push(what.to_owned()));
+        let guarded = Guarded::new(Breaking, fault);
+        assert_eq!(
+            guarded.apply(1, &WriteBatch::default()),
+            Err(StoreError::Full)
+        );
+        assert_eq!(guarded.applied(), Ok(1));
+        assert!(told.lock().is_empty());
+        assert!(matches!(guarded.get("t", b""), Err(StoreError::Engine(_))));
+        let pairs: Vec<_> = guarded.scan("t", b"", None).collect();
+        assert_eq!(pairs.len(), 2);
+        assert!(matches!(pairs.last(), Some(Err(StoreError::Engine(_)))));
+        assert_eq!(*told.lock(), ["panicked: a damaged page"]);
+    }
+}

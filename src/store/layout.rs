@@ -1,0 +1,454 @@
+//! Where the parts of a store lie in the data directory, and whose they are.
+//!
+//! ```text
+//! lock        held by the one process that has the store open
+//! ballast     room that is given up when the disk is full
+//! store/      format, instance, timeline; sled.N/, log/, log.end, base/
+//! restored/   a store that a backup or an export was unpacked into, until it is put into place
+//! aside/      what a recovery or a restore moved out of the way; nothing reads it
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::StoreError;
+use super::files::{at, make_directory, rename, replace, sync_directory, with_suffix};
+use super::history::Lineage;
+
+/// How many things of one kind that were moved aside are kept; older ones go.
+const ASIDE_KEPT: usize = 2;
+
+/// The directories of a store.
+#[derive(Clone, Debug)]
+pub(super) struct StoreLayout {
+    data: PathBuf,
+    pub(super) sync: bool,
+}
+
+/// The format of a store and its name, which tells it from that of another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// The format that a version must know to open it.
+    pub(super) format: u32,
+    /// The format that an upgrade has come to; the same as `format` when none is under way.
+    pub(super) reached: u32,
+    pub(super) instance: [u8; 16],
+    pub(super) lineage: Lineage,
+    /// Whether the store has had a log and the record of its end: from then on their absence is
+    /// damage, and not a first start.
+    pub(super) begun: bool,
+}
+
+/// Whether a directory has a store, or one that is about to be put into place. One that may not be
+/// looked into counts as one that has.
+#[must_use]
+pub fn is_begun(directory: &Path) -> bool {
+    let place = StoreLayout::new(directory, false);
+    let parts = [place.store(), place.restored()];
+    parts
+        .iter()
+        .any(|part| !matches!(part.try_exists(), Ok(false)))
+}
+
+impl StoreLayout {
+    pub(super) fn new(data: &Path, sync: bool) -> Self {
+        Self {
+            data: data.to_owned(),
+            sync,
+        }
+    }
+
+    pub(super) fn store(&self) -> PathBuf {
+        self.data.join("store")
+    }
+
+    /// The directory of the engine, the newest that is whole; and those that are not, or were replaced.
+    pub(super) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
+        let mut found = Vec::new();
+        let store = self.store();
+        for entry in fs::read_dir(&store).map_err(at("read the directory", &store))? {
+            let path = entry?.path();
+            let number = path
+                .file_name()
+                .and_then(|name| name.to_str()?.strip_prefix("sled."))
+                .and_then(|number| number.parse().ok());
+            found.extend(number.map(|number| EngineDir { number, path }));
+        }
+        found.sort_by_key(|engine| engine.number);
+        let whole = found.iter().rposition(EngineDir::is_whole);
+        let current = whole.map(|at| found.remove(at));
+        Ok((current, found))
+    }
+
+    /// Where the next engine is made: nobody opens it before it is whole.
+    pub(super) fn next_engine(&self) -> Result<EngineDir, StoreError> {
+        let (current, others) = self.engines()?;
+        let last = others
+            .iter()
+            .chain(&current)
+            .map(|engine| engine.number)
+            .max();
+        let number = last.unwrap_or(0) + 1;
+        Ok(EngineDir {
+            number,
+            path: self.store().join(format!("sled.{number}")),
+        })
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.store().join("log")
+    }
+
+    /// The record of the log's end. Not in the directory of the log, which may be lost as a whole.
+    pub(super) fn log_end(&self) -> PathBuf {
+        with_suffix(&self.log(), ".end")
+    }
+
+    pub(super) fn base(&self) -> PathBuf {
+        self.store().join("base")
+    }
+
+    pub(super) fn aside(&self) -> PathBuf {
+        self.data.join("aside")
+    }
+
+    fn restored(&self) -> PathBuf {
+        self.data.join("restored")
+    }
+
+    /// Where the store that a restore replaces lies while the two change places by two renames.
+    pub(super) fn given_up(&self) -> PathBuf {
+        self.restored().join("given-up")
+    }
+
+    /// The directory that the store lies in.
+    pub(super) fn directory(&self) -> &Path {
+        &self.data
+    }
+
+    /// The place of a store that is prepared beside this one.
+    pub(super) fn side(&self) -> Self {
+        Self {
+            data: self.restored(),
+            sync: self.sync,
+        }
+    }
+
+    /// Takes the lock of the data directory.
+    pub(super) fn lock(&self) -> Result<File, StoreError> {
+        make_directory(&self.data, self.sync).map_err(|error| unusable(&self.data, error))?;
+        let path = self.data.join("lock");
+        let opened = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let lock = match opened {
+            // On a disk that cannot be written, one that is there can be locked all the same.
+            Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
+                File::open(&path)
+            }
+            other => other,
+        }
+        .map_err(|error| unusable(&self.data, error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(lock),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
+    /// Whether there is a store.
+    pub(super) fn exists(&self) -> bool {
+        self.store().exists()
+    }
+
+    /// Whether the store has come so far that something may be in it: the log is made after its
+    /// identity, and a first start that was cut off before is begun again.
+    pub(super) fn is_begun(&self) -> bool {
+        let store = self.store();
+        let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
+        parts.iter().any(|part| store.join(part).exists())
+    }
+
+    /// Reads who the store is, from whichever of the two copies is sound.
+    pub(super) fn identity(&self) -> Result<Identity, StoreError> {
+        let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
+        let mut problem = None;
+        for path in &copies {
+            match fs::read_to_string(path).map(|text| parse(&text)) {
+                Ok(Some(identity)) => return Ok(identity),
+                Ok(None) => {
+                    problem = Some("is damaged, and so is its copy".to_owned());
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    problem = Some("is damaged, and so is its copy".to_owned());
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    problem.get_or_insert_with(|| "is missing, and so is its copy".to_owned());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Damaged {
+            place: "the file `store/identity`".to_owned(),
+            what: problem.unwrap_or_default(),
+        })
+    }
+
+    /// Writes who the store is, twice.
+    pub(super) fn identify(&self, identity: &Identity) -> Result<(), StoreError> {
+        make_directory(&self.store(), self.sync)?;
+        let text = write(identity);
+        for name in ["identity", "identity.copy"] {
+            replace(&self.store().join(name), text.as_bytes(), self.sync)?;
+        }
+        Ok(())
+    }
+
+    /// Moves something out of the way and keeps it, with one more of its kind.
+    pub(super) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
+        let aside = self.aside();
+        make_directory(&aside, self.sync)?;
+        let mut of_kind = Vec::new();
+        for entry in fs::read_dir(&aside)? {
+            let path = entry?.path();
+            let number = path
+                .file_name()
+                .and_then(|found| found.to_str()?.strip_prefix(kind)?.strip_prefix('.'))
+                .and_then(|number| number.parse::<u32>().ok());
+            of_kind.extend(number.map(|number| (number, path)));
+        }
+        of_kind.sort();
+        // Above all that are there, so that the highest are the latest.
+        let number = of_kind.last().map_or(1, |(last, _)| last + 1);
+        let moved = aside.join(format!("{kind}.{number}"));
+        rename(path, &moved, self.sync)?;
+        for (_, path) in of_kind.iter().rev().skip(ASIDE_KEPT - 1) {
+            if path.is_dir() {
+                fs::remove_dir_all(path)?;
+            } else {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// What whoever restored this store has left for it.
+    pub(super) fn restore_note(&self) -> PathBuf {
+        self.store().join("word")
+    }
+
+    /// Says that what was prepared beside this store is whole and may take its place.
+    pub(super) fn offer_side(&self) -> Result<(), StoreError> {
+        Ok(replace(&self.side().whole(), b"", self.sync)?)
+    }
+
+    fn whole(&self) -> PathBuf {
+        self.store().join("whole")
+    }
+
+    /// Puts a store that was prepared into place, and keeps the one that was there. Anything else that
+    /// a restore has left is removed. Whatever step was the last before a kill, the next start ends it.
+    pub(super) fn take_side(&self) -> Result<(), StoreError> {
+        let side = self.side();
+        if side.whole().exists() {
+            if self.exists() {
+                self.change_places(&side)?;
+            } else {
+                rename(&side.store(), &self.store(), false)?;
+            }
+            sync_directory(&self.data)?;
+            sync_directory(&side.data)?;
+        }
+        if self.whole().exists() {
+            // The mark went with the new store: what lies beside now is the old one.
+            for old in [side.store(), self.given_up()] {
+                if old.exists() {
+                    let moved = self.move_aside(&old, "store")?;
+                    tracing::warn!(kept = %moved.display(), "another store was put into place");
+                }
+            }
+            let whole = self.whole();
+            fs::remove_file(&whole).map_err(at("remove", &whole))?;
+        }
+        match self.clear_side() {
+            // Nothing reads it, and a disk that cannot be written must not be in the way.
+            Err(StoreError::Full) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Exchanges the store and the one that was prepared: in one step, so that a kill finds the one or
+    /// the other in place. NFS, CIFS and older file systems cannot do that; there the old store is moved
+    /// out of the way first. A start that finds no store and a prepared one ends what was begun.
+    fn change_places(&self, side: &Self) -> Result<(), StoreError> {
+        let (new, old) = (side.store(), self.store());
+        match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(()),
+            Err(errno) if is_no_exchange(errno) => self.rename_both(side),
+            Err(error) => Err(at("put into place", &old)(error.into()).into()),
+        }
+    }
+
+    /// Tells an operator, before a restore depends on it, where the file system cannot exchange two
+    /// directories. It is tried with two empty ones, where the next start removes what a kill leaves.
+    pub(super) fn report_missing_exchange(&self) {
+        let restored = self.restored();
+        let [one, other] = ["one", "other"].map(|name| restored.join(name));
+        let made = [&restored, &one, &other].map(|path| fs::create_dir(path).is_ok());
+        if made == [true; 3]
+            && let Err(errno) = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)
+            && is_no_exchange(errno)
+        {
+            tracing::info!(
+                path = %self.data.display(),
+                "the file system cannot exchange two directories: a restore renames them one after the other"
+            );
+        }
+        // What could not be made, on a full disk, is not there to be removed.
+        for path in [&one, &other, &restored] {
+            let _ = fs::remove_dir(path);
+        }
+    }
+
+    /// The first rename is synced before the second, so that no power cut undoes it alone.
+    pub(super) fn rename_both(&self, side: &Self) -> Result<(), StoreError> {
+        rename(&self.store(), &self.given_up(), self.sync)?;
+        Ok(rename(&side.store(), &self.store(), self.sync)?)
+    }
+
+    /// Removes what a restore has left that did not come to its end.
+    pub(super) fn clear_side(&self) -> Result<(), StoreError> {
+        let restored = self.restored();
+        match fs::remove_dir_all(&restored) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(at("remove", &restored)(error).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The directory of one engine. It is used once a mark says that everything is in it; another mark
+/// says that it must not be opened any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EngineDir {
+    number: u32,
+    pub(super) path: PathBuf,
+}
+
+impl EngineDir {
+    fn is_whole(&self) -> bool {
+        self.path.join("whole").exists()
+    }
+
+    pub(super) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
+        replace(&self.path.join("whole"), b"", sync)?;
+        if sync && let Some(store) = self.path.parent() {
+            sync_directory(store)?;
+        }
+        Ok(())
+    }
+
+    /// Why it must not be opened, if it must not.
+    pub(super) fn suspicion(&self) -> Option<String> {
+        let bytes = fs::read(self.path.join("suspect")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
+        Ok(replace(
+            &self.path.join("suspect"),
+            reason.as_bytes(),
+            true,
+        )?)
+    }
+}
+
+fn write(identity: &Identity) -> String {
+    let Identity {
+        format,
+        reached,
+        instance,
+        lineage,
+        begun,
+    } = identity;
+    let ancestors: Vec<String> = lineage
+        .ancestors
+        .iter()
+        .map(|(timeline, until)| format!("{}:{until}", HEXLOWER.encode(timeline)))
+        .collect();
+    let body = format!(
+        "format = {format}\nreached = {reached}\ninstance = {}\ntimeline = {}\nancestors = {}\nbegun = {begun}\n",
+        HEXLOWER.encode(instance),
+        HEXLOWER.encode(&lineage.current),
+        ancestors.join(" "),
+    );
+    format!("{body}sum = {:08x}\n", crc32fast::hash(body.as_bytes()))
+}
+
+fn parse(text: &str) -> Option<Identity> {
+    let (body, sum) = text.split_once("sum = ")?;
+    let sum = u32::from_str_radix(sum.trim_end(), 16).ok()?;
+    if crc32fast::hash(body.as_bytes()) != sum {
+        return None;
+    }
+    let value = |name: &str| {
+        body.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
+    };
+    // Versions before timelines wrote the first three lines alone.
+    let lineage = match value("timeline") {
+        Some(current) => Lineage {
+            current: id(current)?,
+            ancestors: value("ancestors")?
+                .split_whitespace()
+                .map(|ancestor| {
+                    let (timeline, until) = ancestor.split_once(':')?;
+                    Some((id(timeline)?, until.parse().ok()?))
+                })
+                .collect::<Option<_>>()?,
+        },
+        None => Lineage::default(),
+    };
+    Some(Identity {
+        format: value("format")?.parse().ok()?,
+        reached: value("reached")?.parse().ok()?,
+        instance: id(value("instance")?)?,
+        lineage,
+        begun: value("begun") == Some("true"),
+    })
+}
+
+fn id(hex: &str) -> Option<[u8; 16]> {
+    HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
+}
+
+/// Whether a file system or a kernel knows no exchange of two directories.
+const fn is_no_exchange(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}
+
+/// Refuses a store of a newer version.
+pub(super) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
+    if found > known {
+        return Err(StoreError::Newer { found, known });
+    }
+    Ok(())
+}
+
+/// Names the directory: at start "permission denied" alone sends a person looking everywhere.
+fn unusable(directory: &Path, error: io::Error) -> StoreError {
+    match StoreError::from(error) {
+        StoreError::Io(why) => {
+            StoreError::Io(format!("the data directory {}: {why}", directory.display()))
+        }
+        other => other,
+    }
+}

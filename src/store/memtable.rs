@@ -1,0 +1,232 @@
+//! The tail of the log: commits that were answered and that the engine does not have yet.
+//!
+//! The engine is slower than the log, so a thread of its own brings it forward, many commits at a
+//! time. Until then reads look here first: what is stored is the engine under the tail.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::StoreError;
+use super::table::TreeName;
+use super::write_batch::{Change, WriteBatch};
+
+/// More than this waits for the engine only while it applies one commit: the writer then waits too.
+const WAITING_BYTES: usize = 4 * 1024 * 1024;
+/// The same while the engine is not ready: what a busy service commits in a minute or two. All of it is
+/// applied as one plan then, which must not take longer than a step in the engine may.
+const UNREADY_BYTES: usize = 4 * WAITING_BYTES;
+
+/// Whoever writes much at a time leaves room below that, so that the writer never has to wait.
+const PACED_BYTES: usize = 1024 * 1024;
+
+/// Commits on their way into the engine.
+#[derive(Default)]
+pub(super) struct Memtable {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the engine is given now.
+    applying: Option<Arc<WriteBatch>>,
+    waiting: WriteBatch,
+    /// The number of the last commit in `waiting`.
+    number: u64,
+    /// The numbers of the last commits that the engine is given, and that it has.
+    taken: u64,
+    applied: u64,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Running,
+    /// The engine takes nothing: its disk is full. The tail stays, and reads stay right.
+    Stalled,
+    /// The store is closing, or has failed.
+    Ended,
+}
+
+impl Memtable {
+    /// Adds a commit; waits while too much is waiting.
+    pub(super) fn push(&self, number: u64, plan: WriteBatch, is_ready: impl Fn() -> bool) {
+        let mut state = self.state.lock();
+        let full = |waiting: &WriteBatch| {
+            let bytes = waiting.bytes();
+            bytes > WAITING_BYTES && (bytes > UNREADY_BYTES || is_ready())
+        };
+        while state.stage == Stage::Running && full(&state.waiting) {
+            self.changed.wait(&mut state);
+        }
+        state.waiting.merge(plan);
+        state.number = number;
+        self.changed.notify_all();
+    }
+
+    /// Waits while so much is waiting that the writer would soon have to.
+    pub(super) fn pace(&self) {
+        let mut state = self.state.lock();
+        while state.stage == Stage::Running && state.waiting.bytes() > PACED_BYTES {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Option<Change> {
+        let state = self.state.lock();
+        state
+            .waiting
+            .get(tree, key)
+            .or_else(|| state.applying.as_ref()?.get(tree, key))
+            .cloned()
+    }
+
+    /// The changes of one tree within `from..to`.
+    pub(super) fn range(
+        &self,
+        tree: TreeName,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> BTreeMap<Vec<u8>, Change> {
+        let state = self.state.lock();
+        let applying = state
+            .applying
+            .iter()
+            .flat_map(|plan| plan.range(tree, from, to));
+        // The later change of a key comes last and stays.
+        applying
+            .chain(state.waiting.range(tree, from, to))
+            .map(|(key, change)| (key.clone(), change.clone()))
+            .collect()
+    }
+
+    /// Waits until there is something for the engine; false once the store has ended and there is
+    /// nothing left.
+    pub(super) fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while state.stage == Stage::Stalled
+            || (state.stage == Stage::Running && state.waiting.is_empty())
+        {
+            self.changed.wait(&mut state);
+        }
+        !state.waiting.is_empty()
+    }
+
+    /// Takes everything that waits, if the engine may have it. What was taken stays readable until
+    /// [`Tail::applied`].
+    pub(super) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
+        let mut state = self.state.lock();
+        if state.stage == Stage::Stalled || state.waiting.is_empty() {
+            return None;
+        }
+        let plan = Arc::new(std::mem::take(&mut state.waiting));
+        state.applying = Some(Arc::clone(&plan));
+        state.taken = state.number;
+        self.changed.notify_all();
+        Some((state.number, plan))
+    }
+
+    /// The engine has what was taken.
+    pub(super) fn applied(&self) {
+        let mut state = self.state.lock();
+        state.applying = None;
+        state.applied = state.taken;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The engine takes nothing more for now.
+    pub(super) fn stall(&self) {
+        self.state.lock().stage = Stage::Stalled;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        self.state.lock().stage == Stage::Stalled
+    }
+
+    /// Another engine, which has everything, stands below.
+    pub(super) fn reset(&self) {
+        *self.state.lock() = State::default();
+        self.changed.notify_all();
+    }
+
+    /// Nothing more will come.
+    pub(super) fn end(&self) {
+        self.state.lock().stage = Stage::Ended;
+        self.changed.notify_all();
+    }
+
+    /// Waits until the engine has everything.
+    #[cfg(test)]
+    pub(super) fn drain(&self) -> Result<(), StoreError> {
+        self.reach(u64::MAX)
+    }
+
+    /// Waits until the engine has everything up to a commit, or everything that there is.
+    pub(super) fn reach(&self, number: u64) -> Result<(), StoreError> {
+        let mut state = self.state.lock();
+        loop {
+            let empty = state.waiting.is_empty() && state.applying.is_none();
+            match state.stage {
+                _ if empty || state.applied >= number => return Ok(()),
+                Stage::Running => self.changed.wait(&mut state),
+                Stage::Stalled => return Err(StoreError::Full),
+                Stage::Ended => return Err(StoreError::Closed),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(key: &[u8], value: Option<&[u8]>) -> WriteBatch {
+        let mut plan = WriteBatch::default();
+        plan.set("t", key.to_vec(), value.map(<[u8]>::to_vec));
+        plan
+    }
+
+    #[test]
+    fn the_latest_change_is_read_until_the_engine_has_it() {
+        let tail = Memtable::default();
+        tail.push(1, plan(b"a", Some(b"1")), || true);
+        let (number, taken) = tail.next_batch().unwrap();
+        assert_eq!(
+            (number, taken.get("t", b"a").cloned()),
+            (1, Some(Some(b"1".to_vec())))
+        );
+        tail.push(2, plan(b"a", None), || true);
+        assert_eq!(tail.get("t", b"a"), Some(None));
+        assert_eq!(
+            tail.range("t", b"", None),
+            BTreeMap::from([(b"a".to_vec(), None)])
+        );
+        tail.applied();
+        // Whoever asks for the first alone does not wait for the second.
+        tail.reach(1).unwrap();
+        assert_eq!(tail.get("t", b"a"), Some(None));
+        assert_eq!(tail.next_batch().unwrap().0, 2);
+        tail.applied();
+        assert_eq!(tail.get("t", b"a"), None);
+        tail.drain().unwrap();
+        tail.end();
+        assert!(!tail.wait());
+    }
+
+    #[test]
+    fn what_stalls_stays_readable() {
+        let tail = Memtable::default();
+        tail.push(1, plan(b"a", Some(b"1")), || true);
+        tail.next_batch().unwrap();
+        tail.stall();
+        assert_eq!(tail.get("t", b"a"), Some(Some(b"1".to_vec())));
+        assert_eq!(tail.drain(), Err(StoreError::Full));
+        tail.reset();
+        assert_eq!(tail.drain(), Ok(()));
+    }
+}

@@ -1,0 +1,334 @@
+//! The commit log: what was promised, in order. It is the truth from which the engine is brought
+//! forward after a crash, and made anew when it fails.
+//!
+//! A segment file begins with a head (its length, the number of its first frame, and the history up to
+//! there) and is preallocated with zeros, so that an append changes no file size and one `fdatasync` is
+//! a whole commit. Each frame carries the number up to
+//! which everything was synced when it was written: a frame that is missing before it was lost to
+//! damage, one that is missing after it to a power cut, and was never promised.
+
+mod end;
+mod frame;
+mod head;
+mod preallocate;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use end::EndFile;
+pub(super) use end::{End, Witness, boot_id};
+pub(super) use frame::{announced, frame, parse, payload_at};
+use preallocate::PreallocatedSegment;
+pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_segment};
+
+use super::StoreError;
+use super::files::{create_private, make_directory, sync_data, sync_directory, sync_file};
+use super::history::History;
+use head::{HEAD, Head};
+#[cfg(test)]
+use segment::Gap;
+
+/// What one commit is appended to and read back from. A replicated log can stand here as well.
+pub(super) trait CommitLog: Send {
+    /// Appends a payload under the number that must be the next one.
+    fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError>;
+
+    /// Makes every appended payload survive a power cut.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// Closes the segment that is written to, so that what it holds can be read for good.
+    fn roll(&mut self) -> Result<(), StoreError>;
+}
+
+/// A segment is this long unless one payload needs more.
+const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A log in the files of a directory.
+pub(super) struct FileLog {
+    directory: PathBuf,
+    segments: Segments,
+    open: Option<OpenSegment>,
+    ahead: PreallocatedSegment,
+    next: u64,
+    synced: u64,
+    /// As of the last commit.
+    history: History,
+    end: EndFile,
+    sync: bool,
+}
+
+struct OpenSegment {
+    path: PathBuf,
+    file: File,
+    position: u64,
+    length: u64,
+}
+
+/// Where a log goes on.
+pub(super) struct Resume<'a> {
+    pub(super) directory: &'a Path,
+    /// The record of its end.
+    pub(super) end: &'a Path,
+    pub(super) survey: &'a Survey,
+    /// The number of the last commit.
+    pub(super) number: u64,
+    /// As of that commit.
+    pub(super) history: History,
+    pub(super) sync: bool,
+}
+
+impl FileLog {
+    /// Continues the log that was surveyed, in a new segment. A torn tail is cut off: nothing in it
+    /// was promised. What a process that was killed had not synced is synced now: from here on it
+    /// counts as kept.
+    pub(super) fn resume(resume: Resume<'_>) -> Result<Self, StoreError> {
+        let Resume {
+            directory,
+            end,
+            survey,
+            number,
+            history,
+            sync,
+        } = resume;
+        // Made before the directory: `cp` goes by inode, and a copy of a running store whose log is newer
+        // than the record of its end is whole.
+        let mut end = EndFile::open(end)?;
+        make_directory(directory, sync)?;
+        if let Some(last) = survey.segments.last() {
+            let file = File::options().write(true).open(&last.path)?;
+            if let Some(end) = survey.torn {
+                // Written over and not cut off: a file that is shorter than it was is damage.
+                let length = file.metadata()?.len();
+                fill(&file, end as u64, length)?;
+            }
+            if sync {
+                sync_file(&file, &last.path)?;
+            }
+        }
+        // What it says was synced has been.
+        let at = End {
+            written: number,
+            synced: number,
+            history,
+            ..End::default()
+        };
+        end.begin(at, sync)?;
+        let mut log = Self {
+            directory: directory.to_owned(),
+            segments: Segments::new(survey.segments.clone()),
+            open: None,
+            ahead: PreallocatedSegment::new(directory, SEGMENT_BYTES, sync)?,
+            next: number + 1,
+            synced: number,
+            history,
+            end,
+            sync,
+        };
+        log.open = Some(log.start_segment(0)?);
+        Ok(log)
+    }
+
+    /// The list of segments, for checkpoints.
+    pub(super) fn segments(&self) -> Segments {
+        self.segments.clone()
+    }
+
+    fn start_segment(&mut self, frame: u64) -> Result<OpenSegment, StoreError> {
+        let path = self.directory.join(format!("{:020}.log", self.next));
+        let length = SEGMENT_BYTES.max(frame + HEAD as u64);
+        let head = Head {
+            length,
+            first: self.next,
+            history: self.history,
+        }
+        .encode();
+        let ready = match length {
+            SEGMENT_BYTES => self.ahead.adopt(&path, &head),
+            _ => Ok(None),
+        };
+        let made =
+            ready.and_then(|ready| ready.map_or_else(|| self.make(&path, length, &head), Ok));
+        let file = match made {
+            Ok(file) => file,
+            Err(error) => {
+                // What a full disk left half made would only take up space.
+                let _ = std::fs::remove_file(&path);
+                return Err(error.into());
+            }
+        };
+        self.segments.push(Segment {
+            first: self.next,
+            end: u64::MAX,
+            path: path.clone(),
+            history: self.history,
+        });
+        Ok(OpenSegment {
+            path,
+            file,
+            position: HEAD as u64,
+            length,
+        })
+    }
+
+    fn make(&self, path: &Path, length: u64, head: &[u8]) -> io::Result<File> {
+        let file = prepare(path, length, head, self.sync)?;
+        if self.sync {
+            // The directory entry too, or the file is gone after a power cut.
+            sync_directory(&self.directory)?;
+        }
+        Ok(file)
+    }
+
+    /// Keeps where the log ends. It never costs a commit a sync of its own.
+    fn keep_end(&mut self) -> Result<(), StoreError> {
+        let end = End {
+            written: self.next - 1,
+            synced: self.synced,
+            history: self.history,
+            ..End::default()
+        };
+        // Never "full": the log has moved on, and the caller must not take it for unchanged.
+        self.end
+            .write(end)
+            .map_err(|error| StoreError::Failed(format!("the record of the log's end: {error}")))
+    }
+
+    /// Makes the record of the end survive a power cut; right after a sync of the log alone.
+    fn sync_end(&self) -> Result<(), StoreError> {
+        if self.sync && self.synced + 1 == self.next {
+            self.end.sync()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        // What fails here is found by the next start, which compares it with the log.
+        let _ = self.sync_end();
+    }
+}
+
+/// A segment without frames. Its directory entry is not synced yet.
+fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File> {
+    let file = create_private(path)?;
+    file.write_all_at(head, 0)?;
+    fill(&file, head.len() as u64, length)?;
+    if sync {
+        sync_file(&file, path)?;
+    }
+    Ok(file)
+}
+
+/// Writes zeros from one place up to another.
+fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
+    let zeros = [0; 64 * 1024];
+    while from < to {
+        let part = usize::try_from(to - from)
+            .unwrap_or(usize::MAX)
+            .min(zeros.len());
+        file.write_all_at(zeros.get(..part).unwrap_or_default(), from)?;
+        from += part as u64;
+    }
+    Ok(())
+}
+
+impl CommitLog for FileLog {
+    fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError> {
+        if number != self.next {
+            return Err(StoreError::Failed(format!(
+                "the log expects commit {} and was given {number}",
+                self.next
+            )));
+        }
+        let frame = frame(number, self.synced, payload)?;
+        let size = frame.len() as u64;
+        let fits = self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.position + size <= open.length);
+        if !fits {
+            // The old segment must be safe before a newer one can be: a torn tail is the last.
+            self.sync()?;
+            self.sync_end()?;
+            self.open = Some(self.start_segment(size)?);
+        }
+        let Some(open) = &mut self.open else {
+            return Err(StoreError::Failed("no segment is open".to_owned()));
+        };
+        open.file.write_all_at(&frame, open.position)?;
+        open.position += size;
+        if open.position > open.length / 2 {
+            self.ahead.begin();
+        }
+        self.history = self.history.after(number, payload);
+        self.next = number + 1;
+        self.keep_end()
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        if let Some(open) = &self.open
+            && self.sync
+        {
+            sync_data(&open.file, &open.path)?;
+        }
+        self.synced = self.next - 1;
+        self.keep_end()?;
+        if self.segments.take_end_is_due() {
+            self.sync_end()?;
+        }
+        Ok(())
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        let empty = self
+            .open
+            .as_ref()
+            .is_none_or(|open| open.position == HEAD as u64);
+        if !empty {
+            self.sync()?;
+            self.sync_end()?;
+            self.open = Some(self.start_segment(0)?);
+        }
+        Ok(())
+    }
+}
+
+/// A log that forgets: for a store in memory.
+pub(super) struct NoLog;
+
+impl CommitLog for NoLog {
+    fn append(&mut self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A log that takes nothing: of a disk that cannot be written.
+pub(super) struct FullLog;
+
+impl CommitLog for FullLog {
+    fn append(&mut self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Err(StoreError::Full)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        Err(StoreError::Full)
+    }
+}

@@ -1,0 +1,195 @@
+//! What a user says about themself: name, language, country, day of birth.
+
+use std::fmt;
+
+use chrono::NaiveDate;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::text::check_visible;
+use super::{Malformed, TvDay};
+
+/// A language tag such as `sv` or `pt-BR`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Locale(Box<str>);
+
+impl Locale {
+    /// The longest tag, in characters: what RFC 5646 asks implementations to take at least.
+    pub const MAX: usize = 35;
+
+    /// Reads a tag of the form `language[-subtag]…`; an underscore is taken for the hyphen, since
+    /// half of all platforms write it so.
+    ///
+    /// # Errors
+    /// [`Malformed`] for another form.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let malformed = Malformed("must be a language tag such as `sv` or `pt-BR`");
+        if text.len() > Self::MAX {
+            return Err(malformed);
+        }
+        let mut subtags = text.split(['-', '_']);
+        let language = subtags.next().is_some_and(|tag| {
+            (2..=3).contains(&tag.len()) && tag.bytes().all(|b| b.is_ascii_alphabetic())
+        });
+        let rest = subtags.all(|tag| {
+            (1..=8).contains(&tag.len()) && tag.bytes().all(|b| b.is_ascii_alphanumeric())
+        });
+        if !(language && rest) {
+            return Err(malformed);
+        }
+        Ok(Self(text.replace('_', "-").into()))
+    }
+
+    /// The tag as it was given, with hyphens.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The language alone: `pt` of `pt-BR`.
+    #[must_use]
+    pub fn language(&self) -> &str {
+        self.0.split('-').next().unwrap_or_default()
+    }
+}
+
+/// A country as ISO 3166-1 names it in two letters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Country([u8; 2]);
+
+impl Country {
+    /// Reads two letters, in either case.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let malformed = Malformed("must be a country code of two letters");
+        let mut letters: [u8; 2] = text.as_bytes().try_into().map_err(|_| malformed)?;
+        letters.make_ascii_uppercase();
+        if letters.iter().all(u8::is_ascii_uppercase) {
+            Ok(Self(letters))
+        } else {
+            Err(malformed)
+        }
+    }
+
+    /// The two letters, in upper case.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // Two ASCII letters by construction; a record with other bytes reads as no country.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Country {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Country({})", self.as_str())
+    }
+}
+
+/// The name that a user goes by: at most 256 characters, all of which can be shown.
+/// Personal data, so it has no `Debug`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PersonName(Box<str>);
+
+impl PersonName {
+    /// The longest name, in characters.
+    pub const MAX: usize = 256;
+
+    /// Takes a name, trimmed.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a longer one, or one with characters that cannot be shown.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let text = text.trim();
+        if text.len() > Self::MAX * 4 || text.chars().count() > Self::MAX {
+            return Err(Malformed("has at most 256 characters"));
+        }
+        check_visible(text)?;
+        Ok(Self(text.into()))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A day of birth.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct BirthDate(NaiveDate);
+
+impl BirthDate {
+    /// Reads `YYYY-MM-DD`, a date that exists. Whether it lies in the past is for the account
+    /// rules to say.
+    ///
+    /// # Errors
+    /// [`Malformed`] for another form or an impossible date.
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        TvDay::parse(text).map(|day| Self(day.date()))
+    }
+
+    /// The calendar date.
+    #[must_use]
+    pub const fn date(self) -> NaiveDate {
+        self.0
+    }
+}
+
+impl fmt::Display for BirthDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        TvDay::from_date(self.0).fmt(f)
+    }
+}
+
+impl Serialize for BirthDate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for BirthDate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn language_tags_are_read_in_both_spellings() {
+        for (text, tag, language) in [
+            ("sv", "sv", "sv"),
+            ("pt-BR", "pt-BR", "pt"),
+            ("en_GB", "en-GB", "en"),
+        ] {
+            let locale = Locale::parse(text).unwrap();
+            assert_eq!((locale.as_str(), locale.language()), (tag, language));
+        }
+        for bad in ["", "s", "svenska", "sv-", "sv SE", "../x", &"a-".repeat(20)] {
+            assert!(Locale::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn countries_are_two_letters() {
+        assert_eq!(Country::parse("se").unwrap().as_str(), "SE");
+        for bad in ["", "S", "SWE", "1A", "ä"] {
+            assert!(Country::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_trimmed_and_bounded() {
+        assert_eq!(PersonName::parse(" Ann ").unwrap().as_str(), "Ann");
+        assert!(PersonName::parse(&"ä".repeat(256)).is_ok());
+        assert!(PersonName::parse(&"ä".repeat(257)).is_err());
+        assert!(PersonName::parse("a\nb").is_err());
+        assert!(PersonName::parse("a\u{202e}b").is_err());
+    }
+}

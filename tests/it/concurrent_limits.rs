@@ -1,0 +1,520 @@
+//! What holds when many ask at once, over sockets: guesses, uses of a reset token, sign-ups, tokens
+//! that end meanwhile; and that each way a login can end costs the same.
+
+use std::net::IpAddr;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use playgate::store::{Durability, StoreError};
+use serde_json::{Value, json};
+
+use super::playback_fixture::PlaybackFixture;
+use super::raw_http::{Answer, Wire, ask, request};
+use super::server::{PASSWORD, TestServer, viewer};
+
+const AUTH: &str = "/api/login/v2/auth/email";
+const WRONG: &str = "wrong wrong";
+
+/// Runs `work` on as many threads, all of which begin at once.
+fn at_once<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(threads);
+    let (barrier, work) = (&barrier, &work);
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..threads)
+            .map(|n| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    work(n)
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
+
+fn count(statuses: &[u16], status: u16) -> usize {
+    statuses.iter().filter(|found| **found == status).count()
+}
+
+/// One address for all of them would be over its own limit, and that of its connections.
+const CROWD: [(&str, &str); 3] = [
+    ("http.trusted_proxies", "127.0.0.1"),
+    ("limits.connections_per_address", "1000"),
+    ("limits.login_wrong_per_address", "1000"),
+];
+
+fn login_from(house: &TestServer, email: &str, password: &str, headers: &[(&str, &str)]) -> Answer {
+    let body = json!({"identity": email, "accessKey": password}).to_string();
+    let mut all = vec![("Service-AccessToken", house.partner.as_str())];
+    all.extend(headers);
+    ask(house.public, request("POST", AUTH, &all, &body))
+}
+
+fn login(house: &TestServer, email: &str, password: &str) -> Answer {
+    login_from(house, email, password, &[])
+}
+
+#[test]
+fn of_two_hundred_guesses_at_once_ten_are_answered() {
+    let house = TestServer::with(&CROWD);
+    house.sign_up("ann@example.com");
+    for email in ["ann@example.com", "nobody@example.com"] {
+        let statuses = at_once(200, |n| {
+            let from = format!("198.51.100.{n}");
+            login_from(&house, email, WRONG, &[("X-Forwarded-For", &from)]).status
+        });
+        assert_eq!(count(&statuses, 401), 10, "{email}");
+        // The pool has room for some of them: who comes later is told so.
+        let refused = count(&statuses, 429) + count(&statuses, 503);
+        assert_eq!(refused, 190, "{email}");
+    }
+}
+
+#[test]
+fn of_fifty_uses_of_a_reset_token_one_succeeds() {
+    let house = TestServer::start();
+    house.sign_up("ann@example.com");
+    let send = "/api/login/v2/password/send-reset-password";
+    house.partner("POST", send, &json!({"email": "ann@example.com"}));
+    let mails = house.operator("GET", "mail", &Value::Null).json();
+    let target = format!("mail/{}", mails[0]["id"].as_str().unwrap());
+    let mail = house.operator("GET", &target, &Value::Null).json();
+    let (_, token) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
+    let token = token.split_whitespace().next().unwrap();
+    let new = |n: usize| format!("goats gruff and gruffer {n}");
+    let statuses = at_once(50, |n| {
+        let body = json!({"token": token, "password": new(n)});
+        let reset = "/api/login/v2/password/reset";
+        house.partner("POST", reset, &body).status
+    });
+    // The lane tells who would wait too long to come again.
+    let refused = count(&statuses, 400) + count(&statuses, 503);
+    assert_eq!((count(&statuses, 200), refused), (1, 49));
+    let winner = statuses.iter().position(|status| *status == 200).unwrap();
+    assert_eq!(login(&house, "ann@example.com", &new(winner)).status, 200);
+}
+
+#[test]
+fn of_twenty_sign_ups_of_an_address_one_succeeds() {
+    let house = TestServer::start();
+    let answers = at_once(20, |n| {
+        let body = json!({
+            "identity": "ann@example.com", "accessKey": format!("{PASSWORD} {n}"),
+        });
+        house.partner("PUT", AUTH, &body)
+    });
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    let refused = count(&statuses, 409) + count(&statuses, 503);
+    assert_eq!((count(&statuses, 200), refused), (1, 19));
+    let winner = statuses.iter().position(|status| *status == 200).unwrap();
+    let made = viewer(&answers[winner]);
+    let again = login(&house, "ann@example.com", &format!("{PASSWORD} {winner}"));
+    assert_eq!(viewer(&again).id, made.id);
+    let users = house.operator("GET", "users", &Value::Null).json();
+    assert_eq!(users.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_address_behind_a_proxy_counts_and_one_that_cannot_be_read_is_the_proxy() {
+    let with = |proxies: &str| {
+        TestServer::with(&[
+            ("http.trusted_proxies", proxies),
+            ("limits.login_wrong_per_address", "3"),
+        ])
+    };
+    let guess = |house: &TestServer, n: usize, name: &str, value: &str| {
+        login_from(house, &format!("u{n}@example.com"), WRONG, &[(name, value)]).status
+    };
+    // Nobody is trusted: what a client says of itself counts for nothing.
+    let house = with("");
+    for (n, name) in ["X-Forwarded-For", "X-Real-IP", "Forwarded"]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(guess(&house, n, name, &format!("198.51.100.{n}")), 401);
+    }
+    assert_eq!(guess(&house, 8, "X_Forwarded_For", "198.51.100.98"), 429);
+    assert_eq!(guess(&house, 9, "X-Forwarded-For", "198.51.100.99"), 429);
+
+    let house = with("127.0.0.1");
+    let by_proxy = |n: usize, value: &str| guess(&house, n, "X-Forwarded-For", value);
+    // One subscriber's network, whatever a client wrote to the left of it.
+    for n in 0..3 {
+        let hops = format!("203.0.113.{n}, 2001:db8:1:2::{n}");
+        assert_eq!(by_proxy(n, &hops), 401);
+    }
+    assert_eq!(by_proxy(3, "2001:db8:1:2:ffff::1"), 429);
+    assert_eq!(by_proxy(4, "2001:db8:1:3::1"), 401);
+    for (n, odd) in ["unknown", "300.1.1.1", ""].iter().enumerate() {
+        assert_eq!(by_proxy(10 + n, odd), 401, "{odd}");
+    }
+    assert_eq!(by_proxy(20, "1.2.3.4, _hidden"), 429);
+}
+
+/// How many secrets were hashed so far, by argon2 and otherwise.
+fn hashes(house: &TestServer) -> (u64, u64) {
+    let answer = ask(house.ops, request("GET", "/metrics", &[], ""));
+    let text = String::from_utf8(answer.body).unwrap();
+    let read = |function: &str| {
+        let name = format!("playgate_password_hashes_total{{function=\"{function}\"}} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    (read("argon2"), read("foreign"))
+}
+
+/// The short form of `benches/login.rs`: there the times of the same answers are compared.
+#[test]
+fn every_login_that_is_not_locked_out_costs_one_hash() {
+    let house = TestServer::start();
+    house.sign_up("ann@example.com");
+    let shut = house.sign_up("shut@example.com");
+    let target = format!("users/{}", shut.id);
+    house.operator("PUT", &target, &json!({"disabled": true}));
+    let asked = |email: &str, password: &str| {
+        let before = hashes(&house);
+        let answer = login(&house, email, password);
+        let after = hashes(&house);
+        (answer.status, after.0 - before.0, after.1 - before.1)
+    };
+    for (email, password) in [
+        ("ann@example.com", WRONG),
+        ("ann@example.com", ""),
+        ("nobody@example.com", WRONG),
+        ("nobody@example.com", ""),
+        ("shut@example.com", WRONG),
+        ("shut@example.com", PASSWORD),
+    ] {
+        assert_eq!(asked(email, password), (401, 1, 0), "{email}");
+    }
+    assert_eq!(asked("ann@example.com", PASSWORD), (200, 1, 0));
+    for email in ["ann@example.com", "nobody@example.com", "shut@example.com"] {
+        while login(&house, email, WRONG).status == 401 {}
+        assert_eq!(asked(email, PASSWORD), (429, 0, 0), "{email}");
+    }
+    // Neither does it show in a request for a reset mail, which hashes no password at all.
+    let before = hashes(&house);
+    for email in ["ann@example.com", "nobody@example.com", "shut@example.com"] {
+        let send = "/api/login/v2/password/send-reset-password";
+        let answer = house.partner("POST", send, &json!({"email": email}));
+        assert_eq!((answer.status, answer.json()), (200, json!({})), "{email}");
+    }
+    assert_eq!(hashes(&house), before);
+}
+
+#[test]
+fn a_full_lane_refuses_at_once() {
+    // Hashes that are so dear that those of all would take minutes.
+    let house = TestServer::with(&[
+        ("accounts.argon2_memory_kib", "65536"),
+        ("accounts.argon2_iterations", "8"),
+        ("limits.connections_per_address", "1000"),
+        ("limits.login_wrong_per_address", "1000"),
+    ]);
+    assert_eq!(login(&house, "first@example.com", WRONG).status, 401);
+    let answers = at_once(200, |n| login(&house, &format!("u{n}@example.com"), WRONG));
+    let code = |answer: &&Answer| answer.code();
+    let full = answers.iter().filter(|a| code(a) == "OVERLOADED");
+    assert!(
+        full.clone()
+            .all(|a| a.status == 503 && a.header("retry-after").is_some())
+    );
+    // Without a look at how long a hash takes the lane would hold all of them. Those who were let in
+    // are answered, or on a machine that has turned slow meanwhile are told so.
+    assert!(full.count() > 200 - 64);
+    let told = ["OVERLOADED", "INVALID_CREDENTIALS", "DEADLINE_EXCEEDED"];
+    assert!(answers.iter().all(|a| told.contains(&a.code().as_str())));
+}
+
+#[test]
+fn right_passwords_at_once_all_get_in_however_few_may_be_wrong() {
+    let house = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
+    house.sign_up("ann@example.com");
+    // Three times as many as may be wrong.
+    let right = at_once(30, |_| login(&house, "ann@example.com", PASSWORD).status);
+    assert_eq!(count(&right, 200), 30, "{right:?}");
+    let mixed = at_once(60, |n| {
+        let text = if n % 2 == 0 { PASSWORD } else { WRONG };
+        login(&house, "ann@example.com", text).status
+    });
+    assert_eq!(count(&mixed, 401), 10, "{mixed:?}");
+    assert_eq!(login(&house, "ann@example.com", PASSWORD).status, 429);
+}
+
+/// A disk on which each sync takes long keeps the store's writer busy as these plans do.
+#[test]
+fn a_slow_disk_does_not_fill_the_pool_that_hashes() {
+    const SLOW: Duration = Duration::from_millis(100);
+    let house = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
+    let over = AtomicBool::new(false);
+    let statuses = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let busy = house.app.store.write(Durability::Logged, |_| {
+                    thread::park_timeout(SLOW);
+                    Ok::<_, StoreError>(())
+                });
+                busy.wait().unwrap();
+            }
+        });
+        let statuses = at_once(60, |n| {
+            let email = format!("u{n}@example.com");
+            let body = json!({"identity": email, "accessKey": PASSWORD});
+            house.partner("PUT", AUTH, &body).status
+        });
+        over.store(true, Ordering::Relaxed);
+        statuses
+    });
+    assert_eq!(count(&statuses, 200), 60, "{statuses:?}");
+}
+
+/// How many of twenty right log-ins from another network succeed while 120 connections, each from an
+/// address of its own, guess as fast as they are answered.
+fn right_log_ins_under_a_flood(networks: u8) -> usize {
+    let house = TestServer::with(&[("limits.login_wrong_per_address", "100000")]);
+    for n in 0..20 {
+        house.sign_up(&format!("right{n}@example.com"));
+    }
+    let over = AtomicBool::new(false);
+    let begun = Barrier::new(121);
+    let body = |email: &str, password: &str| {
+        let body = json!({"identity": email, "accessKey": password}).to_string();
+        let headers = [("Service-AccessToken", house.partner.as_str())];
+        request("POST", AUTH, &headers, &body)
+    };
+    let flood = |n: u8| {
+        let from = IpAddr::from([127, 1, n % networks, 1 + n / networks]);
+        let mut wire = Wire::from(from, house.public).unwrap();
+        for round in 0_u32.. {
+            let guess = body(&format!("u{n}-{round}@example.com"), WRONG);
+            assert!(wire.send(guess).answer().is_some());
+            // By then the queue is as full as it gets.
+            if round == 1 {
+                begun.wait();
+            }
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let flood = &flood;
+        let all: Vec<_> = (0..120).map(|n| scope.spawn(move || flood(n))).collect();
+        begun.wait();
+        let statuses: Vec<u16> = (0..20_u8)
+            .map(|n| {
+                let from = IpAddr::from([127, 9, 9, 1 + n]);
+                let mut wire = Wire::from(from, house.public).unwrap();
+                let right = body(&format!("right{n}@example.com"), PASSWORD);
+                wire.send(right).answer().unwrap().status
+            })
+            .collect();
+        over.store(true, Ordering::Relaxed);
+        for one in all {
+            one.join().unwrap();
+        }
+        count(&statuses, 200)
+    })
+}
+
+#[test]
+fn a_flood_of_guesses_from_one_network_or_many_leaves_right_log_ins_from_elsewhere_alone() {
+    for networks in [1, 2, 8] {
+        let right = right_log_ins_under_a_flood(networks);
+        println!("{networks} networks: {right} of 20");
+        assert!(right >= 18, "{networks} networks: {right} of 20");
+    }
+    // With a network for each connection a right log-in waits for one hash of each of them: two
+    // seconds of an unoptimised build, and more than the longest wait on a busy machine.
+    println!("120 networks: {} of 20", right_log_ins_under_a_flood(120));
+}
+
+#[test]
+fn a_password_is_all_of_its_characters() {
+    let house = TestServer::start();
+    let sign_up = |n: usize, password: &str| {
+        let body = json!({"identity": format!("u{n}@example.com"), "accessKey": password});
+        house.partner("PUT", AUTH, &body).status
+    };
+    let opens = |n: usize, password: &str| {
+        login(&house, &format!("u{n}@example.com"), password).status == 200
+    };
+    let long = "x".repeat(255);
+    for (n, (password, other)) in [
+        ("nul\0 and more", "nul"),
+        ("nul\0 and more", "nul\0 and mora"),
+        ("        ", "         "),
+        (
+            "\u{1f600}\u{1f601}\u{1f600}\u{1f601}\u{1f600}\u{1f601}\u{1f600}\u{1f601}",
+            "\u{1f600}",
+        ),
+        ("tab\tand\nline", "tab and line"),
+        (&format!("{long}y"), &format!("{long}z")),
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(sign_up(n, password), 200, "{password:?}");
+        assert!(opens(n, password) && !opens(n, other), "{password:?}");
+    }
+    // Composed or not is how a keyboard works, not another password.
+    assert_eq!(sign_up(20, "cafe\u{301} au lait"), 200);
+    assert!(opens(20, "caf\u{e9} au lait"));
+    assert_eq!(sign_up(21, &format!("{long}xx")), 400);
+}
+
+/// The status of a request for the record on an open connection.
+fn reads(wire: &mut Wire, partner: &str, token: &str, id: &str) -> u16 {
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("Service-AccessToken", partner),
+        ("Authorization", bearer.as_str()),
+    ];
+    let target = format!("/api/user/v1/users/{id}");
+    let answer = wire.send(request("GET", &target, &headers, "")).answer();
+    answer.unwrap().status
+}
+
+#[test]
+fn a_token_that_ends_is_refused_on_every_open_connection() {
+    let house = TestServer::start();
+    let ann = house.sign_up("ann@example.com");
+    let ended = AtomicBool::new(false);
+    let running = Barrier::new(9);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut wire = Wire::to(house.public);
+                    let first = reads(&mut wire, &house.partner, &ann.token, &ann.id);
+                    assert_eq!(first, 200);
+                    running.wait();
+                    let mut refused = 0;
+                    while refused < 50 {
+                        // Asked before the request: what begins after the end must be refused.
+                        let late = ended.load(Ordering::SeqCst);
+                        match reads(&mut wire, &house.partner, &ann.token, &ann.id) {
+                            401 => refused += 1,
+                            200 => assert!(!late && refused == 0, "good again, or still"),
+                            other => panic!("{other}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        running.wait();
+        let out = "/api/login/v2/auth/logout";
+        let answer = house.user(&ann.token, "POST", out, &Value::Null);
+        assert_eq!(answer.status, 200);
+        ended.store(true, Ordering::SeqCst);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn partners_and_operators_tokens_are_rotated_while_connections_stay_open() {
+    let stage = PlaybackFixture::set();
+    let (house, ann) = (&stage.house, &stage.ann);
+    let player = stage.play(ann, "film", "tv");
+    let mut wire = Wire::to(house.public);
+    let old = &house.partner;
+    let added = house.operator("POST", "partners/Acme/tokens", &Value::Null);
+    let new = added.json()["accessToken"].as_str().unwrap().to_owned();
+    // Both are good until the older one is revoked, in the middle of a session.
+    assert_eq!(reads(&mut wire, old, &ann.token, &ann.id), 200);
+    assert_eq!(reads(&mut wire, &new, &ann.token, &ann.id), 200);
+    assert_eq!(stage.beat(&player, &[]).status, 200);
+    let tokens = house.operator("GET", "partners/Acme/tokens", &Value::Null);
+    let tokens = tokens.json();
+    let oldest = tokens.as_array().unwrap().iter();
+    let other = added.json()["tokenId"].clone();
+    let oldest = oldest
+        .map(|token| &token["tokenId"])
+        .find(|id| **id != other);
+    let revoke = format!("partners/Acme/tokens/{}", oldest.unwrap().as_str().unwrap());
+    assert_eq!(house.operator("DELETE", &revoke, &Value::Null).status, 204);
+    assert_eq!(reads(&mut wire, old, &ann.token, &ann.id), 401);
+    assert_eq!(reads(&mut wire, &new, &ann.token, &ann.id), 200);
+    let beat = stage.beat(&player, &[]);
+    assert_eq!(
+        (beat.status, beat.code().as_str()),
+        (401, "PARTNER_TOKEN_INVALID")
+    );
+
+    let added = house.operator("POST", "operators/Eva/tokens", &Value::Null);
+    let second = added.json()["token"].as_str().unwrap().to_owned();
+    let mut wire = Wire::to(house.ops);
+    let mut lists = |token: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("Authorization", bearer.as_str())];
+        let get = request("GET", "/admin/v1/operators/Eva/tokens", &headers, "");
+        wire.send(get).answer().unwrap()
+    };
+    assert_eq!(lists(&second).json().as_array().unwrap().len(), 2);
+    assert_eq!(lists(&house.admin).status, 200);
+    let revoke = format!(
+        "operators/Eva/tokens/{}",
+        added.json()["tokenId"].as_str().unwrap()
+    );
+    assert_eq!(house.operator("DELETE", &revoke, &Value::Null).status, 204);
+    let refused = lists(&second);
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (401, "OPERATOR_TOKEN_INVALID")
+    );
+    assert_eq!(lists(&house.admin).json().as_array().unwrap().len(), 1);
+    let unknown = house.operator("DELETE", &revoke, &Value::Null);
+    assert_eq!(unknown.code(), "TOKEN_NOT_FOUND");
+}
+
+#[test]
+fn a_heartbeat_is_refused_once_its_login_has_ended_however_it_ended() {
+    let stage = PlaybackFixture::set();
+    let house = &stage.house;
+    type End = fn(&TestServer, &super::server::Viewer);
+    let ends: [(&str, End); 4] = [
+        ("out", |house, viewer| {
+            let out = "/api/login/v2/auth/logout";
+            house.user(&viewer.token, "POST", out, &Value::Null);
+        }),
+        ("all", |house, viewer| {
+            let target = format!("/api/user/v1/users/{}/sessions", viewer.id);
+            house.user(&viewer.token, "DELETE", &target, &Value::Null);
+        }),
+        ("operator", |house, viewer| {
+            let target = format!("users/{}/logout", viewer.id);
+            house.operator("POST", &target, &Value::Null);
+        }),
+        ("shut", |house, viewer| {
+            let target = format!("users/{}", viewer.id);
+            house.operator("PUT", &target, &json!({"disabled": true}));
+        }),
+    ];
+    for (name, end) in ends {
+        let viewer = stage.viewer(name);
+        let player = stage.play(&viewer, "film", "tv");
+        assert_eq!(stage.beat(&player, &[]).status, 200, "{name}");
+        end(house, &viewer);
+        let beat = stage.beat(&player, &[]);
+        assert_eq!(
+            (beat.status, beat.code().as_str()),
+            (401, "USER_TOKEN_INVALID"),
+            "{name}"
+        );
+    }
+    // A new password ends the other sessions, and not the one that set it.
+    let viewer_here = stage.viewer("changed");
+    let there = viewer(&login(house, "changed@example.com", PASSWORD));
+    let [here, there] = [&viewer_here, &there]
+        .map(|viewer| stage.play(viewer, "film", &format!("tv-{}", viewer.session)));
+    let body = json!({"currentPassword": PASSWORD, "newPassword": "goats gruff and gruffer"});
+    let target = format!("/api/user/v1/users/{}/password", viewer_here.id);
+    let changed = house.user(&viewer_here.token, "PUT", &target, &body);
+    assert_eq!(changed.status, 200);
+    assert_eq!(stage.beat(&here, &[]).status, 200);
+    assert_eq!(stage.beat(&there, &[]).status, 401);
+}

@@ -1,0 +1,506 @@
+//! S1 to S6 against a naive model, around the nights in which clocks change, in three zones.
+//!
+//! The model shares no code with what it judges: the clocks of a zone are two numbers and the
+//! instants at which one takes the other's place, a tv day is read off the clock at a broadcast's
+//! start, and every view is a scan over the list. What was answered is kept and then compared, so
+//! that models which are wrong on purpose can be held against the same answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::export::unpacked;
+use super::gate_only::GateOnly;
+use super::raw_http::{Answer, Wire, request};
+use super::schedule::{post, set_clock};
+
+const HOUR: i64 = 3_600;
+const DAY: i64 = 86_400;
+const CATCHUP: i64 = 7 * DAY;
+
+/// A change of clocks: when, and how far they are ahead of UTC from then on.
+type Change = (i64, i64);
+
+/// A zone, how far its clocks are ahead of UTC as 2026 begins, and its two changes of that year:
+/// from the tables that its government has published, not from a library.
+const ZONES: [(&str, i64, [Change; 2]); 3] = [
+    // 29 March and 25 October, 01:00 UTC.
+    (
+        "Europe/Stockholm",
+        HOUR,
+        [(1_774_746_000, 2 * HOUR), (1_792_890_000, HOUR)],
+    ),
+    // 8 March 07:00 UTC and 1 November 06:00 UTC.
+    (
+        "America/New_York",
+        -5 * HOUR,
+        [(1_772_953_200, -4 * HOUR), (1_793_512_800, -5 * HOUR)],
+    ),
+    // 4 April and 3 October, 16:00 UTC.
+    (
+        "Australia/Sydney",
+        11 * HOUR,
+        [(1_775_318_400, 10 * HOUR), (1_791_043_200, 11 * HOUR)],
+    ),
+];
+
+/// A broadcast of a livestream. Every third may be caught up with; see [`rights`].
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    id: String,
+    number: i64,
+    start: i64,
+    stop: i64,
+}
+
+/// A livestream, its zone as an index, and its broadcasts in order.
+struct Channel {
+    id: String,
+    zone: usize,
+    rows: Vec<Row>,
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: i64) -> i64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+/// Two livestreams in each zone, with broadcasts from 2 days before each night to 2 days after it,
+/// of odd lengths and with gaps.
+fn channels() -> Vec<Channel> {
+    let mut dice = Dice(20_260_329);
+    let mut channels = Vec::new();
+    for (zone, (_, _, changes)) in ZONES.iter().enumerate() {
+        for which in 0..2 {
+            let id = format!("tv-{zone}{which}");
+            let mut rows = Vec::new();
+            for (night, _) in changes {
+                let mut at = night - 2 * DAY + dice.below(HOUR);
+                while at < night + 2 * DAY {
+                    let number = i64::try_from(rows.len()).unwrap();
+                    let stop = at + 60 * (1 + dice.below(95)) + dice.below(2) * dice.below(60);
+                    rows.push(Row {
+                        id: format!("{id}-{number}"),
+                        number,
+                        start: at,
+                        stop,
+                    });
+                    at = stop + i64::from(dice.below(5) == 0) * dice.below(2 * HOUR);
+                }
+            }
+            channels.push(Channel { id, zone, rows });
+        }
+    }
+    channels
+}
+
+fn stock(lab: &GateOnly, channels: &[Channel]) {
+    let mut catalog = String::new();
+    let mut guide = json!({});
+    for channel in channels {
+        catalog += &format!(
+            "[[livestream]]\nid = \"{}\"\nzone = \"{}\"\nextended_rights = {{ rewind = true }}\n\n",
+            channel.id, ZONES[channel.zone].0
+        );
+        let rows = channel.rows.iter().map(|row| {
+            let mut broadcast = json!({
+                "id": row.id, "title": title(row), "start": row.start, "stop": row.stop,
+            });
+            if row.number % 2 == 0 {
+                broadcast["description"] = json!("D");
+                broadcast["pgAge"] = json!(row.number % 19);
+            }
+            broadcast
+        });
+        guide[&channel.id] = rows.collect();
+    }
+    catalog += "[[rule]]\ntitle = \"Caught*\"\ncatchup_days = 7\n\n\
+                [[rule]]\ntitle = \"*Dark*\"\nlive = false\n";
+    // All of it lies after the clock of a fresh lab, and within what is kept.
+    set_clock(lab, ZONES[1].2[0].0);
+    let imported = post(lab, "/admin/v1/catalog/import", catalog.as_bytes());
+    assert_eq!(imported.status, 200, "{}", imported.json());
+    let imported = post(lab, "/admin/v1/epg/import", guide.to_string().as_bytes());
+    assert_eq!(imported.status, 200, "{}", imported.json());
+    let all: usize = channels.iter().map(|channel| channel.rows.len()).sum();
+    assert_eq!(imported.json()["added"], all, "{}", imported.json());
+}
+
+fn title(row: &Row) -> String {
+    let caught = if row.number % 3 == 0 {
+        "Caught"
+    } else {
+        "Gone"
+    };
+    let dark = if row.number % 5 == 0 { " Dark" } else { "" };
+    format!("{caught}{dark} {}", row.number)
+}
+
+/// What the model holds to be true. Each of these can be wrong on purpose.
+#[derive(Clone, Copy)]
+struct Model {
+    /// Clocks change.
+    clocks: bool,
+    /// A broadcast is over in the second of its stop.
+    half_open: bool,
+    /// The tv day begins at six.
+    six: bool,
+    /// An offset goes back from now.
+    back: bool,
+    /// Where there is no right, no member tells of it.
+    absent: bool,
+}
+
+const TRUE: Model = Model {
+    clocks: true,
+    half_open: true,
+    six: true,
+    back: true,
+    absent: true,
+};
+
+impl Model {
+    /// A broadcast as clients see it.
+    fn broadcast(self, row: &Row) -> Value {
+        let mut broadcast = json!({
+            "id": row.id, "title": title(row), "start": row.start, "stop": row.stop,
+            "liveAvailable": row.number % 5 != 0,
+            "extendedRights": {"pause": false, "rewind": true, "fastForward": false},
+        });
+        if row.number % 2 == 0 {
+            broadcast["description"] = json!("D");
+            broadcast["pgAge"] = json!(row.number % 19);
+        }
+        if row.number % 3 == 0 {
+            broadcast["catchupInterval"] = json!({"from": row.stop, "to": row.stop + CATCHUP});
+        } else if !self.absent {
+            broadcast["catchupInterval"] = Value::Null;
+        }
+        broadcast
+    }
+
+    fn view(self, channel: &Channel, now: i64, offset: i64) -> Option<Value> {
+        let at = if self.back { now + offset } else { now };
+        let is_on = |row: &&Row| {
+            row.start <= at
+                && if self.half_open {
+                    at < row.stop
+                } else {
+                    at <= row.stop
+                }
+        };
+        let on = channel
+            .rows
+            .iter()
+            .filter(is_on)
+            .max_by_key(|row| row.start)?;
+        let before = channel.rows.iter().filter(|row| row.stop <= on.start);
+        let after = channel.rows.iter().filter(|row| row.start >= on.stop);
+        let mut view = json!({"current": self.broadcast(on)});
+        if let Some(row) = after.min_by_key(|row| row.start) {
+            view["next"] = self.broadcast(row);
+        }
+        if let Some(row) = before.max_by_key(|row| row.stop) {
+            view["previous"] = self.broadcast(row);
+        }
+        Some(view)
+    }
+
+    /// The tv day that a broadcast belongs to, in days since 1970: the date on the clock at its
+    /// start, or the one before until six.
+    fn day_of(self, zone: usize, start: i64) -> i64 {
+        let (_, winter, changes) = ZONES[zone];
+        let past = changes.iter().rev().find(|(at, _)| *at <= start);
+        let ahead = match past {
+            Some((_, ahead)) if self.clocks => *ahead,
+            _ => winter,
+        };
+        let begins = if self.six { 6 * HOUR } else { 0 };
+        (start + ahead - begins).div_euclid(DAY)
+    }
+
+    fn day(self, channel: &Channel, day: i64) -> Value {
+        let rows = channel.rows.iter();
+        let of_day = rows.filter(|row| self.day_of(channel.zone, row.start) == day);
+        of_day.map(|row| self.broadcast(row)).collect()
+    }
+
+    /// Status and body that a question is answered with.
+    fn answer(self, channels: &[Channel], question: &Question) -> (u16, Value) {
+        let find = |id: &str| channels.iter().find(|channel| channel.id == id).unwrap();
+        match question {
+            Question::S1 {
+                livestream,
+                now,
+                offset,
+            } => {
+                let view = self.view(find(livestream), *now, *offset);
+                view.map_or((404, json!("NO_CURRENT_BROADCAST")), |view| (200, view))
+            }
+            Question::S6 { now, offset } => {
+                let views = channels.iter().filter_map(|channel| {
+                    Some((channel.id.clone(), self.view(channel, *now, *offset)?))
+                });
+                (200, Value::Object(views.collect()))
+            }
+            Question::S2 { livestream, day } => (200, self.day(find(livestream), *day)),
+            Question::S5 { day } => {
+                let days = channels.iter().map(|c| (c.id.clone(), self.day(c, *day)));
+                (200, Value::Object(days.collect()))
+            }
+            Question::S3 { id } => (200, self.broadcast(row(channels, id).1)),
+            Question::S4 { ids } => {
+                let several = ids.iter().map(|id| {
+                    let (livestream, row) = row(channels, id);
+                    let mut broadcast = self.broadcast(row);
+                    broadcast["streamStart"] = json!(row.start);
+                    broadcast["streamStop"] = json!(row.stop);
+                    broadcast["streamId"] = json!(livestream);
+                    (id.clone(), broadcast)
+                });
+                (200, Value::Object(several.collect()))
+            }
+        }
+    }
+}
+
+fn row<'a>(channels: &'a [Channel], id: &str) -> (&'a str, &'a Row) {
+    let mut all = channels
+        .iter()
+        .flat_map(|c| c.rows.iter().map(move |row| (c, row)));
+    let (channel, row) = all.find(|(_, row)| row.id == id).unwrap();
+    (&channel.id, row)
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+enum Question {
+    S1 {
+        livestream: String,
+        now: i64,
+        offset: i64,
+    },
+    S6 {
+        now: i64,
+        offset: i64,
+    },
+    S2 {
+        livestream: String,
+        day: i64,
+    },
+    S5 {
+        day: i64,
+    },
+    S3 {
+        id: String,
+    },
+    S4 {
+        ids: Vec<String>,
+    },
+}
+
+/// A question with the answer that was given.
+type Answered = (Question, (u16, Value));
+
+/// Asks over one connection; the clock of the lab moves with the questions.
+struct Asker<'a> {
+    lab: &'a GateOnly,
+    wire: Wire,
+    all: String,
+    answered: Vec<Answered>,
+}
+
+impl Asker<'_> {
+    fn get(&mut self, target: &str, more: &[(&str, &str)]) -> Answer {
+        let token = self.lab.gate.tokens.partner.reveal();
+        let mut headers = vec![("Service-AccessToken", token)];
+        headers.extend_from_slice(more);
+        self.wire.send(request("GET", target, &headers, ""));
+        self.wire.answer().expect("an answer")
+    }
+
+    fn ask(&mut self, question: Question) {
+        let date = |day: i64| {
+            let noon = chrono::DateTime::from_timestamp(day * DAY + DAY / 2, 0).unwrap();
+            noon.format("%Y-%m-%d").to_string()
+        };
+        let all = &self.all;
+        let path = match &question {
+            Question::S1 {
+                livestream,
+                now,
+                offset,
+            } => {
+                set_clock(self.lab, *now);
+                format!("livestreams/{livestream}/live?offset={offset}")
+            }
+            Question::S6 { now, offset } => {
+                set_clock(self.lab, *now);
+                format!("broadcasts/live?livestreams={all}&offset={offset}")
+            }
+            Question::S2 { livestream, day } => {
+                format!("livestreams/{livestream}/day/{}", date(*day))
+            }
+            Question::S5 { day } => format!("broadcasts/day/{}?livestreams={all}", date(*day)),
+            Question::S3 { id } => format!("broadcasts/{id}"),
+            Question::S4 { ids } => format!("broadcasts?broadcasts={}", ids.join(",")),
+        };
+        let target = format!("/api/schedule/v1/{path}");
+        let answer = self.get(&target, &[]);
+        // What is kept for those who take it packed has to be the same, whatever the clock did.
+        let packed = self.get(&target, &[("Accept-Encoding", "gzip")]);
+        let unpacked = match packed.header("content-encoding") {
+            Some("gzip") => unpacked(&packed.body),
+            _ => packed.body,
+        };
+        assert!(
+            unpacked == answer.body,
+            "{question:?} is another one when it is packed"
+        );
+        let body = match answer.status {
+            200 => answer.json(),
+            _ => json!(answer.code()),
+        };
+        self.answered.push((question, (answer.status, body)));
+    }
+}
+
+/// Instants around a night: the second of every start and stop and the one before it, and others.
+fn instants(channels: &[Channel], night: i64, dice: &mut Dice) -> BTreeSet<i64> {
+    let rows = channels.iter().flat_map(|channel| &channel.rows);
+    let edges = rows.flat_map(|row| [row.start - 1, row.start, row.stop - 1, row.stop]);
+    let near = edges.filter(|at| (at - night).abs() < 16 * HOUR);
+    let mut all: BTreeSet<i64> = near.collect();
+    all.extend((0..200).map(|_| night - 3 * DAY + dice.below(6 * DAY)));
+    all
+}
+
+fn ask_everything(lab: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
+    let ids: Vec<&str> = channels.iter().map(|channel| channel.id.as_str()).collect();
+    let mut asker = Asker {
+        lab,
+        wire: Wire::to(lab.public),
+        all: ids.join(","),
+        answered: Vec::new(),
+    };
+    let mut dice = Dice(7);
+    let nights = ZONES
+        .iter()
+        .flat_map(|(_, _, changes)| changes.map(|(at, _)| at));
+    for night in nights {
+        for at in instants(channels, night, &mut dice) {
+            // At the live point, and at a point in the past that is the same instant.
+            let offset = -dice.below(DAY + 1);
+            asker.ask(Question::S6 { now: at, offset: 0 });
+            asker.ask(Question::S6 {
+                now: at - offset,
+                offset,
+            });
+            let channel = &channels[usize::try_from(dice.below(6)).unwrap()];
+            let livestream = channel.id.clone();
+            asker.ask(Question::S1 {
+                livestream,
+                now: at - offset,
+                offset,
+            });
+        }
+        for day in night.div_euclid(DAY) - 4..=night.div_euclid(DAY) + 4 {
+            asker.ask(Question::S5 { day });
+            for channel in channels {
+                asker.ask(Question::S2 {
+                    livestream: channel.id.clone(),
+                    day,
+                });
+            }
+        }
+    }
+    let all: Vec<String> = channels
+        .iter()
+        .flat_map(|c| c.rows.iter().map(|r| r.id.clone()))
+        .collect();
+    for ids in all.chunks(50) {
+        asker.ask(Question::S4 { ids: ids.to_vec() });
+        asker.ask(Question::S3 { id: ids[0].clone() });
+    }
+    asker.answered
+}
+
+#[test]
+fn every_answer_is_that_of_a_naive_model() {
+    let lab = GateOnly::start();
+    let channels = channels();
+    stock(&lab, &channels);
+    let answered = ask_everything(&lab, &channels);
+    let instants: BTreeSet<i64> = answered
+        .iter()
+        .filter_map(|(question, _)| match question {
+            Question::S6 { now, offset } => Some(now + offset),
+            _ => None,
+        })
+        .collect();
+    assert!(instants.len() > 2_000, "{}", instants.len());
+    for (question, answer) in &answered {
+        assert_eq!(*answer, TRUE.answer(&channels, question), "{question:?}");
+    }
+    // The days of the six nights have 23 and 25 hours, and every broadcast is in one of them.
+    let mut of_day: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (question, (_, body)) in &answered {
+        if let Question::S2 { livestream, .. } = question {
+            let ids = body
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|b| b["id"].as_str().unwrap().to_owned());
+            of_day.entry(livestream).or_default().extend(ids);
+        }
+    }
+    for channel in &channels {
+        let mut seen = of_day[&*channel.id].clone();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), channel.rows.len(), "{}", channel.id);
+    }
+    // A model that errs in one thing alone is found out by these same answers.
+    for (what, wrong) in [
+        (
+            "clocks",
+            Model {
+                clocks: false,
+                ..TRUE
+            },
+        ),
+        (
+            "half_open",
+            Model {
+                half_open: false,
+                ..TRUE
+            },
+        ),
+        ("six", Model { six: false, ..TRUE }),
+        (
+            "back",
+            Model {
+                back: false,
+                ..TRUE
+            },
+        ),
+        (
+            "absent",
+            Model {
+                absent: false,
+                ..TRUE
+            },
+        ),
+    ] {
+        let differs = |(question, answer): &&Answered| wrong.answer(&channels, question) != *answer;
+        assert!(answered.iter().any(|one| differs(&one)), "{what}");
+    }
+}

@@ -1,0 +1,240 @@
+//! The viewer's country by the operator's database, and by a trusted proxy's header beside it.
+
+use std::fs;
+use std::path::Path;
+
+use super::appliance::{binary, err};
+use super::playback_fixture::PlaybackFixture;
+use super::raw_http::Answer;
+
+/// A database in MaxMind's format, of IPv4 networks `a.b.0.0/16`, as small as the format allows.
+/// Its specification is public: a binary tree of two 24-bit records a node, sixteen zero bytes, the
+/// records, and a description behind a marker.
+fn database(kind: &str, networks: &[([u8; 2], Vec<u8>)]) -> Vec<u8> {
+    const DEPTH: usize = 16;
+    enum To {
+        Nothing,
+        Node(usize),
+        Record(usize),
+    }
+    let mut nodes = vec![[To::Nothing, To::Nothing]];
+    let mut records = Vec::new();
+    for (network, record) in networks {
+        let bits = u16::from_be_bytes(*network);
+        let mut at = 0;
+        for depth in 0..DEPTH {
+            let side = usize::from(bits >> (DEPTH - 1 - depth) & 1);
+            if depth == DEPTH - 1 {
+                nodes[at][side] = To::Record(records.len());
+            } else if let To::Node(next) = nodes[at][side] {
+                at = next;
+            } else {
+                nodes.push([To::Nothing, To::Nothing]);
+                let next = nodes.len() - 1;
+                nodes[at][side] = To::Node(next);
+                at = next;
+            }
+        }
+        records.extend_from_slice(record);
+    }
+    let count = nodes.len();
+    let mut file = Vec::new();
+    for to in nodes.iter().flatten() {
+        let value = match to {
+            To::Nothing => count,
+            To::Node(node) => *node,
+            To::Record(offset) => count + 16 + offset,
+        };
+        file.extend_from_slice(&u32::try_from(value).unwrap().to_be_bytes()[1..]);
+    }
+    file.extend_from_slice(&[0; 16]);
+    file.extend_from_slice(&records);
+    file.extend_from_slice(b"\xab\xcd\xefMaxMind.com");
+    let short = |number: u16| [&[0xa2][..], &number.to_be_bytes()].concat();
+    let nodes = [&[0xc4][..], &u32::try_from(count).unwrap().to_be_bytes()].concat();
+    file.extend(map(&[
+        ("binary_format_major_version", short(2)),
+        ("binary_format_minor_version", short(0)),
+        // An extended type: a 64-bit number.
+        ("build_epoch", vec![0x01, 0x02, 1]),
+        ("database_type", text(kind)),
+        ("description", map(&[])),
+        ("ip_version", short(4)),
+        // An extended type: a list.
+        ("languages", vec![0x00, 0x04]),
+        ("node_count", nodes),
+        ("record_size", short(24)),
+    ]));
+    file
+}
+
+fn text(text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len()).unwrap();
+    assert!(length < 29);
+    [&[0x40 | length][..], text.as_bytes()].concat()
+}
+
+fn map(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut all = vec![0xe0 | u8::try_from(members.len()).unwrap()];
+    for (name, value) in members {
+        all.extend(text(name));
+        all.extend_from_slice(value);
+    }
+    all
+}
+
+fn country(code: &str) -> Vec<u8> {
+    let registered = map(&[("iso_code", text("US"))]);
+    map(&[
+        ("country", map(&[("iso_code", text(code))])),
+        ("registered_country", registered),
+    ])
+}
+
+/// Put in the place of another at once, as updaters do.
+fn put(path: &Path, database: &[u8]) {
+    let new = path.with_extension("new");
+    fs::write(&new, database).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+/// Asks for what may be played in Sweden alone, as a proxy passes it on.
+fn from(stage: &PlaybackFixture, address: &str, further: &[(&str, &str)]) -> Answer {
+    let headers = [&[("X-Forwarded-For", address)], further].concat();
+    let target = "/api/entitlement/v2/asset/swedish";
+    stage.ask(&stage.ann, "POST", target, &headers, "")
+}
+
+fn outcome(answer: &Answer) -> String {
+    match answer.status {
+        200 => "200".to_owned(),
+        status => format!(
+            "{status} {}",
+            answer.json()["error"]["code"].as_str().unwrap()
+        ),
+    }
+}
+
+const BLOCKED: &str = "403 GEO_BLOCKED";
+
+#[test]
+fn the_database_tells_the_country_of_an_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("country.mmdb");
+    let networks = [
+        ([81, 2], country("SE")),
+        ([82, 3], country("DE")),
+        ([83, 4], map(&[("country_code", text("se"))])),
+        ([84, 5], map(&[("country", text("SE"))])),
+        ([85, 6], map(&[("continent", text("EU"))])),
+    ];
+    fs::write(&path, database("Test-Country", &networks)).unwrap();
+    let stage = PlaybackFixture::with(&[
+        ("geo.database", path.to_str().unwrap()),
+        ("geo.header", "CF-IPCountry"),
+        ("http.trusted_proxies", "127.0.0.1"),
+    ]);
+    for (address, expected) in [
+        ("81.2.200.1", "200"),
+        ("::ffff:81.2.200.1", "200"),
+        ("83.4.0.1", "200"),
+        ("84.5.0.1", "200"),
+        ("82.3.0.1", BLOCKED),
+        ("85.6.0.1", BLOCKED),
+        ("9.9.9.9", BLOCKED),
+        ("2001:db8::1", BLOCKED),
+    ] {
+        assert_eq!(outcome(&from(&stage, address, &[])), expected, "{address}");
+    }
+    // The proxy knows its clients better; what it says and cannot be read is as nothing said.
+    let told = |country: &str| outcome(&from(&stage, "82.3.0.1", &[("CF-IPCountry", country)]));
+    assert_eq!(told("SE"), "200");
+    assert_eq!(told("NO"), BLOCKED);
+    let nobody_knows = [("CF-IPCountry", "T1")];
+    assert_eq!(outcome(&from(&stage, "81.2.0.1", &nobody_knows)), "200");
+
+    // A new month's database, and one that is broken.
+    let places = stage.house.app.places.as_ref().unwrap();
+    assert!(!places.refresh().unwrap());
+    put(
+        &path,
+        &database("Test-Country", &[([82, 3], country("SE"))]),
+    );
+    assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), BLOCKED);
+    assert!(places.refresh().unwrap());
+    assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), "200");
+    assert_eq!(outcome(&from(&stage, "81.2.200.1", &[])), BLOCKED);
+    put(&path, b"half a file");
+    assert!(places.refresh().is_err());
+    fs::remove_file(&path).unwrap();
+    assert!(places.refresh().is_err());
+    assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), "200");
+}
+
+/// A preflight is judged by where the viewer is by then, whatever the entitlement's country was.
+#[test]
+fn a_viewer_who_has_left_the_country_cannot_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("country.mmdb");
+    let networks = [([81, 2], country("SE")), ([82, 3], country("DE"))];
+    fs::write(&path, database("Test-Country", &networks)).unwrap();
+    let stage = PlaybackFixture::with(&[
+        ("geo.database", path.to_str().unwrap()),
+        ("http.trusted_proxies", "127.0.0.1"),
+    ]);
+    let entitled = from(&stage, "81.2.0.1", &[]);
+    let token = entitled.json()["token"].as_str().unwrap().to_owned();
+    for (address, expected) in [
+        ("82.3.0.1", BLOCKED),
+        ("9.9.9.9", BLOCKED),
+        ("81.2.0.1", "200"),
+    ] {
+        let headers = [
+            ("X-Forwarded-For", address),
+            ("Service-Play-DRM", "clearkey"),
+            ("Service-Play-Protocol", "dash"),
+            ("Service-Play-EntitlementId", &token),
+            ("Service-Play-DevicePlatform", "linux"),
+            ("Service-Play-DeviceType", "tv"),
+            ("Service-Play-DeviceModel", "Model"),
+            ("Service-Play-DeviceId", "tv"),
+        ];
+        let target = "/api/playback/v2/preflight/asset/swedish";
+        let answer = stage.ask(&stage.ann, "POST", target, &headers, "");
+        assert_eq!(outcome(&answer), expected, "{address}");
+    }
+}
+
+#[test]
+fn a_database_that_tells_no_countries_is_refused_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("places.mmdb");
+    let organisation = map(&[("as_organization", text("Example"))]);
+    let other = database("Test-ASN", &[([81, 2], organisation)]);
+    let good = database("Test-Country", &[([81, 2], country("SE"))]);
+    for (content, why) in [
+        (Some(&other[..]), "`Test-ASN`, which tells no countries"),
+        (
+            Some(&good[..good.len() / 2]),
+            "no database in MaxMind's format",
+        ),
+        (Some(b""), "no database in MaxMind's format"),
+        (None, "No such file"),
+    ] {
+        let _ = fs::remove_file(&path);
+        if let Some(content) = content {
+            fs::write(&path, content).unwrap();
+        }
+        let mut check = binary();
+        check
+            .args(["config", "check"])
+            .env("PLAYGATE_GEO_DATABASE", &path);
+        let output = check.output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let told = err(&output);
+        assert!(
+            told.contains("`geo.database`") && told.contains(why),
+            "{told}"
+        );
+    }
+}

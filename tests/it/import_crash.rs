@@ -1,0 +1,304 @@
+//! A real process that is killed while a guide comes in: afterwards there is the old schedule or the
+//! new one, never a mixture and never less; and nobody who reads meanwhile sees one. And one that is
+//! killed while an export becomes its store: there is nothing or all of it.
+//!
+//! `PLAYGATE_KILL_ROUNDS` makes it longer.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::appliance::{Appliance, err, playgate};
+use super::raw_http::{Wire, request};
+use super::synthetic_guide::MadeGuide;
+
+const CHANNELS: usize = 40;
+const PROGRAMMES: usize = 60;
+const DAY: i64 = 86_400;
+
+fn now() -> i64 {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    i64::try_from(now).unwrap()
+}
+
+fn livestreams() -> String {
+    let ids = (0..CHANNELS).map(|n| format!("channel-{n}"));
+    ids.collect::<Vec<_>>().join(",")
+}
+
+/// What a path answers; nothing when the connection ends with the server.
+fn json(wire: &mut Wire, partner: &str, path: &str) -> Option<Value> {
+    let headers = [("Service-AccessToken", partner)];
+    let target = format!(
+        "/api/schedule/v1/broadcasts/{path}livestreams={}",
+        livestreams()
+    );
+    let answer = wire.send(request("GET", &target, &headers, "")).answer()?;
+    assert_eq!(answer.status, 200);
+    Some(answer.json())
+}
+
+/// The first word of each title anywhere in a body, and how many titles there are.
+fn words(body: &Value, into: &mut BTreeSet<String>) -> usize {
+    match body {
+        Value::Object(members) => {
+            let title = members.get("title").and_then(Value::as_str);
+            into.extend(title.and_then(|t| t.split(' ').next()).map(str::to_owned));
+            let inside: usize = members.values().map(|value| words(value, into)).sum();
+            usize::from(title.is_some()) + inside
+        }
+        Value::Array(items) => items.iter().map(|item| words(item, into)).sum(),
+        _ => 0,
+    }
+}
+
+/// Asks for what is on, until the server is gone; no answer may know two guides.
+fn watch(mut wire: Wire, partner: &str, over: &AtomicBool) {
+    while !over.load(Ordering::SeqCst) {
+        let Some(body) = json(&mut wire, partner, "live?") else {
+            return;
+        };
+        let mut seen = BTreeSet::new();
+        assert_eq!(words(&body, &mut seen), CHANNELS * 3);
+        assert_eq!(seen.len(), 1, "a mixture was read: {seen:?}");
+    }
+}
+
+#[test]
+fn a_kill_leaves_the_old_guide_or_the_new_one() {
+    let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
+    let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u32>().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    // A day into the guide is the middle of a programme, and in none of its gaps.
+    let first = now() - DAY;
+    let guide = |word: &'static str, shift| {
+        let path = folder.path().join(word);
+        MadeGuide {
+            channels: CHANNELS,
+            programmes: PROGRAMMES,
+            shift,
+            word,
+            first,
+        }
+        .write(&path);
+        path
+    };
+    let guides = [guide("old", 0), guide("new", 300)];
+    let data = folder.path().join("data");
+    let import = |guide: &Path| {
+        let mut command = playgate(&data);
+        command
+            .args(["epg", "import", "--create-livestreams"])
+            .arg(guide)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    };
+    let began = Instant::now();
+    assert!(import(&guides[0]).output().unwrap().status.success());
+    let whole = began.elapsed();
+    let mut appliance = Appliance::start_with(&data, &[]);
+    let partner = appliance.told(&["partner", "add", "test", "--json"]);
+    let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
+    let days: Vec<String> = (-2..4)
+        .map(|day| {
+            let at = chrono::DateTime::from_timestamp(first + day * DAY, 0).unwrap();
+            format!("day/{}?", at.format("%Y-%m-%d"))
+        })
+        .collect();
+    let mut outcomes = Vec::new();
+    for round in 0..rounds {
+        // Towards the other guide than the one that is there.
+        let to = usize::from(outcomes.last().is_none_or(|word| word == "old"));
+        let over = AtomicBool::new(false);
+        let wire = Wire::to(appliance.address);
+        thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(wire, &partner, &over));
+            let mut upload = import(&guides[to]).spawn().unwrap();
+            thread::park_timeout(whole.mul_f64(f64::from(round * 37 % 100) / 80.0));
+            appliance.kill();
+            over.store(true, Ordering::SeqCst);
+            watcher.join().unwrap();
+            upload.wait().unwrap();
+        });
+        appliance = Appliance::start_with(&data, &[]);
+        let mut seen = BTreeSet::new();
+        let mut wire = Wire::to(appliance.address);
+        let all = days.iter().map(|day| {
+            let body = json(&mut wire, &partner, day).expect("it runs");
+            words(&body, &mut seen)
+        });
+        assert_eq!(all.sum::<usize>(), CHANNELS * PROGRAMMES, "round {round}");
+        assert_eq!(seen.len(), 1, "round {round}: {seen:?}");
+        outcomes.extend(seen);
+        let sound = appliance.told(&["store", "verify", "--json"]);
+        assert_eq!(sound[0]["sound"], true, "round {round}");
+    }
+    println!("{outcomes:?}");
+    // The server takes the next guide as if nothing had been.
+    assert!(import(&guides[1]).output().unwrap().status.success());
+    let mut seen = BTreeSet::new();
+    let live = json(&mut Wire::to(appliance.address), &partner, "live?");
+    words(&live.expect("it runs"), &mut seen);
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["new"]);
+    appliance.kill();
+}
+
+/// How many of `all` records a data directory has whose import was killed; why that must not be.
+fn killed_import(data: &Path, all: usize) -> Result<usize, String> {
+    let mut appliance = Appliance::start_with(data, &[]);
+    let sound = appliance.told(&["store", "verify", "--json"]);
+    if sound[0]["sound"] != true {
+        return Err(sound[0].to_string());
+    }
+    appliance.end();
+    let there = records(data);
+    if there != 0 && there != all {
+        return Err(format!(
+            "{there} of {all} records are served as a whole store"
+        ));
+    }
+    Ok(there)
+}
+
+/// Records of a data directory, without the time that a start notes.
+fn records(data: &Path) -> usize {
+    let output = playgate(data).args(["store", "export", "-"]).output();
+    let output = output.unwrap();
+    assert!(output.status.success());
+    // The lines of head and end are no records.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records = text
+        .lines()
+        .filter(|line| !line.starts_with("clock_mark\t"));
+    records.count() - 2
+}
+
+fn done(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", err(&output));
+}
+
+/// The export of a store with so many users, and how many records it has.
+fn exported(folder: &Path, users: usize) -> (PathBuf, usize) {
+    let (from, export) = (folder.join("from"), folder.join("export"));
+    let file = folder.join("users.ndjson");
+    let lines: Vec<String> = (0..users)
+        .map(|n| format!("{{\"email\":\"u{n}@example.com\"}}"))
+        .collect();
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    done(playgate(&from).args(["partner", "add", "Acme"]));
+    done(playgate(&from).args(["user", "import"]).arg(&file));
+    done(playgate(&from).args(["store", "export"]).arg(&export));
+    (export, records(&from))
+}
+
+#[test]
+fn a_kill_in_a_store_import_leaves_an_empty_store_or_the_whole_one() {
+    let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
+    let rounds = rounds.map_or(6, |n| n.to_str().unwrap().parse::<u32>().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let (export, all) = exported(folder.path(), 8_000);
+    assert!(all > 16_000);
+    let import = |data: &Path| {
+        let mut command = playgate(data);
+        command.args(["store", "import"]).arg(&export);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let began = Instant::now();
+    done(&mut import(&folder.path().join("whole")));
+    let whole = began.elapsed();
+    let mut found = Vec::new();
+    for round in 0..rounds {
+        let data = folder.path().join(format!("round-{round}"));
+        let mut importing = import(&data).spawn().unwrap();
+        thread::park_timeout(whole.mul_f64(f64::from(round + 1) / f64::from(rounds)));
+        importing.kill().unwrap();
+        importing.wait().unwrap();
+        let there = killed_import(&data, all);
+        let there = there.unwrap_or_else(|why| panic!("round {round}: {why}"));
+        found.push(there);
+        if there == 0 {
+            done(&mut import(&data));
+            assert_eq!(records(&data), all, "round {round}");
+        } else {
+            assert!(!import(&data).status().unwrap().success());
+        }
+    }
+    println!("{found:?}");
+}
+
+/// The control: half of the records in the directory of the store, where imports once were written record
+/// by record, is a sound store that serves. What judges the rounds above finds it.
+#[test]
+fn half_an_import_in_the_place_of_the_store_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (export, all) = exported(folder.path(), 100);
+    let text = std::fs::read_to_string(&export).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let half = (lines.len() - 2) / 2;
+    let cut = format!("{}\nend\t{half}\n", lines[..=half].join("\n"));
+    let file = folder.path().join("half");
+    std::fs::write(&file, cut).unwrap();
+    let data = folder.path().join("data");
+    done(playgate(&data).args(["store", "import"]).arg(&file));
+    let why = killed_import(&data, all).unwrap_err();
+    assert!(why.contains(&format!(" of {all} records")), "{why}");
+
+    let whole = folder.path().join("whole");
+    done(playgate(&whole).args(["store", "import"]).arg(&export));
+    assert_eq!(killed_import(&whole, all), Ok(all));
+}
+
+/// With each number of file descriptors between far too few and enough, an import is whole, or it says what
+/// is missing and leaves nothing in its way.
+#[test]
+fn a_store_import_without_descriptors_says_so_and_can_be_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (export, all) = exported(folder.path(), 200);
+    // With fewer the runtime itself cannot begin.
+    let (mut refused, mut limit) = (0, 7);
+    loop {
+        limit += 1;
+        assert!(limit < 100, "no number of descriptors is enough");
+        let data = folder.path().join(format!("few-{limit}"));
+        let import = playgate(&data);
+        let mut few = Command::new("sh");
+        for (name, value) in import.get_envs() {
+            match value {
+                Some(value) => few.env(name, value),
+                None => few.env_remove(name),
+            };
+        }
+        few.args(["-c", "ulimit -n \"$0\" && exec \"$@\""])
+            .arg(limit.to_string())
+            .arg(import.get_program())
+            .args(import.get_args())
+            .args(["store", "import"])
+            .arg(&export);
+        let output = few.output().unwrap();
+        if output.status.success() {
+            assert_eq!(records(&data), all, "{limit}");
+            break;
+        }
+        let code = output.status.code();
+        let said = err(&output);
+        println!("{limit}: {code:?} {said}");
+        refused += 1;
+        assert!(
+            said.contains("file descriptor") || said.contains("Too many open files"),
+            "{limit}: {said}"
+        );
+        assert!(!said.contains("panicked"), "{limit}: {said}");
+        done(playgate(&data).args(["store", "import"]).arg(&export));
+        assert_eq!(records(&data), all, "{limit}");
+    }
+    println!("enough: {limit}; refused before: {refused}");
+    assert!(refused > 3, "{refused}");
+}

@@ -1,0 +1,192 @@
+//! The metrics as others read them: what is served is as Prometheus wants it, and the board and the
+//! alert rules of the package name nothing else.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::appliance::Appliance;
+use super::external_tools::{packaged, program};
+
+/// Every expression of the board.
+fn board() -> Vec<String> {
+    let board: Value = serde_json::from_str(&packaged("playgate-dashboard.json", &[])).unwrap();
+    let panels = board["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array());
+    targets
+        .flatten()
+        .map(|target| target["expr"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The rules as text; what they say to people names no metric.
+fn rules() -> String {
+    packaged("playgate-alerts.yml", &[])
+}
+
+fn names(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|word| word.starts_with("playgate_"))
+        .collect()
+}
+
+/// The labels that an expression compares, with each value that it names; not those that a reader of
+/// the board chooses.
+fn labels(text: &str) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    let parts: Vec<&str> = text.split('"').collect();
+    for pair in parts.windows(2) {
+        let Some(label) = pair[0]
+            .strip_suffix("=~")
+            .or_else(|| pair[0].strip_suffix('='))
+        else {
+            continue;
+        };
+        let label = label.rsplit(['{', ',', ' ']).next().unwrap();
+        let values = pair[1].split('|').filter(|value| !value.starts_with('$'));
+        found.extend(values.map(|value| (label.to_owned(), value.to_owned())));
+    }
+    found
+}
+
+/// What promtool complains of, in a folder with these files; the first is also its input.
+fn complaints(promtool: &Path, arguments: &[&str], files: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let output = Command::new(promtool)
+        .args(arguments)
+        .current_dir(folder.path())
+        .stdin(File::open(folder.path().join(files[0].0)).unwrap())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() && told.is_empty() {
+        return String::new();
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    format!("{arguments:?}: {said}{told}")
+}
+
+#[test]
+fn board_and_alerts_name_what_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("playgate.toml");
+    let source = "telemetry.forward.url = \"http://127.0.0.1:1/\"\n\
+                  [[epg.sources]]\nname = \"main\"\nurl = \"/nowhere\"\n";
+    fs::write(&config, source).unwrap();
+    let data = folder.path().join("data");
+    let appliance = Appliance::start_with(&data, &["--config", config.to_str().unwrap()]);
+    let served = appliance.metrics();
+    if let Some(promtool) = program("promtool") {
+        let files = [("metrics", served.as_str())];
+        assert_eq!(complaints(&promtool, &["check", "metrics"], &files), "");
+    }
+    // Whoever scrapes sets these, and would rename ours.
+    for label in ["job", "instance"] {
+        let ours = [format!("{{{label}=\""), format!(",{label}=\"")];
+        assert!(!ours.iter().any(|ours| served.contains(ours)), "{label}");
+    }
+
+    let mut known = BTreeSet::new();
+    for line in served.lines() {
+        let Some(family) = line.strip_prefix("# TYPE ") else {
+            continue;
+        };
+        match family.split_once(' ').unwrap() {
+            (name, "histogram") => {
+                known.extend(["_bucket", "_sum", "_count"].map(|part| format!("{name}{part}")));
+            }
+            (name, _) => drop(known.insert(name.to_owned())),
+        }
+    }
+    for (file, text) in [("board", board().join("\n")), ("rules", rules())] {
+        let named = names(&text);
+        assert!(named.len() > 10, "{file}: {named:?}");
+        for name in named {
+            assert!(known.contains(name), "the {file} names {name}");
+        }
+        let compared = labels(&text);
+        assert!(compared.len() > 3, "{file}: {compared:?}");
+        for (label, value) in compared {
+            let pair = format!("{label}=\"{value}\"");
+            assert!(served.contains(&pair), "the {file} looks for {pair}");
+        }
+    }
+}
+
+#[test]
+fn rules_and_board_are_what_prometheus_reads() {
+    let Some(promtool) = program("promtool") else {
+        return;
+    };
+    let check = ["check", "rules", "alerts"];
+    let alerts = complaints(&promtool, &check, &[("alerts", &rules())]);
+    assert_eq!(alerts, "");
+    // The board has variables that Grafana fills in; with something in their place its expressions
+    // are rules like others.
+    let as_rules: String = board()
+        .iter()
+        .map(|expression| {
+            let filled = expression
+                .replace("$__rate_interval", "5m")
+                .replace("$instance", ".*");
+            format!("      - record: a\n        expr: '{filled}'\n")
+        })
+        .collect();
+    let text = format!("groups:\n  - name: board\n    rules:\n{as_rules}");
+    // The same name for all of them is a remark that promtool makes, and no mistake here.
+    let check = ["check", "rules", "--lint=none", "board"];
+    assert_eq!(complaints(&promtool, &check, &[("board", &text)]), "");
+}
+
+/// `alerts.yml` has series under which each alert fires, and some under which it just does not. That
+/// it has both of each alert is shown by what promtool complains of when rules never fire, always, or
+/// at once.
+#[test]
+fn alerts_fire_when_they_should() {
+    let Some(promtool) = program("promtool") else {
+        return;
+    };
+    let test = |rules: &str| {
+        let place = "../../packaging/playgate-alerts.yml";
+        let tests = include_str!("alerts.yml").replace(place, "rules");
+        let files = [("tests", tests.as_str()), ("rules", rules)];
+        complaints(&promtool, &["test", "rules", "tests"], &files)
+    };
+    let rules = rules();
+    assert_eq!(test(&rules), "");
+
+    let begins = "      - alert: ";
+    let (head, alerts) = rules.split_once(begins).unwrap();
+    let alerts: Vec<(&str, &str)> = alerts
+        .split(begins)
+        .map(|alert| alert.split_once('\n').unwrap())
+        .collect();
+    let every = |expression: &str| {
+        let of = |(name, _): &(&str, &str)| format!("{begins}{name}\n        expr: {expression}\n");
+        test(&(head.to_owned() + &alerts.iter().map(of).collect::<String>()))
+    };
+    let (never, always) = (every("vector(1) < 0"), every("vector(1)"));
+    let waits = |line: &str| line.trim_start().starts_with("for: ");
+    let at_once: Vec<&str> = rules.lines().filter(|line| !waits(line)).collect();
+    let at_once = test(&at_once.join("\n"));
+    for (name, rule) in alerts {
+        let asked = format!("alertname=\\\"{name}\\\"");
+        let complained = |complaints: &str, of: &str| {
+            let mut each = complaints.split("expr: ");
+            each.any(|one| one.contains(&asked) && one.contains(of))
+        };
+        let has_to_wait = complained(&at_once, "exp: nil");
+        assert!(complained(&never, "got: nil"), "{name} fires in no test");
+        assert!(complained(&always, "exp: nil"), "no test has {name} quiet");
+        assert!(
+            has_to_wait || !rule.lines().any(waits),
+            "{name} need not wait"
+        );
+    }
+}

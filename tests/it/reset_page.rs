@@ -1,0 +1,284 @@
+//! The page that a reset mail leads to.
+
+use playgate::store::{Options, Store};
+use serde_json::{Value, json};
+
+use super::raw_http::{Answer, Wire, ask, request};
+use super::server::{PASSWORD, TestServer};
+
+const SEND: &str = "/api/login/v2/password/send-reset-password";
+const NEW: &str = "goats+gruff+and+gruffer";
+
+fn get(house: &TestServer, target: &str, headers: &[(&str, &str)]) -> Answer {
+    ask(house.public, request("GET", target, headers, ""))
+}
+
+fn post(house: &TestServer, form: &str) -> Answer {
+    let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+    ask(house.public, request("POST", "/reset", &headers, form))
+}
+
+fn html(answer: &Answer) -> String {
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    String::from_utf8(answer.body.clone()).unwrap()
+}
+
+/// The token of a new reset mail.
+fn token(house: &TestServer) -> String {
+    house.partner("POST", SEND, &json!({"email": "ann@example.com"}));
+    mailed(house)
+}
+
+/// The token of the newest mail.
+fn mailed(house: &TestServer) -> String {
+    let mails = house.operator("GET", "mail", &Value::Null).json();
+    let id = mails[0]["id"].as_str().unwrap();
+    let mail = house
+        .operator("GET", &format!("mail/{id}"), &Value::Null)
+        .json();
+    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
+}
+
+fn login(house: &TestServer, password: &str) -> u16 {
+    let body = json!({"identity": "ann@example.com", "accessKey": password});
+    house
+        .partner("POST", "/api/login/v2/auth/email", &body)
+        .status
+}
+
+#[test]
+fn a_viewer_chooses_a_new_password() {
+    let house = TestServer::start();
+    house.sign_up("ann@example.com");
+    let token = token(&house);
+    // Looking at it, however often, uses nothing up: mail scanners open links.
+    for method in ["GET", "HEAD", "GET"] {
+        let mut wire = Wire::to(house.public);
+        wire.send(request(method, &format!("/reset?token={token}"), &[], ""));
+        assert_eq!(wire.answer_to(method).unwrap().status, 200);
+    }
+    let page = html(&get(&house, &format!("/reset?token={token}"), &[]));
+    assert!(page.contains(&format!("value=\"{token}\"")) && page.contains("Choose a new password"));
+    let done = post(&house, &format!("token={token}&password={NEW}&again={NEW}"));
+    assert_eq!(done.status, 200);
+    assert!(html(&done).contains("Your password has been changed"));
+    assert!(!html(&done).contains(&token));
+    assert_eq!(
+        (
+            login(&house, PASSWORD),
+            login(&house, "goats gruff and gruffer")
+        ),
+        (401, 200)
+    );
+    let again = post(&house, &format!("token={token}&password={NEW}&again={NEW}"));
+    assert_eq!(again.status, 400);
+    assert!(html(&again).contains("no longer valid") && !html(&again).contains("<form"));
+    // Who opens the mail once more is told before they have thought of another password.
+    let opened = get(&house, &format!("/reset?token={token}"), &[]);
+    assert_eq!((opened.status, html(&opened)), (400, html(&again)));
+}
+
+#[test]
+fn an_operator_has_the_link_mailed_however_often() {
+    let house = TestServer::start();
+    let ann = house.sign_up("ann@example.com");
+    let target = format!("users/{}/reset-mail", ann.id);
+    let mail = || house.operator("POST", &target, &Value::Null);
+    let mut before = token(&house);
+    for _ in 0..5 {
+        assert_eq!(mail().status, 200);
+        let newer = mailed(&house);
+        let form = |token: &str| format!("token={token}&password=short&again=short");
+        let page = html(&post(&house, &form(&before)));
+        assert!(page.contains("no longer valid"), "the older one is void");
+        before = newer;
+    }
+    let done = post(
+        &house,
+        &format!("token={before}&password={NEW}&again={NEW}"),
+    );
+    assert_eq!(done.status, 200);
+    let off = json!({"disabled": true});
+    let user = format!("users/{}", ann.id);
+    assert_eq!(house.operator("PUT", &user, &off).status, 200);
+    let refused = mail();
+    assert_eq!((refused.status, refused.field()), (400, "user".to_owned()));
+    let nobody = house.operator("POST", "users/bob@example.com/reset-mail", &Value::Null);
+    assert_eq!(nobody.code(), "USER_NOT_FOUND");
+}
+
+#[test]
+fn what_can_be_mended_shows_the_form_again() {
+    let house = TestServer::start();
+    house.sign_up("ann@example.com");
+    let token = token(&house);
+    let long = "x".repeat(257);
+    for (password, again, words) in [
+        (NEW, "another", "The two passwords differ."),
+        ("short", "short", "Please choose a longer password."),
+        ("password", "password", "too easy to guess"),
+        (&long, &long, "Please choose a shorter password."),
+        ("", "", "Please choose a longer password."),
+    ] {
+        let answer = post(
+            &house,
+            &format!("token={token}&password={password}&again={again}"),
+        );
+        let page = html(&answer);
+        assert_eq!(answer.status, 400, "{page}");
+        assert!(
+            page.contains(words) && page.contains(&format!("value=\"{token}\"")),
+            "{page}"
+        );
+        // What was typed is not sent back.
+        assert!(password.is_empty() || password == "password" || !page.contains(password));
+    }
+    let done = post(&house, &format!("token={token}&password={NEW}&again={NEW}"));
+    assert_eq!(done.status, 200);
+}
+
+#[test]
+fn a_link_without_a_good_token_leads_nowhere() {
+    let house = TestServer::start();
+    let ann = house.sign_up("ann@example.com");
+    let script = "pgr_%22%3E%3Cscript%3Ealert(1)%3C/script%3EAAAAAAAAAAAAAA";
+    for target in [
+        "/reset",
+        "/reset?token=",
+        "/reset?token=pgr_x",
+        "/reset?token=a&token=b",
+        "/reset?token=%ff",
+        &format!("/reset?token={}", ann.token),
+        &format!("/reset?token={}", "x".repeat(4_000)),
+    ] {
+        let answer = get(&house, target, &[]);
+        assert_eq!(answer.status, 400, "{target}");
+        assert!(!html(&answer).contains("<form"), "{target}");
+    }
+    let odd = html(&get(&house, &format!("/reset?token={script}"), &[]));
+    assert!(!odd.contains("<script"), "{odd}");
+    for form in ["", "token=pgr_x", "{}", "token=%ff&password=a", "\u{1f600}"] {
+        assert_eq!(post(&house, form).status, 400, "{form}");
+    }
+    let unknown = format!("pgr_{}", "A".repeat(43));
+    let opened = get(&house, &format!("/reset?token={unknown}"), &[]);
+    assert_eq!(opened.status, 400);
+    assert!(!html(&opened).contains("<form"));
+    let answer = post(
+        &house,
+        &format!("token={unknown}&password={NEW}&again={NEW}"),
+    );
+    assert_eq!(answer.status, 400);
+    let large = post(&house, &"x".repeat(17_000));
+    assert_eq!(large.status, 413);
+    html(&large);
+}
+
+#[test]
+fn the_page_keeps_its_token_to_itself() {
+    let house = TestServer::start();
+    house.sign_up("ann@example.com");
+    let target = format!("/reset?token={}", token(&house));
+    let page = get(&house, &target, &[("Origin", "https://elsewhere.example")]);
+    for (name, value) in [
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("x-robots-tag", "noindex"),
+    ] {
+        assert_eq!(page.header(name), Some(value), "{name}");
+    }
+    // No script of another origin reads it, as it may read the interface.
+    assert_eq!(page.header("access-control-allow-origin"), None);
+    let policy = page.header("content-security-policy").unwrap();
+    for part in [
+        "default-src 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert!(!policy.contains("unsafe") && !policy.contains("script"));
+    // The one style that the page has is the one that the policy lets in.
+    let text = html(&page);
+    let (_, rest) = text.split_once("<style>").unwrap();
+    let (style, _) = rest.split_once("</style>").unwrap();
+    let hash = ring::digest::digest(&ring::digest::SHA256, style.as_bytes());
+    let hash = data_encoding::BASE64.encode(hash.as_ref());
+    assert!(
+        policy.contains(&format!("style-src 'sha256-{hash}'")),
+        "{policy}"
+    );
+    assert!(text.contains("action=\"reset\""));
+}
+
+#[test]
+fn the_page_speaks_the_viewers_language() {
+    let house = TestServer::start();
+    let of = |accept: &str| {
+        let page = get(&house, "/reset", &[("Accept-Language", accept)]);
+        let text = html(&page);
+        let (_, rest) = text.split_once("<html lang=\"").unwrap();
+        rest[..2].to_owned() + &text
+    };
+    assert!(
+        of("sv-FI, de;q=0.5").starts_with("sv") && of("sv").contains("Länken gäller inte längre")
+    );
+    assert!(of("de").contains("Neues Passwort wählen") && of("de").contains("nicht mehr gültig"));
+    assert!(of("fr").starts_with("en"));
+}
+
+#[test]
+fn the_page_has_the_limits_of_the_route() {
+    let house = TestServer::with(&[("limits.resets_per_address", "2")]);
+    house.sign_up("ann@example.com");
+    let token = token(&house);
+    let form = format!("token={token}&password=short&again=short");
+    let through: Vec<u16> = (0..4).map(|_| post(&house, &form).status).collect();
+    assert_eq!(through, [400, 400, 429, 429]);
+    let body = json!({"token": token, "password": "goats gruff and gruffer"});
+    let other = house.partner("POST", "/api/login/v2/password/reset", &body);
+    assert_eq!(other.status, 429);
+    let refused = post(&house, &form);
+    assert!(
+        refused.header("retry-after").is_some() && html(&refused).contains("Too many attempts")
+    );
+}
+
+/// Whether a file below the directory, keys apart, has the text in it.
+fn holds(directory: &std::path::Path, text: &str) -> bool {
+    std::fs::read_dir(directory).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            !path.ends_with("keys") && holds(&path, text)
+        } else {
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            bytes
+                .windows(text.len())
+                .any(|found| found == text.as_bytes())
+        }
+    })
+}
+
+#[test]
+fn a_token_lies_nowhere_in_clear() {
+    let mut place = std::path::PathBuf::new();
+    let house = TestServer::over(
+        |directory| {
+            place = directory.to_owned();
+            Store::open(directory, playgate::domain::schema(), Options::default()).unwrap()
+        },
+        &[],
+    );
+    house.sign_up("ann@example.com");
+    let token = token(&house);
+    assert!(!holds(&place, &token));
+    // The control: the search finds what does lie there.
+    assert!(holds(&place, "ann@example.com"));
+}

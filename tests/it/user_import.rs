@@ -1,0 +1,394 @@
+//! `user import`: users who come from elsewhere, with what was stored of their passwords there.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::appliance::{Appliance, err};
+use super::external_tools::program;
+use super::raw_http::{ask, request};
+use super::server::TestServer;
+
+const PASSWORD: &str = "correct horse";
+/// Hashes of [`PASSWORD`] by other implementations.
+const HASHES: [&str; 4] = [
+    "$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
+    "$scrypt$ln=4,r=8,p=1$c2FsdHNhbHRzYWx0c2FsdA$rkTI9fAgA7thDzzR8FHXhMiojYBreJBmYTkEzWypBCQ",
+    "$pbkdf2-sha256$i=1000,l=32$c2FsdHNhbHRzYWx0c2FsdA$BBs+1+PaslLtBPULUr8/lQicvVuHiEPMz0i8MjLCbzM",
+    "pbkdf2_sha256$1000$saltyDjango$FHkJhB0xzR0QY5dX8s1hL9Y7yTGZBbWuDIfMMyaaJgY=",
+];
+
+#[test]
+fn users_are_imported_with_the_hashes_of_other_services() {
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let settings = [("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")];
+    let appliance = Appliance::with(data_dir.path(), &settings);
+    let added = appliance.told(&["partner", "add", "Acme", "--json"]);
+    let partner = added[0]["accessToken"].as_str().unwrap();
+
+    let mut lines: Vec<Value> = HASHES
+        .iter()
+        .enumerate()
+        .map(|(n, hash)| json!({"email": format!("u{n}@example.com"), "passwordHash": hash}))
+        .collect();
+    let dear = "$2b$15$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e";
+    let large =
+        "$argon2id$v=19$m=4194304,t=1,p=1$c29tZXNhbHQ$iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8";
+    for (name, hash) in [
+        ("dear", dear),
+        ("large", large),
+        ("md5", "5f4dcc3b5aa765d61d8327deb882cf99"),
+    ] {
+        lines.push(json!({"email": format!("{name}@example.com"), "passwordHash": hash}));
+    }
+    lines.push(json!({
+        "email": "both@example.com", "password": "a long way to go", "passwordHash": HASHES[0],
+    }));
+    lines.push(json!({"email": "none@example.com"}));
+    let file = outside.path().join("users.ndjson");
+    let text: Vec<_> = lines.iter().map(Value::to_string).collect();
+    fs::write(&file, text.join("\n")).unwrap();
+    let arguments = ["user", "import", file.to_str().unwrap(), "--json"];
+    let report = appliance.tells(&arguments, 1);
+    assert_eq!(report["added"], 5);
+    let failed = report["failed"].as_array().unwrap();
+    let at: Vec<_> = failed.iter().map(|failure| &failure["line"]).collect();
+    assert_eq!(json!(at), json!([5, 6, 7, 8]));
+    for (failure, says) in failed
+        .iter()
+        .zip(["costs", "must be", "must be", "excludes"])
+    {
+        let message = failure["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("passwordHash") && message.contains(says),
+            "{message}"
+        );
+    }
+
+    let log_in = |email: &str, password: &str| {
+        let body = json!({"identity": email, "accessKey": password}).to_string();
+        let headers = [("Service-AccessToken", partner)];
+        appliance
+            .ask("POST", "/api/login/v2/auth/email", &headers, &body)
+            .status
+    };
+    let hashes = |function: &str| {
+        let name = format!("playgate_password_hashes_total{{function=\"{function}\"}} ");
+        let metrics = appliance.metrics();
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap().trim().parse::<u64>().unwrap()
+    };
+    for n in 0..HASHES.len() {
+        let email = format!("u{n}@example.com");
+        assert_eq!(log_in(&email, "correct hors"), 401, "{email}");
+        assert_eq!(log_in(&email, PASSWORD), 200, "{email}");
+        // By now it is a hash of ours.
+        let foreign = hashes("foreign");
+        assert_eq!(log_in(&email, PASSWORD), 200, "{email}");
+        assert_eq!(hashes("foreign"), foreign);
+    }
+    assert_eq!(log_in("none@example.com", ""), 401);
+    // Run again, it adds nobody twice and changes nobody.
+    let report = appliance.tells(&arguments, 1);
+    assert_eq!(
+        (&report["added"], &report["existing"]),
+        (&json!(0), &json!(5))
+    );
+    assert_eq!(log_in("u0@example.com", PASSWORD), 200);
+}
+
+fn line(name: &str) -> String {
+    json!({"email": format!("{name}@example.com"), "passwordHash": HASHES[0]}).to_string()
+}
+
+fn count(report: &Value) -> [u64; 3] {
+    ["added", "existing", "rejected"].map(|name| report[name].as_u64().unwrap())
+}
+
+fn entries(appliance: &Appliance) -> Vec<(String, Value)> {
+    let listed = appliance.told(&["audit", "list", "--json"]);
+    let imports = listed[0].as_array().unwrap().iter().filter_map(|entry| {
+        let is_import = entry["action"] == "admin_import_users";
+        is_import.then(|| {
+            let target = entry["target"].as_str().unwrap().to_owned();
+            (target, entry["status"].clone())
+        })
+    });
+    imports.collect()
+}
+
+#[test]
+fn an_import_in_batches_counts_each_line_once_and_leaves_one_audit_entry() {
+    const USERS: usize = 3_000;
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data_dir.path());
+    appliance.told(&["partner", "add", "Acme", "--json"]);
+    let mut lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
+    // In other batches than the first ones of their addresses.
+    lines.push(line("u0"));
+    lines.push(String::new());
+    lines.push(line("U1"));
+    lines.push(format!(
+        "{{\"email\":\"x@example.com\",\"name\":\"{}\"}}",
+        "x".repeat(20_000)
+    ));
+    lines.push(json!({"email": "x@example.com", "partner": "Nobody"}).to_string());
+    lines.extend((0..1_200).map(|_| "[]".to_owned()));
+    // The last line has no end.
+    lines.push(line("last"));
+    let file = outside.path().join("users.ndjson");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let file = file.to_str().unwrap();
+
+    let tried = appliance.tells(&["user", "import", file, "--dry-run", "--json"], 1);
+    assert_eq!(
+        (&tried["dryRun"], tried["rejected"].as_u64()),
+        (&json!(true), Some(1_202))
+    );
+    assert_eq!(appliance.told(&["user", "list", "--json"])[0], json!([]));
+    let report = appliance.tells(&["user", "import", file, "--json"], 1);
+    let users = u64::try_from(USERS).unwrap();
+    assert_eq!(count(&report), [users + 1, 2, 1_202]);
+    assert_eq!(report["lines"].as_u64(), Some(users + 1_206));
+    let failed = report["failed"].as_array().unwrap();
+    assert_eq!(failed.len(), 1_000);
+    let first = |at: usize| {
+        (
+            failed[at]["line"].as_u64().unwrap(),
+            failed[at]["message"].to_string(),
+        )
+    };
+    let (number, message) = first(0);
+    assert!(
+        number == users + 4 && message.contains("16 KiB"),
+        "{message}"
+    );
+    let (number, message) = first(1);
+    assert!(
+        number == users + 5 && message.contains("no such partner"),
+        "{message}"
+    );
+    let again = appliance.tells(&["user", "import", file, "--partner", "Acme", "--json"], 1);
+    assert_eq!(count(&again), [0, users + 3, 1_202]);
+    let tried = appliance.tells(&["user", "import", file, "--dry-run", "--json"], 1);
+    assert_eq!(count(&tried), [0, users + 3, 1_202]);
+    assert_eq!(
+        appliance.told(&["user", "list", "--json"])[0]
+            .as_array()
+            .unwrap()
+            .len(),
+        USERS + 1
+    );
+
+    let entry = |query: &str, counts: &str| {
+        (
+            format!("users/import{query}: {counts}, 1202 rejected"),
+            json!(200),
+        )
+    };
+    assert_eq!(
+        entries(&appliance),
+        [
+            entry("?partner=Acme", "0 added, 3003 existing"),
+            entry("", "3001 added, 2 existing"),
+        ]
+    );
+    assert_eq!(
+        appliance.told(&["store", "verify", "--json"])[0]["sound"],
+        true
+    );
+}
+
+#[test]
+fn an_import_that_breaks_off_keeps_what_it_stored_and_goes_on_when_it_is_run_again() {
+    const USERS: usize = 4_000;
+    let house = TestServer::start();
+    let lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
+    let body = lines.join("\n");
+    let sent = body.len() * 3 / 4;
+    let head = format!(
+        "POST /admin/v1/users/import HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         content-length: {}\r\n\r\n",
+        house.admin,
+        body.len()
+    );
+    let mut socket = TcpStream::connect(house.ops).unwrap();
+    socket.write_all(head.as_bytes()).unwrap();
+    socket.write_all(&body.as_bytes()[..sent]).unwrap();
+    // So that the server has read it all before it sees the end.
+    let stored = || {
+        house
+            .operator("GET", "users?limit=1000", &Value::Null)
+            .json()
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let began = Instant::now();
+    while stored() < 1_000 {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        park_timeout(Duration::from_millis(20));
+    }
+    drop(socket);
+    let bearer = format!("Bearer {}", house.admin);
+    let headers = [("Authorization", bearer.as_str())];
+    let whole = request("POST", "/admin/v1/users/import", &headers, &body);
+    let again = ask(house.ops, whole).json();
+    let [added, existing, rejected] = count(&again);
+    assert!(existing >= 1_000 && added > 0, "{again}");
+    assert_eq!((added + existing, rejected), (4_000, 0));
+}
+
+#[test]
+fn an_import_without_a_line_is_refused() {
+    let house = TestServer::start();
+    let bearer = format!("Bearer {}", house.admin);
+    let headers = [("Authorization", bearer.as_str())];
+    for target in [
+        "/admin/v1/users/import",
+        "/admin/v1/users/import?dryRun=true",
+    ] {
+        let reply = ask(house.ops, request("POST", target, &headers, ""));
+        assert_eq!(reply.status, 400);
+        assert_eq!(
+            reply.json()["message"],
+            "the body is empty; send a JSON object a line"
+        );
+    }
+}
+
+#[test]
+fn plain_passwords_of_an_import_are_hashed_and_a_weak_one_is_rejected() {
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let settings = [("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")];
+    let appliance = Appliance::with(data_dir.path(), &settings);
+    let added = appliance.told(&["partner", "add", "Acme", "--json"]);
+    let partner = added[0]["accessToken"].as_str().unwrap();
+    let user = |name: &str, password: &str| {
+        json!({"email": format!("{name}@example.com"), "password": password}).to_string()
+    };
+    let mut lines: Vec<String> = (0..7).map(|n| user(&format!("u{n}"), PASSWORD)).collect();
+    lines.push(user("weak", "password"));
+    let file = outside.path().join("users.ndjson");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let arguments = ["user", "import", file.to_str().unwrap(), "--json"];
+    let report = appliance.tells(&arguments, 1);
+    assert_eq!(count(&report), [7, 0, 1]);
+    assert_eq!(report["failed"][0]["line"], 8);
+    for n in 0..7 {
+        let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});
+        let headers = [("Service-AccessToken", partner)];
+        let login = appliance.ask(
+            "POST",
+            "/api/login/v2/auth/email",
+            &headers,
+            &body.to_string(),
+        );
+        assert_eq!(login.status, 200);
+    }
+    // Who is there costs no second hash.
+    let hashes = || {
+        let metrics = appliance.metrics();
+        let name = "playgate_password_hashes_total{function=\"argon2\"} ";
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim().parse::<u64>().unwrap()
+    };
+    let before = hashes();
+    assert_eq!(count(&appliance.tells(&arguments, 1)), [0, 7, 1]);
+    assert_eq!(hashes(), before);
+}
+
+/// Lets a process open so many files more than it has open, and no more.
+fn allow_descriptors(pid: u32, more: usize) {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    limit_descriptors(pid, open + more);
+}
+
+fn limit_descriptors(pid: u32, limit: usize) {
+    let status = std::process::Command::new("prlimit")
+        .arg(format!("--nofile={limit}:"))
+        .args(["--pid", &pid.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// While backups have the log go on in further files, of which none can be opened.
+#[test]
+fn an_import_of_users_without_descriptors_loses_nothing_that_it_counted() {
+    const USERS: usize = 3_000;
+    if program("prlimit").is_none() {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let mut appliance = Appliance::start(data_dir.path());
+    appliance.told(&["partner", "add", "Acme", "--json"]);
+    let lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
+    let file = outside.path().join("users.ndjson");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let pid = appliance.process.id();
+    let users = |appliance: &Appliance| {
+        let health = appliance.told(&["store", "verify", "--json"]).remove(0);
+        assert_eq!(health["sound"], true, "{health}");
+        let (status, text) = appliance.operator("GET", "/admin/v1/users?limit=1000", "");
+        assert_eq!(status, 200, "{text}");
+        let listed = appliance.told(&["user", "list", "--json"]);
+        listed[0].as_array().unwrap().len()
+    };
+    let (mut there, mut refusals) = (0, 0);
+    // The import and a backup need some connections of their own.
+    for more in 1..10 {
+        allow_descriptors(pid, more);
+        let mut import = appliance.command(&["user", "import", file, "--json"]);
+        let import = import
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let backup = appliance.command(&["backup", "create"]).output();
+        let done = import.wait_with_output().unwrap();
+        limit_descriptors(pid, 1_024);
+        let backup = backup.unwrap();
+        refusals += u32::from(!backup.status.success());
+        let backup = err(&backup);
+        assert!(
+            backup.is_empty() || backup.contains("no file descriptor left"),
+            "{more}: {backup}"
+        );
+        let said = err(&done);
+        println!(
+            "{more}: {:?} {said:?}; backup: {backup:?}",
+            done.status.code()
+        );
+        if done.status.success() {
+            let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+            let [added, existing, rejected] = count(&report);
+            assert_eq!((added + existing, rejected), (USERS as u64, 0), "{report}");
+        } else {
+            refusals += 1;
+            assert!(said.contains("error: "), "{more}: {said}");
+        }
+        let now = users(&appliance);
+        assert!(now >= there, "{more}: {now} users, and {there} before");
+        there = now;
+        assert!(
+            appliance.process.try_wait().unwrap().is_none(),
+            "it goes on"
+        );
+    }
+    // The control: there were too few.
+    assert!(refusals > 0);
+    appliance.does(&["user", "import", file]);
+    assert_eq!(users(&appliance), USERS);
+    appliance.kill();
+    let appliance = Appliance::start(data_dir.path());
+    assert_eq!(users(&appliance), USERS);
+}
