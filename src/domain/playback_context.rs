@@ -1,4 +1,4 @@
-//! The other domains as playback sees them: its [`World`], answered from memory. It joins them and
+//! The other domains as playback sees them: its [`PlaybackContext`], answered from memory. It joins them and
 //! decides nothing that one of them does not.
 
 use std::sync::Arc;

@@ -163,7 +163,7 @@ impl StoreAdmin {
     /// Makes the engine anew while the service goes on; says how many bytes it took before and after.
     ///
     /// # Errors
-    /// As [`Upkeep::base_file`].
+    /// As [`StoreAdmin::base_file`].
     pub fn compact(&self) -> Result<(u64, u64), StoreError> {
         self.0.compact()
     }

@@ -195,7 +195,7 @@ impl Listener {
         })
     }
 
-    /// As [`of_tcp`](Self::of_tcp).
+    /// As [`from_tcp`](Self::of_tcp).
     ///
     /// # Errors
     /// The runtime cannot wait for it.

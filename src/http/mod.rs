@@ -1,9 +1,8 @@
-//! The HTTP front: from a socket to a handler and back.
+//! HTTP: from a socket to a handler and back.
 //!
-//! A request is read (`listen`, `pulse`, `body`), checked in a fixed order (`service`: framing,
-//! path, method, partner, user, rate, size, coding, parameters), parsed into an [`endpoint`], acted
-//! on (`dispatch`, `api`, `admin`) and answered (`reply`, `render`, `error`). No rule of the
-//! product stands here, and nothing here knows the store.
+//! A request is read (`listener`, `connection_state`, `body`), checked in a fixed order (`service`: framing, path,
+//! method, partner, user, rate, size, coding, parameters), parsed into an [`endpoint`], handled (`dispatch`, `api`,
+//! `admin`) and answered (`reply`, `respond`, `error`). No product rule belongs here, and nothing here names the store.
 
 mod accept;
 pub mod admin;

@@ -138,7 +138,7 @@ impl<S: 'static> WorkerPool<S> {
     /// Queues a job of nobody in particular, as [`run_for`](Self::run_for).
     ///
     /// # Errors
-    /// [`Full`], at once.
+    /// [`PoolFull`], at once.
     pub fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut S) -> T + Send + 'static,
@@ -151,7 +151,7 @@ impl<S: 'static> WorkerPool<S> {
     /// room.
     ///
     /// # Errors
-    /// [`Full`], at once.
+    /// [`PoolFull`], at once.
     pub fn run_for<T: Send + 'static>(
         &self,
         turn: Turn,

@@ -49,7 +49,7 @@ pub trait EventSink: Send + Sync {
     /// Sends lines; blocking. The key is the same only for the same lines.
     ///
     /// # Errors
-    /// [`Unsent`].
+    /// [`SinkError`].
     fn post(&self, lines: Vec<u8>, key: &str) -> Result<(), SinkError>;
 
     /// Ends what is being sent, and lets nothing more be: the process is about to end.

@@ -42,7 +42,7 @@ impl GeoIp {
     /// Reads a database.
     ///
     /// # Errors
-    /// [`BadPlaces`].
+    /// [`GeoIpError`].
     pub fn open(path: &Path) -> Result<Self, GeoIpError> {
         Ok(Self {
             path: path.to_owned(),
@@ -61,7 +61,7 @@ impl GeoIp {
     /// the one in use stays, and the file is looked at again the next time.
     ///
     /// # Errors
-    /// [`BadPlaces`].
+    /// [`GeoIpError`].
     pub fn refresh(&self) -> Result<bool, GeoIpError> {
         self.database
             .refresh(|| stamp(&self.path), || read(&self.path))

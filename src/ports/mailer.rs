@@ -46,7 +46,7 @@ pub trait Mailer: Send + Sync {
     /// Connects and logs in; blocking.
     ///
     /// # Errors
-    /// [`Trouble`].
+    /// [`ServerUnavailable`].
     fn connect(
         &self,
         dialogue: &mut SmtpTranscript,
@@ -58,7 +58,7 @@ pub trait MailLine {
     /// Hands a mail over; blocking. Returns the server's words: the mail is its duty then.
     ///
     /// # Errors
-    /// [`Unsent`]. A connection that broke is [`Unsent::Later`]: whether the server has taken the
+    /// [`SendError`]. A connection that broke is [`SendError::Later`]: whether the server has taken the
     /// mail is not known then, and it may get it twice.
     fn send(
         &mut self,

@@ -273,8 +273,8 @@ pub struct Restore<'a> {
     pub timeline: [u8; 16],
     /// Whether the backup may be another store's.
     pub adopt: bool,
-    /// A [`word`](super::word) for the store that comes of it: what was written into the one that is
-    /// given up is not in this one. [`Store::word`] reads it.
+    /// A [`restore_note`](super::word) for the store that comes of it: what was written into the one that is
+    /// given up is not in this one. [`Store::restore_note`] reads it.
     pub word: &'a [u8],
 }
 

@@ -1,7 +1,7 @@
 //! Memory tables: what hot requests read instead of the engine.
 //!
 //! A mirror is filled from its table at start and changed by each commit, before the commit is
-//! answered. Both ways end in the same [`Mirror::apply`], so memory is the sum of the changes.
+//! answered. Both ways end in the same [`CommitListener::apply`], so memory is the sum of the changes.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A mirror without its types, as the writer holds it.
 pub(super) trait Listener: Send + Sync + 'static {
-    /// As [`Mirror::apply`].
+    /// As [`CommitListener::apply`].
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
 }
 

@@ -116,7 +116,7 @@ impl Memtable {
     }
 
     /// Takes everything that waits, if the engine may have it. What was taken stays readable until
-    /// [`Tail::applied`].
+    /// [`Memtable::applied`].
     pub(super) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
         let mut state = self.state.lock();
         if state.stage == Stage::Stalled || state.waiting.is_empty() {

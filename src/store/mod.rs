@@ -1,6 +1,6 @@
 //! Typed tables over an ordered key-value engine, behind a commit log.
 //!
-//! Reads that matter are served by [`Mirror`]s in memory. Every change is a *plan*, made by a closure
+//! Reads that matter are served by [`CommitListener`]s in memory. Every change is a *plan*, made by a closure
 //! on the one writer thread, and committed with the plans that waited beside it: appended to the
 //! log, synced once, published to the mirrors, answered. The engine is brought forward behind it; what
 //! it does not have yet is the *tail*, which every read looks into first.

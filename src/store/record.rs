@@ -78,7 +78,7 @@ pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
     }
 }
 
-/// The name that [`word`]s are sealed under, in the place of a table's.
+/// The name that [`encode_note`]s are sealed under, in the place of a table's.
 const WORD: &str = "word";
 
 /// The form of a record that lies in a file of its own and not in a table.

@@ -4,16 +4,16 @@
 //!
 //! | module | owns |
 //! | --- | --- |
-//! | `rig` | one appliance, its place and its ledger; a round of work, a blow, and what is there after it |
-//! | `tally` | the outcomes of rounds, as a table |
-//! | `cast` | who works on the appliance, and keeps the ledger of what was answered |
-//! | `fact` | what a thing may be after a blow, given what was answered when |
-//! | `appliance`, `line` | the process; the connections to it |
+//! | `harness` | one appliance, its place and its ledger; a round of work, a blow, and what is there after it |
+//! | `summary` | the outcomes of rounds, as a table |
+//! | `workload` | who works on the appliance, and keeps the ledger of what was answered |
+//! | `durability_model` | what a thing may be after a blow, given what was answered when |
+//! | `appliance`, `client` | the process; the connections to it |
 //! | `disk` | file systems of our own, to be cut off, filled up, and made read-only |
-//! | `orders` | a command that is given meanwhile |
+//! | `background_command` | a command that is given meanwhile |
 //! | `tracer` | strace on a process that runs, to fail or delay its calls |
 //! | `template` | a data directory and its ledger, to be copied and harmed |
-//! | `dice` | the seed, how many rounds, and how a test is skipped |
+//! | `rng` | the seed, how many rounds, and how a test is skipped |
 //! | the others | one kind of blow each: the tests |
 //!
 //! `PLAYGATE_CRASH_ROUNDS=1000` runs the long form, and prints its tables with `--nocapture`;

@@ -1,5 +1,5 @@
 //! The integration tests: a server on a port of its own, driven over sockets. One module per
-//! resource; `lab` starts the server, `wire` speaks to it.
+//! resource; `server` starts it, `raw_http` sends bytes to it.
 
 #![allow(missing_docs, reason = "tests name what they show")]
 #![allow(

@@ -51,7 +51,7 @@ impl ExplainedRight {
 }
 
 impl Snapshot {
-    /// As [`Rights::rights`](crate::domain::schedule::Rights::rights), with its steps; `None` for a
+    /// As [`EntitlementService::rights`](crate::domain::schedule::Rights::rights), with its steps; `None` for a
     /// livestream that is unknown.
     #[must_use]
     pub fn explain(

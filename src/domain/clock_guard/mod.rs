@@ -4,7 +4,7 @@
 //!
 //! - Expiry is judged by [`ExpiryClock`], which never goes back, and which a jump does not move
 //!   until the jump is believed.
-//! - Tasks that delete by the time ask [`ClockGuard::look`], and wait while the clock is in doubt.
+//! - Tasks that delete by the time ask [`ClockGuard::check`], and wait while the clock is in doubt.
 //!
 //! A jump is a difference of more than an hour between the wall clock and the uptime of the machine.
 //! It is believed once the clock has agreed with itself for ten minutes, or an operator accepts it.

@@ -19,7 +19,7 @@ pub struct EntitlementExplanation {
 }
 
 impl EntitlementService {
-    /// As [`Rights::decide`], with its steps.
+    /// As [`EntitlementService::decide`], with its steps.
     #[must_use]
     pub fn why(
         &self,

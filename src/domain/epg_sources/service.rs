@@ -142,7 +142,7 @@ impl EpgSources {
     /// One source.
     ///
     /// # Errors
-    /// [`FeedError::NotFound`].
+    /// [`EpgSourceError::NotFound`].
     pub fn show(&self, name: &str) -> Result<EpgSourceView, EpgSourceError> {
         Ok(self.view(self.feed(name).ok_or(EpgSourceError::NotFound)?))
     }
@@ -229,7 +229,7 @@ impl EpgSources {
     /// Fetches a source now, whatever is known of its guide.
     ///
     /// # Errors
-    /// [`FeedError`]; it is noted as that of a timer is.
+    /// [`EpgSourceError`]; it is noted as that of a timer is.
     pub fn refresh(
         &self,
         name: &str,

@@ -62,7 +62,7 @@ pub struct Playlists {
     pub protocols: Vec<Protocol>,
 }
 
-/// The other domains, as playback sees them. Every answer but [`World::exists`] comes from memory.
+/// The other domains, as playback sees them. Every answer but [`PlaybackContext::exists`] comes from memory.
 pub trait PlaybackContext: Send + Sync + 'static {
     /// What a livestream shows at `at`; nothing if the catalogue does not know the livestream.
     fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown>;

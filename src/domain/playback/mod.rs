@@ -3,7 +3,7 @@
 //!
 //! Whether a user has a right is decided elsewhere; this module keeps what was decided, counts
 //! streams and devices, and judges a running session by the program that it shows. What it asks of
-//! the other domains stands in [`world::World`].
+//! the other domains stands in [`context::PlaybackContext`].
 //!
 //! # States
 //!

@@ -273,7 +273,7 @@ impl Session {
     }
 }
 
-/// An instant as the word of [`Session::seen`] holds it; its complement must be negative.
+/// An instant as the word of [`Session::last_beat`] holds it; its complement must be negative.
 fn second(at: UnixSeconds) -> i64 {
     at.0.max(0)
 }

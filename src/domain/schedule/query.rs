@@ -118,7 +118,7 @@ impl Snapshot {
     /// The live views of livestreams (S6).
     ///
     /// # Errors
-    /// [`Missing::Livestream`] if none is known.
+    /// [`QueryError::Livestream`] if none is known.
     pub fn live(
         &self,
         livestreams: &[LivestreamId],
@@ -174,7 +174,7 @@ impl Snapshot {
     /// The live view of one livestream, bare (S1).
     ///
     /// # Errors
-    /// [`Missing::Livestream`], [`Missing::Current`].
+    /// [`QueryError::Livestream`], [`QueryError::Current`].
     pub fn live_one(
         &self,
         livestream: &LivestreamId,
@@ -199,7 +199,7 @@ impl Snapshot {
     /// The broadcasts of a tv day (S5).
     ///
     /// # Errors
-    /// [`Missing::Livestream`] if none is known.
+    /// [`QueryError::Livestream`] if none is known.
     pub fn day(
         &self,
         livestreams: &[LivestreamId],
@@ -229,7 +229,7 @@ impl Snapshot {
     /// The broadcasts of one livestream's tv day, bare (S2).
     ///
     /// # Errors
-    /// [`Missing::Livestream`].
+    /// [`QueryError::Livestream`].
     pub fn day_one(
         &self,
         livestream: &LivestreamId,
@@ -251,7 +251,7 @@ impl Snapshot {
     /// One broadcast (S3).
     ///
     /// # Errors
-    /// [`Missing::Broadcast`].
+    /// [`QueryError::Broadcast`].
     pub fn by_id(&self, id: &BroadcastId) -> Result<Answer, QueryError> {
         let (channel, index) = self.broadcast(id.as_str()).ok_or(QueryError::Broadcast)?;
         Ok(Answer {

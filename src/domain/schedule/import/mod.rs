@@ -1,6 +1,6 @@
 //! Reading a guide: from bytes of any packing to rows per channel.
 //!
-//! A [`GuideSource`] yields what a file says, in the file's order; XMLTV is read here, JSON by the
+//! A [`GuideEvents`] yields what a file says, in the file's order; XMLTV is read here, JSON by the
 //! part of the service that knows JSON. Nothing here knows the store or the catalogue.
 
 pub mod bounded_lines;

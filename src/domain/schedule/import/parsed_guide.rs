@@ -56,7 +56,7 @@ impl ParsedGuide {
     /// Reads a guide, and rates the programmes that it does not rate.
     ///
     /// # Errors
-    /// As [`Draft::read`].
+    /// As [`ParsedGuide::read`].
     pub fn read_rated(
         source: &mut dyn GuideEvents,
         map: &ChannelMap,

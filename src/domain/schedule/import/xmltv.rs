@@ -1,4 +1,4 @@
-//! XMLTV as a [`GuideSource`]: a stream of elements, each forgotten when it is read.
+//! XMLTV as a [`GuideEvents`]: a stream of elements, each forgotten when it is read.
 //!
 //! A document type may declare entities; none is ever expanded, fetched or looked up, so that
 //! neither growing ones ("billion laughs") nor addresses in them do anything.
