@@ -269,7 +269,7 @@ fn an_unfit_clip_is_no_failure_of_ours() {
     let message = answer.json()["error"]["message"].clone();
     assert_eq!(
         message,
-        "the clip of this livestream cannot be played round; the log says why"
+        "the clip of this livestream cannot be looped; see the log"
     );
     fs::remove_file(folder.join("manifest.mpd")).unwrap();
     let answer = stage.fetch(&live, &[]);

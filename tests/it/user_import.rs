@@ -258,7 +258,7 @@ fn an_import_without_a_line_is_refused() {
         assert_eq!(reply.status, 400);
         assert_eq!(
             reply.json()["message"],
-            "the body is empty; send a JSON object a line"
+            "the body is empty; send one JSON object per line"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Handler of what an operator asks first: what is this, and who am I to it?
+//! Handler of `GET /admin/v1/about`.
 
 use serde::Serialize;
 
@@ -15,15 +15,13 @@ struct AboutBody<'a> {
     environment: &'static str,
     public_url: &'a str,
     role: &'static str,
-    /// Absent for the machine's administrator.
+    /// Absent for the administrator of the installation, who has no operator account.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }
 
-/// GET the service, and the operator who asks.
-///
-/// # Errors
-/// `INTERNAL`.
+/// `GET /admin/v1/about`: returns version and environment of the service, and the operator's name
+/// and role.
 pub fn about(app: &App, _cx: &Context, auth: OperatorAuth) -> Result<Reply, ApiError> {
     Reply::json(&AboutBody {
         version: crate::types::VERSION,

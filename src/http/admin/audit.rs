@@ -1,4 +1,4 @@
-//! Handler of the record of changes.
+//! Handler of the audit log.
 
 use crate::app::App;
 use crate::http::auth::OperatorAuth;
@@ -9,10 +9,7 @@ use crate::http::offload::cold;
 use crate::http::reply::Reply;
 use crate::http::wire::audit::AuditLine;
 
-/// GET what operators have changed.
-///
-/// # Errors
-/// That the store failed.
+/// `GET /admin/v1/audit`: lists audit entries, newest first.
 pub async fn audit(
     app: &App,
     _cx: &Context,

@@ -14,7 +14,7 @@ use crate::http::offload::bulk;
 use crate::http::reply::Reply;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 
-/// GET the backups, the newest first.
+/// `GET /admin/v1/backups`: lists the backups, newest first.
 ///
 /// # Errors
 /// `BACKUP_FAILED` if the directory cannot be read.
@@ -25,7 +25,7 @@ pub async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply
     Reply::json(&lines)
 }
 
-/// POST: makes one.
+/// `POST /admin/v1/backups`: creates a backup.
 ///
 /// # Errors
 /// `BACKUP_FAILED`.
@@ -36,7 +36,7 @@ pub async fn create(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Repl
     Reply::made(&line.name, &line)
 }
 
-/// POST verify: reads one to its end.
+/// `POST /admin/v1/backups/{backup}/verify`: reads a backup to its end and checks it.
 ///
 /// # Errors
 /// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`.
@@ -51,7 +51,8 @@ pub async fn verify(
     Reply::json(&ContentsBody::from(contents))
 }
 
-/// POST restore: brings one back. The process begins again with it, once this is answered.
+/// `POST /admin/v1/backups/{backup}/restore`: restores a backup from the backup directory. The
+/// process restarts with the restored store after it has sent the response.
 ///
 /// # Errors
 /// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
@@ -69,10 +70,10 @@ pub async fn restore(
         backups.restore(&file, request.adopt, change)
     })
     .await?;
-    begin_again(app, restart, restored)
+    restart_with(app, restart, restored)
 }
 
-/// POST restore with the backup as the body.
+/// `POST /admin/v1/backups/restore`: restores the backup in the request body.
 ///
 /// # Errors
 /// `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
@@ -84,38 +85,39 @@ pub async fn restore_sent(
 ) -> Result<Reply, ApiError> {
     let restart = restart(app)?;
     let change = change(cx)?;
-    let (feed, mut body) = pipe();
+    let (upload, mut body) = pipe();
     let backups = app.backups.clone();
     let restoring = bulk(app, move || {
         backups.restore_sent(&mut body, request.adopt, change)
     });
-    let (fed, restored) = tokio::join!(feed.pass(request.file), restoring);
-    // What is wrong with the upload is the cause of whatever the restore thinks of it.
-    fed?;
-    begin_again(app, restart, restored?)
+    let (uploaded, restored) = tokio::join!(upload.pass(request.file), restoring);
+    // A failed upload also makes the restore fail; report the upload's error, which is the cause.
+    uploaded?;
+    restart_with(app, restart, restored?)
 }
 
 fn restart(app: &App) -> Result<&Restart, ApiError> {
     app.restart.as_ref().ok_or_else(|| {
         ApiError::new(
             ErrorCode::RestartNotPossible,
-            "this process cannot begin again with another store; restore with it stopped",
+            "this process cannot restart itself; stop it and restore from the command line",
         )
     })
 }
 
-/// The record of the restore, which the store that comes of it is to have too.
+/// Returns the audit entry of the restore. It is written to the restored store as well.
 fn change(cx: &Context) -> Result<Change, ApiError> {
     let change = cx.change.as_deref().cloned();
-    change.ok_or_else(|| ApiError::internal("a restore is not recorded"))
+    change.ok_or_else(|| ApiError::internal("the restore has no audit entry"))
 }
 
-fn begin_again(app: &App, restart: &Restart, restored: Contents) -> Result<Reply, ApiError> {
+fn restart_with(app: &App, restart: &Restart, restored: Contents) -> Result<Reply, ApiError> {
     let keys = restored.keys(app.backups.shelf().key());
     let reply = Reply::json(&RestoredBody::new(restored, keys))?;
-    // Whoever waits for the service with the restored store is not told that it is ready by this one.
+    // Readiness must fail from here on: a client that waits for the restored store must not be told
+    // that this process, which is about to exit, is ready.
     app.readiness
-        .not_ready("server", "it begins again with a restored backup");
+        .not_ready("server", "restarting with a restored backup");
     restart();
     Ok(reply)
 }

@@ -1,4 +1,4 @@
-//! Handlers of the catalogue file.
+//! Handlers of the catalogue file: export, import, history, undo.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -19,10 +19,8 @@ use crate::http::reply::{Reply, media};
 use crate::http::wire::catalog::{ImportReply, UndoReply, VersionLine};
 use crate::types::BroadcastId;
 
-/// GET the catalogue in the form that can be imported again, without content keys.
-///
-/// # Errors
-/// `OVERLOADED`.
+/// `GET /admin/v1/catalog`: exports the catalogue in a form that can be imported again. Content
+/// keys are left out.
 pub async fn export_catalog(
     app: &App,
     _cx: &Context,
@@ -43,11 +41,11 @@ pub async fn export_catalog(
     Ok(Reply::bytes(media, text))
 }
 
-/// POST a catalogue file, TOML or JSON: all of it is imported or nothing.
+/// `POST /admin/v1/catalog/import`: imports a catalogue file, TOML or JSON. The import is atomic.
 ///
 /// # Errors
-/// `IMPORT_INVALID` with every mistake and its line; `IMPORT_HELD` with the report for a file that takes
-/// much away.
+/// `IMPORT_INVALID` lists every mistake with its line. `IMPORT_HELD` carries the report of a file
+/// that would remove much.
 pub async fn import_catalog(
     app: &App,
     cx: &Context,
@@ -69,17 +67,17 @@ pub async fn import_catalog(
         let is_broadcast = |id: &str| {
             BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
         };
-        // Counted where an offer goes, and then once.
+        // Counting holders is expensive: count only if an offer is removed, and then only once.
         let held = OnceCell::new();
-        let everybody = OnceCell::new();
+        let all_users = OnceCell::new();
         let holders = |offer: &Offer| match offer.kind {
-            OfferKind::Default => *everybody.get_or_init(|| accounts.counts().values().sum()),
+            OfferKind::Default => *all_users.get_or_init(|| accounts.counts().values().sum()),
             _ => {
                 let held = held.get_or_init(|| grants.holders(now));
                 held.get(&offer.id).copied().unwrap_or_default()
             }
         };
-        let how = FileImport {
+        let options = FileImport {
             mode,
             dry_run: request.dry_run,
             accept: request.accept,
@@ -87,7 +85,7 @@ pub async fn import_catalog(
             holders: &holders,
             write: &catalog_file::to_json,
         };
-        let imported = catalog.import_file(file, &how, &is_broadcast)?;
+        let imported = catalog.import_file(file, &options, &is_broadcast)?;
         if !request.dry_run && !imported.difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }
@@ -97,10 +95,8 @@ pub async fn import_catalog(
     Reply::json(&reply)
 }
 
-/// GET the versions that imports and undos have replaced, newest first.
-///
-/// # Errors
-/// That the store failed.
+/// `GET /admin/v1/catalog/history`: lists the versions that imports and undos replaced, newest
+/// first.
 pub async fn history(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let catalog = app.catalog.clone();
     let versions = cold(app, move || catalog.history()).await?;
@@ -108,10 +104,10 @@ pub async fn history(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Re
     Reply::json(&lines)
 }
 
-/// POST: puts a version in the place of the catalogue.
+/// `POST /admin/v1/catalog/undo`: replaces the catalogue by an earlier version.
 ///
 /// # Errors
-/// `CATALOG_VERSION_NOT_FOUND`; `IMPORT_INVALID` where it does not fit to the schedule any more.
+/// `CATALOG_VERSION_NOT_FOUND`; `IMPORT_INVALID` if the version no longer fits the schedule.
 pub async fn undo(
     app: &App,
     cx: &Context,
@@ -124,14 +120,14 @@ pub async fn undo(
         let is_broadcast = |id: &str| {
             BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
         };
-        let how = Undo {
+        let options = Undo {
             version: request.version,
             dry_run: request.dry_run,
             now,
             write: &catalog_file::to_json,
             read: &|text| catalog_file::parse(text, None),
         };
-        let (version, difference) = catalog.undo(&how, &is_broadcast)?;
+        let (version, difference) = catalog.undo(&options, &is_broadcast)?;
         if !request.dry_run && !difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }

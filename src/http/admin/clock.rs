@@ -1,4 +1,4 @@
-//! Handlers of the clock: whether it is believed, and the clock of a lab.
+//! Handlers of the clock: its state, the acceptance of a clock jump, and the movable lab clock.
 
 use std::sync::Arc;
 
@@ -35,20 +35,17 @@ fn lab(app: &App) -> Result<&LabClock, ApiError> {
     app.lab.as_deref().ok_or_else(|| {
         ApiError::new(
             ErrorCode::LabClockOff,
-            "the clock can be moved where `lab.clock` is on",
+            "the clock cannot be moved: `lab.clock` is off",
         )
     })
 }
 
-/// GET: the time as the service sees it.
-///
-/// # Errors
-/// `INTERNAL`.
+/// `GET /admin/v1/clock`: returns the time as the service sees it.
 pub fn read(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     body(app)
 }
 
-/// PUT: moves it.
+/// `PUT /admin/v1/clock`: moves the lab clock.
 ///
 /// # Errors
 /// `LAB_CLOCK_OFF`.
@@ -63,24 +60,24 @@ pub async fn shift(
         MoveClockRequest::Now(now) => lab.set_now(now),
         MoveClockRequest::Offset(seconds) => lab.set_offset(seconds),
     }
-    tracing::warn!(offset = lab.offset(), "the clock was moved");
-    moved(app).await
+    tracing::warn!(offset = lab.offset(), "moved the lab clock");
+    respond_after_move(app).await
 }
 
-/// DELETE: back to real time.
+/// `DELETE /admin/v1/clock`: returns to real time.
 ///
 /// # Errors
 /// `LAB_CLOCK_OFF`.
 pub async fn reset(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     lab(app)?.set_offset(0);
-    moved(app).await
+    respond_after_move(app).await
 }
 
-/// Has a move take effect for expiry before it is answered.
-async fn moved(app: &App) -> Result<Reply, ApiError> {
+/// Applies a move to everything that expires, then returns the clock.
+async fn respond_after_move(app: &App) -> Result<Reply, ApiError> {
     let guard = Arc::clone(&app.clock_guard);
     cold(app, move || {
-        // A doubt about the clock below is shown with the clock.
+        // The result is not lost: `body` reads a clock jump from the guard again.
         let _ = guard.check();
         Ok::<_, ApiError>(())
     })
@@ -88,10 +85,8 @@ async fn moved(app: &App) -> Result<Reply, ApiError> {
     body(app)
 }
 
-/// POST: believes the clock as it runs, without waiting for it to agree with itself.
-///
-/// # Errors
-/// `OVERLOADED`.
+/// `POST /admin/v1/clock/accept`: accepts a clock jump at once, without the waiting time that
+/// confirms it.
 pub async fn accept(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let guard = Arc::clone(&app.clock_guard);
     cold(app, move || {

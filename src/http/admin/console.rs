@@ -1,4 +1,4 @@
-//! Handlers of the console's files.
+//! Handlers of the console's static files.
 
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -7,26 +7,21 @@ use crate::app::App;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
 
-/// GET of where people try first: leads to the console. The address is relative, so that it holds
-/// behind a proxy that puts a path in front.
+/// `GET /` and `GET /console`: redirects to the console.
 ///
-/// # Errors
-/// None.
+/// The target is relative, so that it also works behind a proxy that adds a path prefix.
 pub fn entry() -> Result<Reply, ApiError> {
     Ok(Reply::no_content()
         .with_status(StatusCode::FOUND)
         .with_header(LOCATION, HeaderValue::from_static("console/")))
 }
 
-/// GET the page.
-///
-/// # Errors
-/// None: the page is there.
+/// `GET /console/`: returns the console's page.
 pub fn page(app: &App) -> Result<Reply, ApiError> {
     file(app, "index.html")
 }
 
-/// GET a file of it.
+/// `GET /console/{file}`: returns a file of the console.
 ///
 /// # Errors
 /// `PATH_NOT_FOUND`.

@@ -1,4 +1,4 @@
-//! Handlers of the guide.
+//! Handlers of EPG imports.
 
 use http::StatusCode;
 
@@ -14,18 +14,19 @@ use crate::http::offload::bulk;
 use crate::http::reply::Reply;
 use crate::http::wire::import_report::WireReport;
 
-/// POST a guide. It is read as it arrives; what it changes is seen all at once.
+/// `POST /admin/v1/epg/import`: imports an EPG file. The file is parsed while it arrives; its
+/// changes become visible all at once.
 ///
 /// # Errors
-/// `INVALID_REQUEST` for a malformed parameter, `IMPORT_INVALID` for a guide that cannot be read,
-/// `IMPORT_HELD` with the report for one that looks implausible.
+/// `INVALID_REQUEST` for a malformed parameter; `IMPORT_INVALID` for a file that cannot be read;
+/// `IMPORT_HELD` with the report for a file that looks wrong.
 pub async fn import_guide(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
     request: ImportGuideRequest,
 ) -> Result<Reply, ApiError> {
-    let (feed, body) = pipe();
+    let (upload, body) = pipe();
     let source = request.source.unwrap_or_default();
     let how = request.how;
     let import = Import {
@@ -34,16 +35,19 @@ pub async fn import_guide(
         how,
         source,
     };
-    let (fed, done) = tokio::join!(feed.pass(request.file), bulk(app, move || import.run(body)));
-    // What is wrong with the upload is the cause of whatever the import thinks of it.
-    fed?;
+    let (uploaded, done) = tokio::join!(
+        upload.pass(request.file),
+        bulk(app, move || import.run(body))
+    );
+    // A failed upload also makes the import fail; report the upload's error, which is the cause.
+    uploaded?;
     reported(&done?)
 }
 
-/// The answer to an import: its report, inside of the refusal if it is held.
+/// Turns an import report into a response.
 ///
 /// # Errors
-/// `IMPORT_HELD`.
+/// `IMPORT_HELD`, with the report in `details`, if the import was held.
 pub fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
     let body = WireReport::from(report);
     if report.outcome == Outcome::Held {
@@ -57,7 +61,7 @@ pub fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
     Reply::json_with(StatusCode::OK, &body)
 }
 
-/// An import, on its way to a thread that may block.
+/// The parameters of an import, moved to a thread that may block.
 struct Import {
     feeds: EpgSources,
     how: Refresh,
@@ -73,8 +77,9 @@ impl Import {
         let report = self.feeds.import(draft, &self.options, create)?;
         let recorded = self.feeds.record(&self.source, &report, self.options.now);
         if let Err(error) = recorded {
-            // The guide is in place; the source's own next fetch says how it fares.
-            tracing::warn!(source = self.source, %error, "failed to record the import of the source");
+            // Not an error for the client: the import is committed, and the next fetch of the
+            // source updates its state.
+            tracing::warn!(source = self.source, %error, "failed to record the state of the EPG source after its import");
         }
         Ok(report)
     }

@@ -1,4 +1,4 @@
-//! Handlers of the sources of guides.
+//! Handlers of EPG sources.
 
 use crate::app::App;
 use crate::http::admin::content::reported;
@@ -10,16 +10,13 @@ use crate::http::offload::bulk;
 use crate::http::reply::Reply;
 use crate::http::wire::epg_sources::WireSource;
 
-/// GET the sources, in the order of the configuration.
-///
-/// # Errors
-/// None of its own.
+/// `GET /admin/v1/epg/sources`: lists the sources in the order of the configuration.
 pub fn sources(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let sources: Vec<_> = app.feeds.list().into_iter().map(WireSource::from).collect();
     Reply::json(&sources)
 }
 
-/// GET a source.
+/// `GET /admin/v1/epg/sources/{source}`: returns one source.
 ///
 /// # Errors
 /// `GUIDE_SOURCE_NOT_FOUND`.
@@ -33,11 +30,11 @@ pub fn source(
     Reply::json(&WireSource::from(view))
 }
 
-/// POST: fetches a source now, whether or not it has anything new.
+/// `POST /admin/v1/epg/sources/{source}/refresh`: fetches a source now, even if it has not changed.
 ///
 /// # Errors
-/// `GUIDE_SOURCE_NOT_FOUND`, `GUIDE_SOURCE_FAILED`, `IMPORT_INVALID` for a guide that cannot be
-/// read, `IMPORT_HELD` with the report for one that looks implausible.
+/// `GUIDE_SOURCE_NOT_FOUND`; `GUIDE_SOURCE_FAILED`; `IMPORT_INVALID` for a file that cannot be
+/// read; `IMPORT_HELD` with the report for a file that looks wrong.
 pub async fn refresh(
     app: &App,
     cx: &Context,

@@ -1,4 +1,4 @@
-//! Handlers of what users have been given, and of the decision on rights explained.
+//! Handlers of grants, and of the explanation of an entitlement decision.
 
 use super::resolve;
 use crate::app::App;
@@ -12,7 +12,8 @@ use crate::http::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::wire::entitlement::{GrantLine, WhyReply};
 
-/// GET the grants, oldest first, history included.
+/// `GET /admin/v1/users/{user}/grants`: lists the grants, oldest first, with expired and revoked
+/// ones.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -32,10 +33,10 @@ pub async fn grants(
     Reply::json(&lines)
 }
 
-/// PUT a grant: gives the offer, or renews it.
+/// `PUT /admin/v1/users/{user}/grants/{offer}`: grants an offer, or renews the grant.
 ///
 /// # Errors
-/// `USER_NOT_FOUND`, `OFFER_NOT_FOUND`, `INVALID_REQUEST` for an expiry in the past.
+/// `USER_NOT_FOUND`; `OFFER_NOT_FOUND`; `INVALID_REQUEST` for an expiry in the past.
 pub async fn grant(
     app: &App,
     cx: &Context,
@@ -51,7 +52,8 @@ pub async fn grant(
     Reply::json(&GrantLine::new(&grant, &app.catalog.snapshot(), cx.now))
 }
 
-/// DELETE a grant; what was given stays as history, and what plays by it alone ends.
+/// `DELETE /admin/v1/users/{user}/grants/{offer}`: revokes a grant. It stays in the history.
+/// Playback that depends on it ends.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`, `GRANT_NOT_FOUND`.
@@ -72,8 +74,8 @@ pub async fn revoke_grant(
     Ok(Reply::no_content())
 }
 
-/// GET why: the decision on rights as the user would meet it now, step by step, and whether the asset
-/// can be played at all.
+/// `GET /admin/v1/users/{user}/why/{asset}`: explains, step by step, how an entitlement request of
+/// the user would be decided now, and whether the asset is playable at all.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.

@@ -1,4 +1,4 @@
-//! Handlers of mail.
+//! Handlers of the mail queue.
 
 use crate::app::App;
 use crate::domain::mail::Secrets;
@@ -10,21 +10,19 @@ use crate::http::offload::{bulk, cold};
 use crate::http::reply::Reply;
 use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
 
-/// How many mails the list has at the most, the newest.
+/// Maximum length of the list; it has the newest mails.
 const LISTED: usize = 1_000;
 
-/// GET the queue and the sink.
-///
-/// # Errors
-/// That the store failed.
+/// `GET /admin/v1/mail`: lists queued and sent mails.
 pub async fn mails(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    let mail = app.mail.clone();
-    let mails = cold(app, move || mail.list(LISTED)).await?;
+    let queue = app.mail.clone();
+    let mails = cold(app, move || queue.list(LISTED)).await?;
     let lines: Vec<_> = mails.iter().map(MailEntry::from).collect();
     Reply::json(&lines)
 }
 
-/// GET a message: masked, unless the role sees secrets; the audit record has every such reading.
+/// `GET /admin/v1/mail/{mail}`: returns a mail. Its token or PIN is masked unless the operator's
+/// role may see secrets. Every such read is in the audit log.
 ///
 /// # Errors
 /// `MAIL_NOT_FOUND`.
@@ -34,22 +32,19 @@ pub async fn show(
     auth: OperatorAuth,
     request: MailRequest,
 ) -> Result<Reply, ApiError> {
-    let mail = app.mail.clone();
+    let queue = app.mail.clone();
     let secrets = if auth.role().sees_secrets() {
         Secrets::Shown
     } else {
         Secrets::Masked
     };
-    let letter = cold(app, move || mail.show(&request.mail, secrets))
+    let mail = cold(app, move || queue.show(&request.mail, secrets))
         .await?
         .ok_or_else(|| ApiError::new(ErrorCode::MailNotFound, "there is no such message"))?;
-    Reply::json(&MailReply::from(letter))
+    Reply::json(&MailReply::from(mail))
 }
 
-/// GET how a mail of a kind looks, with made-up values.
-///
-/// # Errors
-/// None.
+/// `GET /admin/v1/mail/preview/{kind}`: renders a mail with sample values.
 pub fn preview(
     app: &App,
     _cx: &Context,
@@ -64,10 +59,7 @@ pub fn preview(
     })
 }
 
-/// POST a test message. A mail server may take its time for each of its answers, so this is long work.
-///
-/// # Errors
-/// That the store failed.
+/// `POST /admin/v1/mail/test`: sends a test mail and returns the SMTP dialogue.
 pub async fn test(
     app: &App,
     cx: &Context,
@@ -75,6 +67,7 @@ pub async fn test(
     request: TestMailRequest,
 ) -> Result<Reply, ApiError> {
     let (mail, now) = (app.mail.clone(), cx.now);
+    // In the bulk pool: a mail server may be slow at each step of the dialogue.
     let tested = bulk(app, move || mail.test(request.to, now)).await?;
     Reply::json(&TestReply::from(tested))
 }

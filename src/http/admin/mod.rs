@@ -1,5 +1,5 @@
-//! Handlers of the administration interface, of the console's files and of the operations listener's
-//! probes.
+//! Handlers of the administration interface, the console's files and the probes of the operations
+//! listener.
 
 pub mod about;
 pub mod audit;

@@ -1,4 +1,4 @@
-//! Handlers of operators.
+//! Handlers of operators and their tokens.
 
 use super::resolve;
 use crate::app::App;
@@ -11,17 +11,14 @@ use crate::http::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
 
-/// GET operators.
-///
-/// # Errors
-/// That the answer cannot be made.
+/// `GET /admin/v1/operators`: lists the operators.
 pub async fn operators(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let operators = app.operators.list();
     let lines: Vec<_> = operators.iter().map(OperatorLine::from).collect();
     Reply::json(&lines)
 }
 
-/// POST operators.
+/// `POST /admin/v1/operators`: adds an operator and returns its first token.
 ///
 /// # Errors
 /// `NAME_IN_USE`.
@@ -44,7 +41,7 @@ pub async fn add_operator(
     )
 }
 
-/// DELETE an operator.
+/// `DELETE /admin/v1/operators/{operator}`: removes an operator and revokes its tokens.
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
@@ -59,7 +56,7 @@ pub async fn revoke_operator(
     Ok(Reply::no_content())
 }
 
-/// GET the tokens of an operator.
+/// `GET /admin/v1/operators/{operator}/tokens`: lists the tokens of an operator.
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
@@ -74,7 +71,7 @@ pub async fn tokens(
     Reply::json(&tokens.iter().map(TokenLine::from).collect::<Vec<_>>())
 }
 
-/// POST a token of an operator.
+/// `POST /admin/v1/operators/{operator}/tokens`: issues a token.
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
@@ -97,7 +94,7 @@ pub async fn add_token(
     )
 }
 
-/// DELETE a token of an operator.
+/// `DELETE /admin/v1/operators/{operator}/tokens/{token}`: revokes a token.
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`, `TOKEN_NOT_FOUND`.

@@ -1,4 +1,4 @@
-//! Handlers of partners.
+//! Handlers of partners and their access tokens.
 
 use super::resolve;
 use crate::app::App;
@@ -12,10 +12,7 @@ use crate::http::offload::bulk;
 use crate::http::reply::Reply;
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 
-/// GET partners.
-///
-/// # Errors
-/// That the answer cannot be made.
+/// `GET /admin/v1/partners`: lists the partners.
 pub async fn partners(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let counts = app.accounts.counts();
     let lines: Vec<_> = app
@@ -27,7 +24,7 @@ pub async fn partners(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<R
     Reply::json(&lines)
 }
 
-/// POST partners.
+/// `POST /admin/v1/partners`: adds a partner and returns its first access token.
 ///
 /// # Errors
 /// `NAME_IN_USE`.
@@ -49,8 +46,8 @@ pub async fn add_partner(
     )
 }
 
-/// PUT a partner: its tokens are refused from the next request on or taken again, and its unit of
-/// durations counts from the next report on.
+/// `PUT /admin/v1/partners/{partner}`: changes a partner. Disabling or enabling it takes effect
+/// with the next request, a changed unit of durations with the next report.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
@@ -65,8 +62,10 @@ pub async fn change_partner(
     Ok(Reply::empty_object())
 }
 
-/// DELETE a partner with its users. It is disabled first and goes last: what is broken off can be
-/// asked for again.
+/// `DELETE /admin/v1/partners/{partner}`: removes a partner with its users.
+///
+/// The partner is disabled first and deleted last, so a removal that was interrupted can be
+/// repeated.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
@@ -83,7 +82,7 @@ pub async fn remove_partner(
     Ok(Reply::no_content())
 }
 
-/// GET the access tokens.
+/// `GET /admin/v1/partners/{partner}/tokens`: lists the access tokens.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
@@ -104,7 +103,7 @@ pub async fn tokens(
     Reply::json(&lines)
 }
 
-/// POST an access token.
+/// `POST /admin/v1/partners/{partner}/tokens`: issues an access token.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
@@ -127,7 +126,7 @@ pub async fn add_token(
     )
 }
 
-/// DELETE an access token.
+/// `DELETE /admin/v1/partners/{partner}/tokens/{token}`: revokes an access token.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`, `TOKEN_NOT_FOUND`.

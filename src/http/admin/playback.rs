@@ -1,4 +1,4 @@
-//! Handlers of running playback.
+//! Handlers of the running playback sessions.
 
 use crate::app::App;
 use crate::http::auth::OperatorAuth;
@@ -8,16 +8,14 @@ use crate::http::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::wire::playback::PlaybackSessionBody;
 
-/// Sessions in one answer: what a console shows, not what a machine can hold.
+/// Maximum number of sessions in a response: enough for a console, far below what a server can
+/// hold.
 const SESSIONS_MAX: usize = 1_000;
 
-/// GET the running sessions, oldest first.
-///
-/// # Errors
-/// None of its own.
+/// `GET /admin/v1/sessions`: lists the running sessions, oldest first.
 pub async fn sessions(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let (playback, now) = (app.playback.clone(), cx.now);
-    // A walk over everything: not on the runtime's threads.
+    // In a pool: this iterates over all sessions, too long for a thread of the runtime.
     let views = app
         .cold
         .run(move |()| playback.all_sessions(SESSIONS_MAX, now))?
@@ -32,7 +30,7 @@ pub async fn sessions(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Re
     Reply::json(&bodies)
 }
 
-/// DELETE a session.
+/// `DELETE /admin/v1/sessions/{session}`: ends a session.
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`.

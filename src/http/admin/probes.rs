@@ -1,4 +1,4 @@
-//! Handlers of the operations listener's probes.
+//! Handlers of the probes of the operations listener.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,7 @@ use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::reply::{Reply, media};
 
-/// Alive: the runtime answers.
-///
-/// # Errors
-/// None.
+/// `GET /livez`: succeeds as long as the runtime answers.
 pub fn livez(_app: &App) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::TEXT, &b"ok\n"[..]))
 }
@@ -24,14 +21,12 @@ struct ReadyBody {
     warnings: BTreeMap<&'static str, String>,
 }
 
-/// Ready: every part of the service is; otherwise 503 with the reasons. Warnings change nothing.
-///
-/// # Errors
-/// `INTERNAL`.
+/// `GET /readyz`: returns 200 if every part of the service is ready, otherwise 503 with the
+/// reasons. Warnings do not change the status.
 pub fn readyz(app: &App) -> Result<Reply, ApiError> {
     let mut reasons = app.readiness.reasons();
     if !app.upkeep.is_writable() {
-        let why = "the disk is full or read-only: what is there is served, nothing is taken";
+        let why = "the disk is full or read-only: reads are served, writes are rejected";
         reasons.entry("store").or_insert_with(|| why.to_owned());
     }
     let ready = reasons.is_empty();
@@ -41,9 +36,10 @@ pub fn readyz(app: &App) -> Result<Reply, ApiError> {
         StatusCode::SERVICE_UNAVAILABLE
     };
     let mut warnings = app.readiness.warnings();
-    // Decision: a warning, and no reason to be out of service. Who plays goes on, who is logged in reads.
+    // Only a warning: with a nearly full disk, running playback continues and logged-in users can
+    // still read.
     if let Some(need) = app.upkeep.refuses() {
-        warnings.insert("store", format!("the disk runs full: {}", need.refusal()));
+        warnings.insert("store", format!("low disk space: {}", need.refusal()));
     }
     if let Some(doubt) = app.clock_guard.doubt() {
         warnings.insert("clock", doubt.to_string());
@@ -56,10 +52,7 @@ pub fn readyz(app: &App) -> Result<Reply, ApiError> {
     Reply::json_with(status, &body)
 }
 
-/// The metrics, in Prometheus' text form.
-///
-/// # Errors
-/// None.
+/// `GET /metrics`: returns the metrics in the text format of Prometheus.
 pub fn metrics(app: &App) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::METRICS, app.metrics.render()))
 }

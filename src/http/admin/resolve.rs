@@ -1,4 +1,4 @@
-//! Whom an operator means: by id or by name.
+//! Resolves partners, operators and users that an operator names by id or by name.
 
 use std::sync::Arc;
 
@@ -11,11 +11,9 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
 use crate::types::{OperatorId, PartnerId};
 
-/// How many names a refusal offers.
+/// Maximum number of partner names in an error message.
 const SHOWN: usize = 10;
 
-/// The partner that is named.
-///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
 pub fn partner(app: &App, named: &PartnerRef) -> Result<PartnerId, ApiError> {
@@ -30,18 +28,15 @@ fn known_partner(partners: &Partners, named: &PartnerRef) -> Result<PartnerId, A
     found.ok_or_else(|| ApiError::new(ErrorCode::PartnerNotFound, "there is no such partner"))
 }
 
-/// The partner that is named, or the only one there is.
+/// Resolves the partner; without a name, the only partner of the installation.
 ///
 /// # Errors
-/// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if none is named and there are several.
+/// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if no partner is named and there are several.
 pub fn partner_or_only(app: &App, named: Option<&PartnerRef>) -> Result<PartnerId, ApiError> {
     partner_among(&app.partners, named)
 }
 
-/// As [`partner_or_only`], for code that runs on a thread of its own.
-///
-/// # Errors
-/// As [`partner_or_only`].
+/// [`partner_or_only`] for worker threads, which do not have the [`App`].
 pub fn partner_among(
     partners: &Partners,
     named: Option<&PartnerRef>,
@@ -53,20 +48,18 @@ pub fn partner_among(
         [only] => Ok(only.id),
         [] => Err(ApiError::new(
             ErrorCode::PartnerNotFound,
-            "there is no partner yet",
+            "there is no partner yet; add one first",
         )),
         several => {
             let names: Vec<&str> = several.iter().map(|one| &*one.name).collect();
             let (shown, more) = names.split_at(names.len().min(SHOWN));
             let more = if more.is_empty() { "" } else { ", …" };
-            let which = format!("has to name one of {}{more}", shown.join(", "));
+            let which = format!("must be one of {}{more}", shown.join(", "));
             Err(ApiError::field("partner", which))
         }
     }
 }
 
-/// The operator who is named.
-///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
 pub fn operator(app: &App, named: &OperatorRef) -> Result<OperatorId, ApiError> {
@@ -77,10 +70,8 @@ pub fn operator(app: &App, named: &OperatorRef) -> Result<OperatorId, ApiError> 
     found.ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))
 }
 
-/// The user who is named.
-///
 /// # Errors
-/// `USER_NOT_FOUND`; what [`partner_or_only`] refuses.
+/// `USER_NOT_FOUND`, and the errors of [`partner_or_only`].
 pub async fn user(app: &App, named: &UserRef) -> Result<Arc<User>, ApiError> {
     let id = match named {
         UserRef::Id(id) => Some(*id),

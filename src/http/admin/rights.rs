@@ -1,4 +1,4 @@
-//! Handlers of the rights of broadcasts: explained, and changed one at a time.
+//! Handlers of the rights of broadcasts: their explanation, overrides, defaults and rules.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::http::wire::catalog::ImportReply;
 use crate::http::wire::rights::{RuleLine, WhyRightsReply};
 use crate::types::{BroadcastId, LivestreamId};
 
-/// GET why a broadcast has the rights that it has.
+/// `GET /admin/v1/broadcasts/{broadcast}/why`: explains the effective rights of a broadcast.
 ///
 /// # Errors
 /// `BROADCAST_NOT_FOUND`.
@@ -39,7 +39,7 @@ pub async fn why(
     Reply::json(&reply)
 }
 
-/// PUT what is said of one broadcast, in place of what was.
+/// `PUT /admin/v1/broadcasts/{broadcast}/rights`: replaces the override of a broadcast.
 ///
 /// # Errors
 /// `BROADCAST_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
@@ -50,14 +50,12 @@ pub async fn set(
     request: SetRightsRequest,
 ) -> Result<Reply, ApiError> {
     let livestream = livestream_of(app, &request.broadcast).ok_or_else(no_broadcast)?;
-    let amendment = Edit::Override(request.broadcast, request.says);
-    amend(app, amendment, Touched::Some(vec![livestream])).await
+    let change = Edit::Override(request.broadcast, request.says);
+    edit(app, change, Touched::Some(vec![livestream])).await
 }
 
-/// DELETE what is said of one broadcast; of one that has left the schedule too.
-///
-/// # Errors
-/// `OVERLOADED`.
+/// `DELETE /admin/v1/broadcasts/{broadcast}/rights`: removes the override of a broadcast, even if
+/// the broadcast has left the schedule.
 pub async fn clear(
     app: &App,
     _cx: &Context,
@@ -66,10 +64,10 @@ pub async fn clear(
 ) -> Result<Reply, ApiError> {
     let livestream = livestream_of(app, &request.broadcast);
     let touched = Touched::Some(livestream.into_iter().collect());
-    amend(app, Edit::Forget(request.broadcast), touched).await
+    edit(app, Edit::Forget(request.broadcast), touched).await
 }
 
-/// PUT the defaults of a livestream.
+/// `PUT /admin/v1/livestreams/{livestream}/rights`: changes the default rights of a livestream.
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
@@ -80,14 +78,11 @@ pub async fn set_defaults(
     request: SetDefaultsRequest,
 ) -> Result<Reply, ApiError> {
     let touched = Touched::Some(vec![request.livestream.clone()]);
-    let amendment = Edit::Defaults(request.livestream, request.says);
-    amend(app, amendment, touched).await
+    let change = Edit::Defaults(request.livestream, request.says);
+    edit(app, change, touched).await
 }
 
-/// GET the rules in their order.
-///
-/// # Errors
-/// None.
+/// `GET /admin/v1/rules`: lists the rules in their order.
 pub fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
     let lines = snapshot.rules().zip(1..);
@@ -95,7 +90,8 @@ pub fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, Api
     Reply::json(&lines.map_err(ApiError::internal)?)
 }
 
-/// POST a rule. One that is there already is not taken twice, and keeps its place.
+/// `POST /admin/v1/rules`: appends a rule. A rule that exists already is not added again and keeps
+/// its position.
 ///
 /// # Errors
 /// `IMPORT_INVALID` with every mistake in the body.
@@ -119,7 +115,7 @@ pub async fn add_rule(
     .await
 }
 
-/// DELETE a rule.
+/// `DELETE /admin/v1/rules/{rule}`: removes a rule.
 ///
 /// # Errors
 /// `RULE_NOT_FOUND`.
@@ -129,17 +125,17 @@ pub async fn remove_rule(
     _auth: OperatorAuth,
     request: RemoveRuleRequest,
 ) -> Result<Reply, ApiError> {
-    amend(app, Edit::DropRule(request.rule), Touched::All).await
+    edit(app, Edit::DropRule(request.rule), Touched::All).await
 }
 
-/// Whose answers have to be prepared anew.
+/// The livestreams whose prepared schedule responses must be rebuilt.
 enum Touched {
     All,
     Some(Vec<LivestreamId>),
 }
 
-async fn amend(app: &App, amendment: Edit, touched: Touched) -> Result<Reply, ApiError> {
-    change(app, touched, move |catalog| catalog.amend(amendment)).await
+async fn edit(app: &App, edit: Edit, touched: Touched) -> Result<Reply, ApiError> {
+    change(app, touched, move |catalog| catalog.amend(edit)).await
 }
 
 async fn change(

@@ -1,5 +1,6 @@
-//! Handlers of the schedule for operators: the answers that partners get, of all livestreams if none is
-//! named, and never kept: who has just changed a right wants to see it.
+//! Handlers of the schedule for operators. The responses are those that partners get, for all
+//! livestreams unless some are named. They are never cached: an operator who has just changed a
+//! right must see the change.
 
 use crate::app::App;
 use crate::domain::schedule::{Answer, QueryError};
@@ -11,10 +12,10 @@ use crate::http::query::IdList;
 use crate::http::reply::{Reply, media};
 use crate::types::LivestreamId;
 
-/// GET what is on.
+/// `GET /admin/v1/schedule/live`: returns the current broadcasts.
 ///
 /// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none of those named is known.
+/// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
 pub fn live(
     app: &App,
     cx: &Context,
@@ -27,10 +28,10 @@ pub fn live(
     })
 }
 
-/// GET the broadcasts of a tv day.
+/// `GET /admin/v1/schedule/day/{date}`: returns the broadcasts of a TV day.
 ///
 /// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none of those named is known.
+/// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
 pub fn day(
     app: &App,
     _cx: &Context,

@@ -1,4 +1,4 @@
-//! Handlers of the store.
+//! Handlers of the maintenance of the store.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ struct TableBody {
     places: Vec<String>,
 }
 
-/// The engine against base and log.
+/// Result of the comparison of the engine with snapshot and WAL.
 #[derive(Serialize)]
 struct TruthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,18 +97,16 @@ async fn answer(
     Reply::json(&HealthBody::from(health))
 }
 
-/// POST verify: compares records and indexes, both ways, and the engine with base and log.
-///
-/// # Errors
-/// `OVERLOADED`, `INTERNAL`.
+/// `POST /admin/v1/store/verify`: checks records against indexes, indexes against records, and the
+/// engine against snapshot and WAL.
 pub async fn verify(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     answer(app, StoreAdmin::verify).await
 }
 
-/// POST rebuild: makes the indexes again, and tells what was wrong.
+/// `POST /admin/v1/store/rebuild`: rebuilds the indexes and reports what was wrong.
 ///
 /// # Errors
-/// `STORE_UNAVAILABLE`, `OVERLOADED`, `INTERNAL`.
+/// `STORE_UNAVAILABLE`.
 pub async fn rebuild(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     answer(app, StoreAdmin::rebuild).await
 }
@@ -118,10 +116,10 @@ struct BaseBody {
     path: PathBuf,
 }
 
-/// POST base: makes a new base, and says where on this machine it lies.
+/// `POST /admin/v1/store/base`: writes a new snapshot and returns its path on the server.
 ///
 /// # Errors
-/// `STORE_UNAVAILABLE` without space, `OVERLOADED`, `INTERNAL`.
+/// `STORE_UNAVAILABLE` if the disk has no room.
 pub async fn base(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
     let path = app.bulk.run(move |()| upkeep.base_file())?.await??;
@@ -134,10 +132,11 @@ struct CompactedBody {
     after: u64,
 }
 
-/// POST compact: makes the engine anew; the answer says what it took before and takes now, in bytes.
+/// `POST /admin/v1/store/compact`: rebuilds the engine's file without free space. The response has
+/// its size in bytes before and after.
 ///
 /// # Errors
-/// `STORE_UNAVAILABLE` without space, `OVERLOADED`, `INTERNAL`.
+/// `STORE_UNAVAILABLE` if the disk has no room.
 pub async fn compact(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
     let (before, after) = app.bulk.run(move |()| upkeep.compact())?.await??;

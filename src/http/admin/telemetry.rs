@@ -1,4 +1,4 @@
-//! Handlers of what players reported: the export and the figures of quality.
+//! Handlers of telemetry: the export of events and the quality report.
 
 use crate::app::App;
 use crate::domain::telemetry::Selection;
@@ -13,10 +13,8 @@ use crate::http::wire::telemetry_export::EventPieces;
 use crate::types::time::DAY;
 use crate::types::{PartnerId, UnixSeconds};
 
-/// GET telemetry/events: the events of a selection as NDJSON, in the order in which they came.
-///
-/// # Errors
-/// `OVERLOADED`, `INTERNAL`.
+/// `GET /admin/v1/telemetry/events`: streams the selected events as NDJSON in the order of their
+/// arrival.
 pub async fn export(
     app: &App,
     _cx: &Context,
@@ -34,17 +32,17 @@ pub async fn export(
     Ok(Reply::stream(media::NDJSON, None, Box::pin(body)))
 }
 
-/// GET telemetry/report: the figures by minute and asset.
+/// `GET /admin/v1/telemetry/report`: returns the quality of playback per minute and asset.
 ///
 /// # Errors
-/// `INVALID_REQUEST`, `OVERLOADED`, `INTERNAL`.
+/// `INVALID_REQUEST` if the period is longer than 31 days.
 pub async fn report(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
     request: ReportTelemetryRequest,
 ) -> Result<Reply, ApiError> {
-    /// A report reads every event of its time.
+    /// Longest period of a report: a report reads every event in its period.
     const LONGEST: i64 = 31 * DAY;
     let to = request.to.unwrap_or(cx.now + 1);
     let from = request.from.unwrap_or(to - DAY);

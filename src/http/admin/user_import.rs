@@ -1,8 +1,9 @@
-//! POST users/import: many users from one body, a JSON object a line.
+//! Handler of the bulk import of users: one JSON object per line.
 //!
-//! The body is cut into pieces of whole lines. A piece is read on a cold thread while the piece before
-//! it is committed, and memory holds no more than these two, whatever the length of the body. Batches
-//! that are committed stay: an import that breaks off is run again and finds them existing.
+//! The body is cut into chunks of whole lines. A chunk is parsed on a worker thread while the
+//! previous one is committed, so memory holds at most two chunks, however long the body is.
+//! Committed batches persist: an import that was interrupted can be repeated and counts those users
+//! as existing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,23 +31,24 @@ use crate::http::wire::users::UserImportReport;
 use crate::http::worker_pool::JobError;
 use crate::types::{PartnerId, UnixSeconds};
 
-/// Bytes of lines that are read together: some 500 users with hashes.
-const PIECE: usize = 128 * 1024;
-/// Users of one commit, so that the commits of others wait for a few milliseconds at the most.
+/// Bytes per chunk: about 500 users with password hashes.
+const CHUNK_BYTES: usize = 128 * 1024;
+/// Users per commit. Small enough that other commits wait for a few milliseconds at most.
 const COMMIT_USERS: usize = 500;
-/// Rejected lines that the report names. The rest are counted.
-const PROBLEMS: usize = 1_000;
-/// After this many lines an import is worth collecting all addresses that are taken; and not before it
-/// has an eighth as many lines as there are users, since those cost time too.
-const KNOW_AFTER: u64 = 10_000;
-/// How long an import waits for a place in the queue of hashes, before it asks again.
+/// Maximum number of rejected lines in the report. Further ones are only counted.
+const PROBLEMS_MAX: usize = 1_000;
+/// After this many lines, an import loads all e-mail addresses that are in use to save a lookup per
+/// line. Loading costs time as well, so the import must also have an eighth as many lines as there
+/// are users.
+const LOAD_ADDRESSES_AFTER: u64 = 10_000;
+/// Delay before an import retries when the queue of the hashing pool is full.
 const HASH_RETRY: Duration = Duration::from_millis(200);
 
-/// POST users/import.
+/// `POST /admin/v1/users/import`: adds many users.
 ///
 /// # Errors
-/// `PARTNER_NOT_FOUND` for the partner of the query; what ends the import early, with the report so far
-/// in `details`.
+/// `PARTNER_NOT_FOUND` for the partner of the query. An error that ends the import early carries
+/// the report so far in `details`.
 pub async fn import_users(
     app: &App,
     cx: &Context,
@@ -72,15 +74,15 @@ pub async fn import_users(
     let outcome = import.run(&mut lines).await;
     let report = import.report;
     let counts = report.counts();
-    // An empty file is the sign of an export that failed; a success without a user would hide it.
+    // An empty file usually means that the export failed; a success with no users would hide that.
     if outcome.is_ok() && report.lines == 0 {
         return Err(ApiError::malformed(
-            "the body is empty; send a JSON object a line",
+            "the body is empty; send one JSON object per line",
         ));
     }
     match outcome {
         Ok(()) => {
-            tracing::info!(request_id = %cx.request_id, counts, "users imported");
+            tracing::info!(request_id = %cx.request_id, counts, "imported users");
             Reply::counted(&counts, &report)
         }
         Err(error) => {
@@ -88,7 +90,7 @@ pub async fn import_users(
                 request_id = %cx.request_id,
                 counts,
                 code = error.code().as_str(),
-                "a user import ended early"
+                "user import ended early"
             );
             lines.body.drain().await;
             let report = serde_json::to_value(&report).map_err(ApiError::internal)?;
@@ -116,12 +118,12 @@ impl Import<'_> {
                 return Ok(());
             };
             ready = self.accept(batch);
-            self.know_addresses().await?;
+            self.load_addresses().await?;
         }
     }
 
-    async fn know_addresses(&mut self) -> Result<(), ApiError> {
-        let worth = KNOW_AFTER.max(count(self.app.accounts.count() / 8));
+    async fn load_addresses(&mut self) -> Result<(), ApiError> {
+        let worth = LOAD_ADDRESSES_AFTER.max(count(self.app.accounts.count() / 8));
         if self.known.is_none() && !self.report.dry_run && self.report.lines >= worth {
             let accounts = self.app.accounts.clone();
             let known = cold(self.app, move || accounts.know_addresses());
@@ -130,7 +132,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Stores users; returns how many are new, and how many were there.
+    /// Stores users. Returns how many were added and how many existed.
     async fn commit(&self, ready: Vec<NewAccount>) -> Result<(u64, u64), ApiError> {
         let all = count(ready.len());
         if self.report.dry_run {
@@ -147,12 +149,12 @@ impl Import<'_> {
     }
 
     async fn read(&self, lines: &mut Lines) -> Result<Option<Batch>, ApiError> {
-        let Some(piece) = lines.next().await? else {
+        let Some(chunk) = lines.next().await? else {
             return Ok(None);
         };
         let (reader, dry_run) = (Arc::clone(&self.reader), self.report.dry_run);
-        let mut batch = cold(self.app, move || reader.read(&piece, dry_run)).await?;
-        // Two at a time, so that an import leaves room in the pool for those who log in.
+        let mut batch = cold(self.app, move || reader.read(&chunk, dry_run)).await?;
+        // Only two at a time, to leave room in the pool for users who log in.
         let mut unhashed = std::mem::take(&mut batch.unhashed).into_iter();
         while let Some(first) = unhashed.next() {
             let second = async {
@@ -168,7 +170,7 @@ impl Import<'_> {
         Ok(Some(batch))
     }
 
-    /// Hashes a password in the pool, and waits for a place there as long as it takes.
+    /// Hashes a password in the pool. Waits for a free slot without a time limit.
     async fn hash(&self, unhashed: Unhashed) -> Result<NewAccount, ApiError> {
         let waiting = Arc::new(Mutex::new(Some(unhashed)));
         loop {
@@ -189,12 +191,12 @@ impl Import<'_> {
         }
     }
 
-    /// Adds what was found in a piece to the report; returns who is to be stored.
+    /// Adds a chunk to the report and returns the users to store.
     fn accept(&mut self, batch: Batch) -> Vec<NewAccount> {
         let report = &mut self.report;
         report.existing += batch.existing;
         report.rejected += count(batch.problems.len());
-        let room = PROBLEMS.saturating_sub(report.failed.len());
+        let room = PROBLEMS_MAX.saturating_sub(report.failed.len());
         let numbered = batch.problems.into_iter().take(room);
         report.failed.extend(numbered.map(|(line, message)| {
             let line = Some(report.lines + line);
@@ -209,18 +211,17 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// What a piece of the body holds.
 #[derive(Default)]
 struct Batch {
     lines: u64,
     ready: Vec<NewAccount>,
     unhashed: Vec<Unhashed>,
     existing: u64,
-    /// Lines, counted from 1 within the piece, and what is wrong with them.
+    /// Line numbers, counted from 1 within the chunk, and error messages.
     problems: Vec<(u64, String)>,
 }
 
-/// Reads lines, on a thread that may block.
+/// Parses lines on a worker thread.
 struct Reader {
     accounts: Accounts,
     partners: Partners,
@@ -229,15 +230,16 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&self, piece: &[u8], dry_run: bool) -> Result<Batch, ApiError> {
+    fn read(&self, chunk: &[u8], dry_run: bool) -> Result<Batch, ApiError> {
+        // Waits while the store lags behind, so that an import does not delay the commits of others.
         self.accounts.pace();
         let mut batch = Batch::default();
-        // Most lines name the partner of the line before, or none.
+        // Most lines name the partner of the previous line, or none: cache the last lookup.
         let mut last = None;
         let ids = self.accounts.id_range();
-        for line in piece
+        for line in chunk
             .strip_suffix(b"\n")
-            .unwrap_or(piece)
+            .unwrap_or(chunk)
             .split(|&b| b == b'\n')
         {
             batch.lines += 1;
@@ -246,11 +248,11 @@ impl Reader {
                 continue;
             }
             match self.prepare(line, &ids, &mut last) {
-                // A password that is there already costs no second hash.
-                Ok(Prepared::Unhashed(user)) if self.is_there(user.address())? => {
+                // Checked first, to save the hash of a password that would not be stored.
+                Ok(Prepared::Unhashed(user)) if self.exists(user.address())? => {
                     batch.existing += 1;
                 }
-                Ok(Prepared::Ready(user)) if dry_run && self.is_there(user.address())? => {
+                Ok(Prepared::Ready(user)) if dry_run && self.exists(user.address())? => {
                     batch.existing += 1;
                 }
                 Ok(Prepared::Unhashed(user)) if dry_run => {
@@ -266,7 +268,7 @@ impl Reader {
         Ok(batch)
     }
 
-    fn is_there(
+    fn exists(
         &self,
         (partner, email): (PartnerId, &crate::types::Email),
     ) -> Result<bool, AccountsError> {
@@ -280,7 +282,7 @@ impl Reader {
         last: &mut Option<(Option<PartnerRef>, PartnerId)>,
     ) -> Result<Prepared, ApiError> {
         if line.len() > USER_LINE {
-            return Err(ApiError::malformed("the line has over 16 KiB"));
+            return Err(ApiError::malformed("the line is longer than 16 KiB"));
         }
         let (named, new, password) = AddUserRequest::read(&Object::read(line))?.into_parts();
         let partner = match last {
@@ -297,10 +299,9 @@ impl Reader {
     }
 }
 
-/// A body in pieces of whole lines.
 struct Lines {
     body: BodyStream,
-    pieces: Pieces,
+    chunker: Chunker,
     ended: bool,
 }
 
@@ -308,37 +309,38 @@ impl Lines {
     fn new(body: BodyStream) -> Self {
         Self {
             body,
-            pieces: Pieces::default(),
+            chunker: Chunker::default(),
             ended: false,
         }
     }
 
-    /// The next piece.
     async fn next(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
         while !self.ended {
             match self.body.chunk().await? {
                 Some(bytes) => {
-                    if let Some(piece) = self.pieces.add(&bytes) {
-                        return Ok(Some(piece));
+                    if let Some(chunk) = self.chunker.add(&bytes) {
+                        return Ok(Some(chunk));
                     }
                 }
                 None => self.ended = true,
             }
         }
-        Ok(self.pieces.rest())
+        Ok(self.chunker.finish())
     }
 }
 
-/// Cuts bytes into pieces that end with a line.
+/// Cuts bytes into chunks that end at a line end.
 #[derive(Default)]
-struct Pieces(Vec<u8>);
+struct Chunker(Vec<u8>);
 
-impl Pieces {
-    /// Adds bytes; returns a piece once there is enough for one. The line that does not end in it waits
-    /// for the next. Of a line that is too long only as much is kept as shows that it is.
+impl Chunker {
+    /// Adds bytes and returns a chunk as soon as there is enough for one. An incomplete last line
+    /// stays for the next chunk.
+    ///
+    /// Of a line that is too long, only as much is retained as proves that it is.
     fn add(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.0.extend_from_slice(bytes);
-        if self.0.len() < PIECE {
+        if self.0.len() < CHUNK_BYTES {
             return None;
         }
         let Some(end) = self.0.iter().rposition(|&byte| byte == b'\n') else {
@@ -349,8 +351,7 @@ impl Pieces {
         Some(std::mem::replace(&mut self.0, rest))
     }
 
-    /// What is left at the end.
-    fn rest(&mut self) -> Option<Vec<u8>> {
+    fn finish(&mut self) -> Option<Vec<u8>> {
         Some(std::mem::take(&mut self.0)).filter(|rest| !rest.is_empty())
     }
 }
@@ -359,40 +360,40 @@ impl Pieces {
 mod tests {
     use super::*;
 
-    /// The lengths of the lines, and the most that was held at a time.
+    /// Returns the lengths of the lines, and the highest number of bytes held at a time.
     fn cut(chunks: &[&[u8]]) -> (Vec<usize>, usize) {
-        let (mut pieces, mut found, mut most) = (Pieces::default(), Vec::new(), 0);
+        let (mut chunker, mut found, mut most) = (Chunker::default(), Vec::new(), 0);
         for chunk in chunks {
-            found.extend(pieces.add(chunk));
-            most = most.max(pieces.0.len());
+            found.extend(chunker.add(chunk));
+            most = most.max(chunker.0.len());
         }
-        found.extend(pieces.rest());
-        let lines = found.iter().flat_map(|piece| {
-            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
+        found.extend(chunker.finish());
+        let lines = found.iter().flat_map(|chunk| {
+            let text = chunk.strip_suffix(b"\n").unwrap_or(chunk);
             text.split(|&byte| byte == b'\n').map(<[u8]>::len)
         });
         (lines.collect(), most)
     }
 
     #[test]
-    fn a_body_is_cut_at_the_ends_of_lines() {
+    fn chunks_end_at_line_ends() {
         assert_eq!(cut(&[]).0, Vec::<usize>::new());
         assert_eq!(cut(&[b"ab\n\n", b"abc"]).0, [2, 0, 3]);
-        let many = b"0123456789\n".repeat(PIECE);
+        let many = b"0123456789\n".repeat(CHUNK_BYTES);
         let chunks: Vec<&[u8]> = many.chunks(1_000).collect();
         let (lines, most) = cut(&chunks);
-        assert_eq!(lines, vec![10; PIECE]);
-        assert!(most < PIECE + 1_000);
+        assert_eq!(lines, vec![10; CHUNK_BYTES]);
+        assert!(most < CHUNK_BYTES + 1_000);
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_not_held() {
-        let long = vec![b'x'; 20 * PIECE];
+    fn overlong_line_is_not_buffered() {
+        let long = vec![b'x'; 20 * CHUNK_BYTES];
         let mut chunks: Vec<&[u8]> = long.chunks(10_000).collect();
         chunks.push(b"\nab\n");
         let (lines, most) = cut(&chunks);
         assert!(lines[0] > USER_LINE, "{}", lines[0]);
         assert_eq!(lines[1..], [2]);
-        assert!(most < PIECE + 10_000);
+        assert!(most < CHUNK_BYTES + 10_000);
     }
 }

@@ -14,7 +14,7 @@ use crate::http::offload::{cold, pool};
 use crate::http::reply::Reply;
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 
-/// GET users.
+/// `GET /admin/v1/users`: lists users.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
@@ -40,10 +40,10 @@ pub async fn users(
     Reply::json(&lines)
 }
 
-/// POST users.
+/// `POST /admin/v1/users`: adds a user.
 ///
 /// # Errors
-/// `EMAIL_IN_USE`, what is wrong with the password.
+/// `EMAIL_IN_USE`, and the codes of an unacceptable password.
 pub async fn add_user(
     app: &App,
     cx: &Context,
@@ -71,7 +71,7 @@ pub async fn add_user(
     )
 }
 
-/// GET a user.
+/// `GET /admin/v1/users/{user}`: returns a user.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -85,7 +85,7 @@ pub async fn show_user(
     Reply::json(&ManagedUser::from(&*user))
 }
 
-/// PUT a user: a merge.
+/// `PUT /admin/v1/users/{user}`: changes a user. Absent members keep their values.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -117,7 +117,7 @@ pub async fn change_user(
     Reply::json(&ManagedUser::from(&*user))
 }
 
-/// DELETE a user with all that is held about them.
+/// `DELETE /admin/v1/users/{user}`: removes a user with all their data.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -132,7 +132,8 @@ pub async fn remove_user(
     Ok(Reply::no_content())
 }
 
-/// PUT the PIN: the one given, or one that is drawn and mailed.
+/// `PUT /admin/v1/users/{user}/pin`: sets the PIN. Without one in the body, generates a PIN and
+/// mails it.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -152,10 +153,10 @@ pub async fn set_pin(
     Ok(Reply::empty_object())
 }
 
-/// POST reset mail: sends the user a link to choose a password.
+/// `POST /admin/v1/users/{user}/reset-mail`: mails the user a link to choose a new password.
 ///
 /// # Errors
-/// `USER_NOT_FOUND`, `INVALID_REQUEST` for a user who is disabled.
+/// `USER_NOT_FOUND`; `INVALID_REQUEST` for a disabled user.
 pub async fn mail_reset(
     app: &App,
     cx: &Context,
@@ -167,7 +168,7 @@ pub async fn mail_reset(
     Ok(Reply::empty_object())
 }
 
-/// GET the login sessions.
+/// `GET /admin/v1/users/{user}/sessions`: lists the login sessions.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -187,7 +188,7 @@ pub async fn sessions(
     Reply::json(&lines)
 }
 
-/// POST logout: ends all login sessions, and what plays.
+/// `POST /admin/v1/users/{user}/logout`: ends all login sessions and all playback.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
@@ -205,7 +206,7 @@ pub async fn logout(
     Ok(Reply::empty_object())
 }
 
-/// DELETE the devices, and end what plays on them.
+/// `DELETE /admin/v1/users/{user}/devices`: removes all devices and ends playback on them.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.

@@ -1,4 +1,4 @@
-//! Handlers of the catalogue for clients, without which they could not learn an id.
+//! Handlers of the catalogue for clients: the lists of livestreams and assets.
 
 use std::sync::Arc;
 
@@ -16,10 +16,7 @@ use crate::http::response_cache::CompressibleBody;
 use crate::http::wire::catalog::{AssetReply, LivestreamReply};
 use crate::types::{AssetId, LivestreamId};
 
-/// The livestreams, by id.
-///
-/// # Errors
-/// `INTERNAL` if they cannot be written as JSON.
+/// `GET /api/catalog/v1/livestreams`: lists the livestreams, ordered by id.
 pub fn livestreams(
     app: &App,
     _cx: &Context,
@@ -33,10 +30,7 @@ pub fn livestreams(
     reply(app, lines.collect(), next)
 }
 
-/// The videos on demand, by id.
-///
-/// # Errors
-/// `INTERNAL` if they cannot be written as JSON.
+/// `GET /api/catalog/v1/assets`: lists the videos on demand, ordered by id.
 pub fn assets(
     app: &App,
     _cx: &Context,
@@ -50,10 +44,10 @@ pub fn assets(
     reply(app, lines.collect(), next)
 }
 
-/// A part of a list that is sorted by id.
+/// A page of a list that is sorted by id.
 struct Page<R> {
     rows: Vec<R>,
-    /// Whether the list goes on behind it.
+    /// Whether more rows follow this page.
     more: bool,
 }
 
@@ -73,7 +67,7 @@ impl<R: Copy> Page<R> {
         Self { rows, more }
     }
 
-    /// The value of `Link` that leads to the next page, if there is one.
+    /// Returns the `Link` header that leads to the next page, if there is one.
     fn next<I>(
         &self,
         request: &PageRequest<I>,

@@ -15,17 +15,14 @@ async fn registered(app: &App, auth: UserAuth) -> Result<Vec<Registered>, ApiErr
     cold(app, move || playback.devices_of(&auth.user())).await
 }
 
-/// GET the devices, oldest first.
-///
-/// # Errors
-/// Those of the store.
+/// `GET /api/user/v1/users/{userId}/devices`: lists the devices, oldest first.
 pub async fn devices(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let devices = registered(app, auth).await?;
     let bodies: Vec<DeviceBody> = devices.into_iter().map(DeviceBody::from).collect();
     Reply::json(&bodies)
 }
 
-/// GET a device.
+/// `GET /api/user/v1/users/{userId}/devices/{deviceId}`: returns a device.
 ///
 /// # Errors
 /// `DEVICE_NOT_FOUND`.
@@ -43,16 +40,14 @@ pub async fn device(
     Reply::json(&DeviceBody::from(found))
 }
 
-/// DELETE all devices.
-///
-/// # Errors
-/// Those of the store.
+/// `DELETE /api/user/v1/users/{userId}/devices`: removes all devices and ends playback on them.
 pub async fn clear_devices(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     app.playback.clear_devices(&auth.user(), cx.now).await?;
     Ok(Reply::no_content())
 }
 
-/// DELETE a device.
+/// `DELETE /api/user/v1/users/{userId}/devices/{deviceId}`: removes a device and ends playback on
+/// it.
 ///
 /// # Errors
 /// `DEVICE_NOT_FOUND`.

@@ -1,4 +1,4 @@
-//! Handlers of the export: for programs that know XMLTV and M3U and nothing else of ours.
+//! Handlers of the XMLTV and M3U export, for players and recorders that support only these formats.
 
 use std::sync::Arc;
 
@@ -21,18 +21,17 @@ use crate::http::xmltv_cache::GzipExport;
 use crate::types::time::HOUR;
 use crate::types::{MediaPath, Protocol};
 
-/// For how long a livestream is watched at the most before the player asks again, in seconds: an
-/// address that was passed on is worth little, and an evening is not cut.
-const WATCHED_MOST: i64 = 12 * HOUR;
+/// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
+/// on is worth little; long enough not to interrupt an evening.
+const VALIDITY_MAX: i64 = 12 * HOUR;
 
-/// The schedule as XMLTV, made once for each change of the schedule.
+/// `GET /api/schedule/v1/xmltv`: exports the schedule as XMLTV. The export is built once per change
+/// of the schedule.
 ///
-/// Decision: a livestream without broadcasts is left out: to the format's own checker a channel
-/// without programmes is a mistake. Channels have the ids of livestreams, which are kept as given,
-/// so that an export goes back in without a map.
+/// Channel ids are livestream ids, so an export can be imported again without a channel map.
 ///
 /// # Errors
-/// `OVERLOADED` if the pool has no room; `INTERNAL` if the store cannot be read.
+/// `OVERLOADED` if the pool is full; `INTERNAL` if the store cannot be read.
 pub async fn xmltv(app: &App, cx: &Context, auth: PartnerAuth) -> Result<Reply, ApiError> {
     // Read before the schedule: a change in between makes the tag too old, never too new.
     let generation = app.schedule.generation();
@@ -53,7 +52,7 @@ pub async fn xmltv(app: &App, cx: &Context, auth: PartnerAuth) -> Result<Reply, 
     Ok(Reply::export(kept, media::XML, export))
 }
 
-/// The livestreams that have broadcasts.
+/// Livestreams with broadcasts. The XMLTV validator rejects a channel without programmes.
 fn exported_livestreams(app: &App) -> Vec<Arc<Livestream>> {
     let (catalog, schedule) = (app.catalog.snapshot(), app.schedule.snapshot());
     let exported = catalog.livestreams().filter(|livestream| {
@@ -63,16 +62,14 @@ fn exported_livestreams(app: &App) -> Vec<Arc<Livestream>> {
     exported.cloned().collect()
 }
 
-/// The livestreams that anybody may watch, as M3U.
+/// `GET /api/schedule/v1/m3u`: lists the livestreams that every viewer may watch, as M3U.
 ///
-/// Decision: an entry is an address of ours, which sends the player on when it is used, so that
-/// rights are looked at when a viewer tunes in and not when the list was fetched. Players send no
-/// headers: entries carry the partner token that the list was asked for with, and so the list is as
-/// secret as that token. What is encrypted, sold, or kept from the viewer's country is not listed:
-/// no player of such a list could show it.
+/// Entries are addresses of this service that redirect when they are used, so that rights are
+/// checked when a viewer tunes in and not when the list is fetched. Players send no headers, so
+/// each entry carries the partner token of the request; the list is as secret as that token.
 ///
-/// # Errors
-/// None.
+/// Encrypted and sold livestreams and those blocked in the viewer's country are left out, because
+/// no player of the list could play them.
 pub fn m3u(
     app: &App,
     cx: &Context,
@@ -86,11 +83,12 @@ pub fn m3u(
     let entries = snapshot.livestreams().filter_map(|livestream| {
         let open = app
             .rights
-            .open_to_all(&livestream.id, country, cx.now, WATCHED_MOST);
-        // What is on now may be withheld and the next program not.
+            .open_to_all(&livestream.id, country, cx.now, VALIDITY_MAX);
+        // The current program may be withheld while the next one is not: list the livestream
+        // anyway.
         matches!(open, Ok(_) | Err(Denied::NoLiveRights)).then_some(())?;
         let mut manifests = MANIFESTS.iter();
-        let (_, manifest) = manifests.find(|(one, _)| place(livestream, *one).is_some())?;
+        let (_, manifest) = manifests.find(|(one, _)| open_manifest(livestream, *one).is_some())?;
         let id = encoded(livestream.id.as_str());
         let address = format!("{base}/m3u/{id}/{manifest}?accessToken={token}");
         Some((&**livestream, address))
@@ -109,14 +107,15 @@ pub fn m3u(
     }))
 }
 
-/// Sends a player of the list on to the manifest of a livestream.
+/// `GET /api/schedule/v1/m3u/{livestreamId}/{manifest}`: redirects to the manifest of a livestream.
 ///
-/// Decision: an address of the built-in origin is signed until the next program without live rights
-/// begins, the offer ends or twelve hours have passed; there is no session whose heartbeat could
-/// stop it.
+/// There is no session whose heartbeat could end playback. An address of the built-in origin is
+/// therefore signed only until the next program without live rights begins, the offer ends, or
+/// twelve hours have passed.
 ///
 /// # Errors
-/// Those of an entitlement that need no user; `PROTOCOL_NOT_AVAILABLE`.
+/// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
+/// `PROTOCOL_NOT_AVAILABLE`.
 pub fn watch(
     app: &App,
     cx: &Context,
@@ -126,14 +125,14 @@ pub fn watch(
     let country = cx.country(app.places.as_deref());
     let open = app
         .rights
-        .open_to_all(&request.livestream, country, cx.now, WATCHED_MOST)?;
-    let place = place(&open.livestream, request.protocol);
-    let address = match place.ok_or(PlaybackError::ProtocolNotAvailable)? {
-        Place::Origin(path) => {
+        .open_to_all(&request.livestream, country, cx.now, VALIDITY_MAX)?;
+    let manifest = open_manifest(&open.livestream, request.protocol);
+    let address = match manifest.ok_or(PlaybackError::ProtocolNotAvailable)? {
+        OpenManifest::Origin(path) => {
             let address = app.playback.origin_address(&path, open.until, cx.now);
             format!("{}{address}", app.http.public_url)
         }
-        Place::Address(address) => address,
+        OpenManifest::Address(address) => address,
     };
     let address = HeaderValue::from_str(&address).map_err(ApiError::internal)?;
     Ok(Reply::no_content()
@@ -142,21 +141,21 @@ pub fn watch(
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// A manifest that can be reached without a session.
-enum Place {
+/// A manifest that can be played without a session.
+enum OpenManifest {
     Origin(MediaPath),
     Address(String),
 }
 
-/// Where the manifest of a livestream is; none where the address has placeholders, which a session
-/// fills in.
-fn place(livestream: &Arc<Livestream>, protocol: Protocol) -> Option<Place> {
+/// Returns the manifest of a livestream. `None` if its address has placeholders, which only a
+/// session can fill in.
+fn open_manifest(livestream: &Arc<Livestream>, protocol: Protocol) -> Option<OpenManifest> {
     match livestream.playlist.location(protocol)? {
-        Location::Origin(path) => MediaPath::parse(path).map(Place::Origin),
+        Location::Origin(path) => MediaPath::parse(path).map(OpenManifest::Origin),
         Location::Loop(path) => {
-            loop_channel::manifest(path, ManifestRange::Live).map(Place::Origin)
+            loop_channel::manifest(path, ManifestRange::Live).map(OpenManifest::Origin)
         }
         Location::Address(address) if address.contains('{') => None,
-        Location::Address(address) => Some(Place::Address(address.to_owned())),
+        Location::Address(address) => Some(OpenManifest::Address(address.to_owned())),
     }
 }

@@ -1,4 +1,4 @@
-//! Handlers of licenses and certificates.
+//! Handlers of DRM licenses and certificates.
 
 use std::sync::Arc;
 
@@ -16,14 +16,17 @@ use crate::http::wire::playback::ClearKeyBody;
 use crate::ports::license_server::{License, LicenseSubject, UpstreamError};
 use crate::types::Drm;
 
-/// The bytes that a Widevine request for a service certificate has; a challenge has hundreds.
+/// Length in bytes of a Widevine request for a service certificate. A license challenge has
+/// hundreds.
 const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// POST license: checked here, and answered from the catalogue's keys or by the license server of
-/// the system.
+/// `POST /api/playback/v1/{drm}/license`: checks the session, then answers from the catalogue's
+/// keys (Clear Key) or with the response of the license server.
 ///
 /// # Errors
-/// Part 6 of the decisions.
+/// `ENTITLEMENT_INVALID`, `ENTITLEMENT_EXPIRED`, `SESSION_MISMATCH`, `KEY_NOT_ALLOWED`,
+/// `DRM_MISMATCH`, `NO_LIVE_RIGHTS`, `NOT_AVAILABLE`, `PIN_CODE_REQUIRED`, `ASSET_NOT_FOUND`,
+/// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `LICENSE_SERVER_FAILED`, `LICENSE_SERVER_TIMEOUT`.
 pub async fn license(
     app: &App,
     cx: &Context,
@@ -34,8 +37,8 @@ pub async fn license(
     let certificate =
         drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&request.challenge.len());
     let count = |result| app.front.metrics.license(drm, result);
-    let asked = judge(app, cx, &auth, &request);
-    let session = asked.inspect_err(|_| count(LicenseResult::Denied))?;
+    let authorized = authorize(app, cx, &auth, &request);
+    let session = authorized.inspect_err(|_| count(LicenseResult::Denied))?;
     let asset = &session.start.asset;
     if drm == Drm::Clearkey {
         let keys = app.playback.clear_keys(asset, &request.kids);
@@ -44,39 +47,37 @@ pub async fn license(
         return Reply::json(&ClearKeyBody::new(&keys));
     }
     let server = app.licenses.get(drm).ok_or_else(|| not_configured(drm))?;
-    let about = LicenseSubject {
+    let subject = LicenseSubject {
         user: session.user,
         session: session.id,
         kids: app.playback.key_ids(asset),
         asset: asset.clone(),
         now: cx.now,
     };
-    let answer = server.license(request.challenge, about).await;
+    let answer = server.license(request.challenge, subject).await;
     count(match &answer {
-        // Decision: what every player asks for once, and no viewer watches by, counts as no license.
+        // Counted apart from licenses: every player asks for it once, and it decrypts nothing.
         Ok(_) if certificate => LicenseResult::Certificate,
         Ok(_) => LicenseResult::Issued,
         Err(error) => LicenseResult::from_error(error),
     });
     match answer {
-        Ok(license) => Ok(passed_on(license)),
-        // Decision: the license server's own words reach the player, as a refusal: it is none of
-        // ours that failed, nor theirs.
-        Err(UpstreamError::Refused(fault)) => {
-            Ok(passed_on(fault).with_status(StatusCode::FORBIDDEN))
-        }
+        Ok(license) => Ok(forward(license)),
+        // The refusal of the license server reaches the player unchanged, with 403: neither this
+        // service nor the license server has failed.
+        Err(UpstreamError::Refused(fault)) => Ok(forward(fault).with_status(StatusCode::FORBIDDEN)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The session, once nothing is in the license's way.
-fn judge(
+/// Returns the session if it permits the license.
+fn authorize(
     app: &App,
     cx: &Context,
     auth: &UserAuth,
     request: &LicenseRequest,
 ) -> Result<Arc<Session>, ApiError> {
-    let asked = playback::LicenseRequest {
+    let request = playback::LicenseRequest {
         user: &auth.user(),
         session: Some(request.session),
         token: request.entitlement,
@@ -84,10 +85,10 @@ fn judge(
         drm: request.system,
         kids: &request.kids,
     };
-    Ok(app.playback.license(&asked, cx.now)?)
+    Ok(app.playback.license(&request, cx.now)?)
 }
 
-fn passed_on(License { media, body }: License) -> Reply {
+fn forward(License { media, body }: License) -> Reply {
     Reply::bytes(media.unwrap_or(media::BYTES), body)
 }
 
@@ -99,7 +100,7 @@ fn not_configured(drm: Drm) -> ApiError {
     )
 }
 
-/// GET fairplay/certificate.
+/// `GET /api/playback/v1/fairplay/certificate`: returns the FairPlay certificate.
 ///
 /// # Errors
 /// `CERTIFICATE_NOT_CONFIGURED`.

@@ -1,4 +1,4 @@
-//! Handlers of sign-up, login, log-out and password reset.
+//! Handlers of sign-up, login, logout and password reset.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -16,17 +16,19 @@ use crate::http::offload::pool;
 use crate::http::reply::Reply;
 use crate::http::wire::login::LoginReply;
 
-/// How long the answer to a request for a reset mail takes at the least. A user who exists costs a
-/// few writes more: the difference must not show whose address has an account.
+/// Minimum response time of a request for a reset mail. An existing user costs a few more writes;
+/// the response time must not reveal which addresses have an account.
 const RESET_FLOOR: Duration = Duration::from_millis(25);
-/// By how many microseconds more it is drawn out, by chance. Timers tick once a millisecond, and
-/// waiting for one begins a little later after more work: too little to see, enough to be summed up.
+/// Random addition to the minimum, in microseconds. Timers tick once per millisecond and start
+/// slightly later after more work. That difference is small, but without noise an attacker could
+/// average it out.
 const RESET_SPREAD: u64 = 10_000;
 
-/// PUT auth/email.
+/// `PUT /api/login/v2/auth/email`: creates an account and logs the user in.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `EMAIL_IN_USE`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
+/// `TOO_MANY_ATTEMPTS`.
 pub async fn sign_up(
     app: &App,
     cx: &Context,
@@ -34,6 +36,7 @@ pub async fn sign_up(
     request: SignUpRequest,
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
+    // Checked before the password is hashed, so that rejected attempts cost no hashing time.
     app.accounts.may_sign_up(from, now)?;
     let new = NewUser {
         email: request.identity,
@@ -58,10 +61,10 @@ pub async fn sign_up(
     Reply::json(&LoginReply::new(&opened, true))
 }
 
-/// POST auth/email.
+/// `POST /api/login/v2/auth/email`: logs a user in.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `INVALID_CREDENTIALS`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
 pub async fn login(
     app: &App,
     cx: &Context,
@@ -84,45 +87,43 @@ pub async fn login(
     Reply::json(&LoginReply::new(&opened, false))
 }
 
-/// POST auth/logout: what plays ends first, so that a failure in between leaves a login that can be
-/// ended by another try.
-///
-/// # Errors
-/// Those of the store.
+/// `POST /api/login/v2/auth/logout`: ends the login session and all playback of the user.
 pub async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     app.playback
+        // Playback first: if this fails, the login still exists and the client can log out again.
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
         .await?;
     app.accounts.end_login(auth.user(), auth.login()).await?;
     Ok(Reply::empty_object())
 }
 
-/// POST send-reset-password and send-reset-email.
+/// `POST /api/login/v2/password/send-reset-password` and `send-reset-email`: mails a reset link.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `TOO_MANY_ATTEMPTS`.
 pub async fn send_reset(
     app: &App,
     cx: &Context,
     auth: PartnerAuth,
     request: SendResetRequest,
 ) -> Result<Reply, ApiError> {
-    // Of a hash with random keys, which nobody can foresee.
+    // A hash with random keys, so that an attacker cannot predict the delay.
     let chance = RandomState::new().hash_one(cx.now) % RESET_SPREAD;
-    let answered = Instant::now() + RESET_FLOOR + Duration::from_micros(chance);
+    let respond_at = Instant::now() + RESET_FLOOR + Duration::from_micros(chance);
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let SendResetRequest { email, locale } = request;
     app.accounts
         .send_reset(partner, &email, locale, from, now)
         .await?;
-    sleep_until(answered).await;
+    sleep_until(respond_at).await;
     Ok(Reply::empty_object())
 }
 
-/// POST password/reset.
+/// `POST /api/login/v2/password/reset`: sets a new password.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `RESET_TOKEN_INVALID`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
+/// `TOO_MANY_ATTEMPTS`.
 pub async fn reset(
     app: &App,
     cx: &Context,

@@ -1,4 +1,4 @@
-//! Handler of the built-in origin.
+//! Handler of the built-in media origin.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
@@ -14,20 +14,21 @@ use crate::http::reply::{FileContent, FileReply, Kept, Reply, media};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
 
-/// What stands at a path.
 enum Found {
     File(MediaFile),
-    /// Made by a loop for this request.
-    Made(Vec<u8>),
+    /// A manifest or segment generated from a loop channel's clip for this request.
+    Generated(Vec<u8>),
 }
 
-/// GET a file of the origin, or a range of it; or what a loop makes of a clip.
+/// `GET /origin/v1/{token}/{path}`: returns a file of the origin or a range of it, or a generated
+/// manifest or segment of a loop channel.
 ///
 /// # Errors
 /// `PLAYLIST_TOKEN_INVALID`, `FILE_NOT_FOUND`.
 pub async fn origin(app: &App, cx: &Context, request: OriginRequest) -> Result<Reply, ApiError> {
-    let path = MediaPath::parse(&request.path).ok_or_else(no_file)?;
-    // Before the disk is asked: without a token nobody learns what there is.
+    let path = MediaPath::parse(&request.path).ok_or_else(file_not_found)?;
+    // Checked before the disk is accessed, so that no request without a token learns which files
+    // exist.
     if !app.playback.origin_allows(&request.token, &path, cx.now) {
         return Err(ApiError::new(
             ErrorCode::PlaylistTokenInvalid,
@@ -42,7 +43,7 @@ pub async fn origin(app: &App, cx: &Context, request: OriginRequest) -> Result<R
         .run(move |()| {
             let found = find(&directory, &path, now);
             if let Err(LoopError::Unfit(why)) = &found {
-                tracing::warn!(path = path.as_str(), why, "a clip cannot be played round");
+                tracing::warn!(path = path.as_str(), why, "cannot loop a clip");
             }
             found
         })?
@@ -58,15 +59,15 @@ pub async fn origin(app: &App, cx: &Context, request: OriginRequest) -> Result<R
             tag.write_u128(changed);
             (FileContent::Disk(file, length), tag.finish())
         }
-        Ok(Found::Made(bytes)) => {
+        Ok(Found::Generated(bytes)) => {
             let tag = Kept::tag_of(&bytes);
             (FileContent::Made(bytes.into()), tag)
         }
-        Err(LoopError::Absent) => return Err(no_file()),
+        Err(LoopError::Absent) => return Err(file_not_found()),
         Err(LoopError::Unfit(_)) => {
             return Err(ApiError::new(
                 ErrorCode::FileNotFound,
-                "the clip of this livestream cannot be played round; the log says why",
+                "the clip of this livestream cannot be looped; see the log",
             ));
         }
         Err(LoopError::Disk(error)) => return Err(ApiError::internal(error)),
@@ -79,7 +80,8 @@ pub async fn origin(app: &App, cx: &Context, request: OriginRequest) -> Result<R
     }))
 }
 
-/// Blocks. A real file goes first: a loop never takes the place of one.
+/// Finds a file, or generates a part of a loop channel. An existing file always takes precedence.
+/// Blocks.
 fn find(
     directory: &MediaDirectory,
     path: &MediaPath,
@@ -87,16 +89,16 @@ fn find(
 ) -> Result<Found, LoopError> {
     match directory.open(path)? {
         Some(file) => Ok(Found::File(file)),
-        None => loop_channel::answer(directory, path, now).map(Found::Made),
+        None => loop_channel::answer(directory, path, now).map(Found::Generated),
     }
 }
 
-fn no_file() -> ApiError {
+fn file_not_found() -> ApiError {
     ApiError::new(ErrorCode::FileNotFound, "there is no such file")
 }
 
-/// The media type of a file by its name: what players go by. Nothing is sent as a type that a
-/// browser runs.
+/// Returns the media type for a file extension, which players rely on. No extension maps to a type
+/// that a browser would execute, such as HTML or SVG.
 fn media_type(path: &str) -> HeaderValue {
     let extension = Path::new(path).extension().and_then(|text| text.to_str());
     let extension = extension.unwrap_or_default().to_ascii_lowercase();
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_sent_as_what_players_know() {
+    fn extension_determines_the_media_type() {
         for (path, expected) in [
             ("a/manifest.mpd", "application/dash+xml"),
             ("a/MASTER.M3U8", "application/vnd.apple.mpegurl"),

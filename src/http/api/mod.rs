@@ -1,5 +1,5 @@
-//! Handlers of the partner interface, one file per resource: parameters in, a domain call, a reply
-//! out. No rule of the product stands here.
+//! Handlers of the partner interface, one file per resource. A handler calls the domain with typed
+//! parameters and builds the reply. It contains no business rules.
 
 pub mod catalog;
 pub mod devices;

@@ -1,4 +1,4 @@
-//! The handler of a user's offers.
+//! Handler of a user's offers.
 
 use crate::app::App;
 use crate::http::auth::UserAuth;
@@ -7,11 +7,8 @@ use crate::http::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::wire::entitlement::OfferReply;
 
-/// GET the user's offers: those of everybody, then the user's own in the order in which they came,
-/// history included.
-///
-/// # Errors
-/// None of its own.
+/// `GET /api/user/v1/users/{userId}/offers`: lists the default offers, then the user's grants,
+/// oldest first, with expired and revoked ones.
 pub async fn offers(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
     let own = app.grants.for_user(&auth.user());

@@ -1,4 +1,4 @@
-//! Handlers of the descriptions of the interfaces.
+//! Handlers of the OpenAPI documents.
 
 use crate::app::App;
 use crate::http::error::ApiError;
@@ -10,18 +10,12 @@ fn about(app: &App) -> About<'_> {
     About::new(&app.http, &app.front.names, &app.front.messages)
 }
 
-/// The OpenAPI document of a listener.
-///
-/// # Errors
-/// `INTERNAL`.
+/// `GET /openapi.json`: returns the OpenAPI document of the listener.
 pub fn openapi(app: &App, table: RouteSet) -> Result<Reply, ApiError> {
     app.front.descriptions.json(table, &about(app))
 }
 
-/// The page that shows it.
-///
-/// # Errors
-/// `INTERNAL`.
+/// `GET /docs`: returns the OpenAPI document as an HTML page.
 pub fn docs(app: &App, table: RouteSet) -> Result<Reply, ApiError> {
     app.front.descriptions.page(table, &about(app))
 }

@@ -1,4 +1,4 @@
-//! Handlers of entitlement, preflight, heartbeat and the end of playback.
+//! Handlers of entitlement, preflight and heartbeat.
 
 use std::sync::Arc;
 
@@ -20,13 +20,14 @@ use crate::http::reply::{Reply, media};
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
 use crate::types::{Drm, UnixSeconds};
 
-/// Seconds between two heartbeats (interface, part 8).
+/// Seconds between two heartbeats of a player.
 const HEARTBEAT_INTERVAL: u32 = 10;
 
-/// POST entitlement.
+/// `POST /api/entitlement/v2/asset/{assetId}`: issues an Entitlement Token.
 ///
 /// # Errors
-/// Part 5 of the decisions, in its order.
+/// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
+/// `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`.
 pub async fn entitlement(
     app: &App,
     cx: &Context,
@@ -40,14 +41,14 @@ pub async fn entitlement(
         .rights
         .decide(&user, &asset, request.offset, country, cx.now)?;
     let viewer = Viewer::new(&user, app.rights.settings().viewer_country(&user, country));
-    let considered = app.playback.check_pin(
+    let checked = app.playback.check_pin(
         viewer,
         asset,
         GrantedRight::of(granted, cx.now),
         request.session.as_ref(),
         cx.now,
     );
-    let grant = match considered {
+    let grant = match checked {
         PinCheck::Open(grant) => grant,
         PinCheck::Locked(locked) => unlock(app, cx, &user, locked, request.pin).await?,
     };
@@ -55,7 +56,7 @@ pub async fn entitlement(
     Reply::json(&EntitlementBody::new(&issued))
 }
 
-/// The PIN is hashed in its lane. A user whose entry is locked is told so before that.
+/// Checks the PIN of the viewer, in the hashing pool.
 async fn unlock(
     app: &App,
     cx: &Context,
@@ -66,11 +67,12 @@ async fn unlock(
     let pin = match pin {
         PinEntry::Given(pin) => pin,
         PinEntry::Absent => return Err(PinError::Required.into()),
-        // Decision: what has not the form of a PIN is no guess; it is refused and not counted.
+        // Text that is not a PIN at all is rejected, but not counted as a wrong guess.
         PinEntry::Unreadable => {
             return Err(ApiError::field("pinCode", "must have four to six digits"));
         }
     };
+    // Before the hash: a user with locked PIN entry gets the error without waiting for the pool.
     app.accounts.may_enter_pin(&user.id, cx.now)?;
     let pool = pool(app, cx, Some(user.partner));
     let checking = app.accounts.check_pin(&user.id, &pin, cx.now, &pool);
@@ -78,10 +80,12 @@ async fn unlock(
     locked.unlock(|_| Ok(()))
 }
 
-/// POST preflight.
+/// `POST /api/playback/v2/preflight/asset/{assetId}`: starts a playback session and returns its
+/// addresses.
 ///
 /// # Errors
-/// Part 6 of the decisions, in its order.
+/// `DRM_PROTOCOL_MISMATCH`, `ENTITLEMENT_INVALID`, `GEO_BLOCKED`, `DEVICE_LIMIT_REACHED`,
+/// `STREAM_LIMIT_REACHED`, `ASSET_NOT_FOUND`, `PROTOCOL_NOT_AVAILABLE`.
 pub async fn preflight(
     app: &App,
     cx: &Context,
@@ -109,7 +113,7 @@ pub async fn preflight(
     let https = app.http.public_url.starts_with("https://");
     let (playback, now) = (app.playback.clone(), cx.now);
     let preflight = move || playback.preflight(start, https, now);
-    // An RSA signature takes 0.6 ms: it must not hold up the answers to others.
+    // An RSA signature takes 0.6 ms, too long for a thread of the runtime.
     let begun = if app.playback.signs_slowly() {
         app.cold.run(move |()| preflight())?.await?
     } else {
@@ -142,7 +146,8 @@ fn preflight_body(app: &App, drm: Drm, token: String, started: Started) -> Prefl
     }
 }
 
-/// POST heartbeat. Answered from memory, unless the session asks for its slot back.
+/// `POST /api/playback/v1/heartbeat`: keeps a session alive. Answers from memory unless the session
+/// has to take back its stream slot, which needs a commit.
 #[must_use]
 pub fn heartbeat(
     app: &Arc<App>,
@@ -166,21 +171,21 @@ pub fn heartbeat(
     };
     let now = cx.now;
     match app.playback.heartbeat(&heartbeat, now) {
-        Ok(HeartbeatOutcome::Counted) => Outcome::Now(Ok(beaten(now))),
+        Ok(HeartbeatOutcome::Counted) => Outcome::Now(Ok(heartbeat_reply(now))),
         Ok(HeartbeatOutcome::Reviving(commit)) => Outcome::Later(Box::pin(async move {
-            commit.await.map_err(refused)?;
-            Ok(beaten(now))
+            commit.await.map_err(heartbeat_error)?;
+            Ok(heartbeat_reply(now))
         })),
-        Err(error) => Outcome::Now(Err(refused(error))),
+        Err(error) => Outcome::Now(Err(heartbeat_error(error))),
     }
 }
 
-fn beaten(now: UnixSeconds) -> Reply {
+fn heartbeat_reply(now: UnixSeconds) -> Reply {
     let body = format!(r#"{{"interval":{HEARTBEAT_INTERVAL},"serverTime":{now}}}"#);
     Reply::bytes(media::JSON, body)
 }
 
-/// DELETE heartbeat.
+/// `DELETE /api/playback/v1/heartbeat`: ends a session.
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `SESSION_MISMATCH`.
@@ -197,16 +202,16 @@ pub async fn end_playback(
     Ok(Reply::no_content())
 }
 
-/// The user of a proof. An account that was erased a moment ago has no tokens either.
+/// Returns the authenticated user. An account can be erased between authentication and this call.
 pub(super) fn user(app: &App, auth: UserAuth) -> Result<Arc<User>, ApiError> {
     app.accounts.user(&auth.user()).ok_or_else(|| {
         ApiError::new(ErrorCode::UserTokenInvalid, "the user token is not valid").with_token_sent()
     })
 }
 
-/// The heartbeat alone has a status of its own for a program without live rights: on a livestream
-/// whose programs have them by default, since only there such a program stands out.
-fn refused(error: PlaybackError) -> ApiError {
+/// Maps an error of a heartbeat. A program without live rights gets status 552 only on a livestream
+/// whose programs have them by default; elsewhere it is no exception and gets the usual status.
+fn heartbeat_error(error: PlaybackError) -> ApiError {
     match error {
         PlaybackError::NoLiveRights { by_default: true } => ApiError::new(
             ErrorCode::NoLiveRightsNow,

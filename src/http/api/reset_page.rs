@@ -1,8 +1,7 @@
-//! Handlers of the page that a reset mail leads to.
+//! Handlers of the page that a reset mail links to.
 //!
-//! Decision: the page needs no partner token. One that stood in a page would be anybody's, and the
-//! reset token alone, 256 bits, used once, says whose password it is. It has the limits of the
-//! partners' route.
+//! The page needs no partner token: a token in a public page would be public. The reset token (256
+//! random bits, single use) identifies the user. The rate limits are those of the partners' route.
 
 use http::StatusCode;
 use http::header::RETRY_AFTER;
@@ -16,8 +15,8 @@ use crate::http::reply::Reply;
 use crate::http::reset_page_view::{Fault, View};
 use crate::types::{Password, TokenHash};
 
-/// GET the page: the form, for a token that can still be used. Whoever opens an old mail is told so
-/// before they have thought of a password.
+/// `GET /reset`: shows the form if the token is still valid, so that a user with an old mail learns
+/// it before choosing a password.
 ///
 /// # Errors
 /// `RESET_TOKEN_INVALID`.
@@ -28,10 +27,10 @@ pub async fn show(app: &App, cx: &Context, request: ResetPageRequest) -> Result<
     Ok(page(app, cx, StatusCode::OK, &View::Form(&text, None)))
 }
 
-/// POST the form.
+/// `POST /reset`: sets the new password. An error that the user can correct shows the form again.
 ///
 /// # Errors
-/// `RESET_TOKEN_INVALID`, and failures of ours: those that another try with the form does not mend.
+/// `RESET_TOKEN_INVALID`, and internal errors.
 pub async fn complete(
     app: &App,
     cx: &Context,
@@ -46,10 +45,10 @@ pub async fn complete(
         let view = View::Form(&token.text, Some(Fault::Mismatch));
         return Ok(page(app, cx, StatusCode::BAD_REQUEST, &view));
     }
-    match set(app, cx, token.hash, &password).await {
+    match set_password(app, cx, token.hash, &password).await {
         Ok(()) => Ok(page(app, cx, StatusCode::OK, &View::Done)),
         Err(error) if is_correctable(error.code()) => {
-            let language = accepted(cx);
+            let language = accept_language(cx);
             let why = app.front.messages.pick(error.code(), language, None);
             let view = View::Form(&token.text, Some(Fault::Told(why)));
             let reply = page(app, cx, error.code().status(), &view);
@@ -62,7 +61,12 @@ pub async fn complete(
     }
 }
 
-async fn set(app: &App, cx: &Context, token: TokenHash, password: &str) -> Result<(), ApiError> {
+async fn set_password(
+    app: &App,
+    cx: &Context,
+    token: TokenHash,
+    password: &str,
+) -> Result<(), ApiError> {
     let password =
         Password::new(password).map_err(|why| ApiError::new(ErrorCode::PasswordTooLong, why.0))?;
     let (from, now) = (cx.peer, cx.now);
@@ -75,7 +79,7 @@ async fn set(app: &App, cx: &Context, token: TokenHash, password: &str) -> Resul
     .await
 }
 
-/// Whether the same form can be sent again, with another password or later.
+/// Whether the user can send the same form again, with another password or later.
 const fn is_correctable(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -87,13 +91,13 @@ const fn is_correctable(code: ErrorCode) -> bool {
     )
 }
 
-fn accepted(cx: &Context) -> Option<&str> {
+fn accept_language(cx: &Context) -> Option<&str> {
     cx.accept_language
         .as_ref()
         .and_then(|value| value.to_str().ok())
 }
 
 fn page(app: &App, cx: &Context, status: StatusCode, view: &View<'_>) -> Reply {
-    let language = app.front.messages.language(accepted(cx), None);
+    let language = app.front.messages.language(accept_language(cx), None);
     app.front.pages.reset(language, status, view)
 }

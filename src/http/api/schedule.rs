@@ -1,4 +1,4 @@
-//! Handlers of the schedule (interface part 4.1). All answer from memory.
+//! Handlers of the schedule for partners. All of them answer from memory.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::http::reply::{Kept, Prepared, Reply, media};
 use crate::http::response_cache::{CachedResponse, CompressibleBody};
 use crate::types::UnixSeconds;
 
-/// S6.
+/// `GET /api/schedule/v1/broadcasts/live`: returns the current and next broadcasts of livestreams.
 ///
 /// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none is known.
+/// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
 pub fn live(
     app: &App,
     cx: &Context,
@@ -30,7 +30,8 @@ pub fn live(
     respond(app, cx, snapshot.live(livestreams, request.offset, cx.now))
 }
 
-/// S1.
+/// `GET /api/schedule/v1/livestreams/{livestreamId}/live` (deprecated): returns the current and
+/// next broadcast of one livestream.
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`, `NO_CURRENT_BROADCAST`.
@@ -45,10 +46,10 @@ pub fn live_one(
     respond(app, cx, answer)
 }
 
-/// S5.
+/// `GET /api/schedule/v1/broadcasts/day/{date}`: returns the broadcasts of livestreams on a TV day.
 ///
 /// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none is known.
+/// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
 pub fn day(
     app: &App,
     cx: &Context,
@@ -61,7 +62,8 @@ pub fn day(
     respond(app, cx, answer)
 }
 
-/// S2.
+/// `GET /api/schedule/v1/livestreams/{livestreamId}/day/{date}` (deprecated): returns the
+/// broadcasts of one livestream on a TV day.
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`.
@@ -76,7 +78,7 @@ pub fn day_one(
     respond(app, cx, answer)
 }
 
-/// S3.
+/// `GET /api/schedule/v1/broadcasts/{broadcastId}`: returns one broadcast.
 ///
 /// # Errors
 /// `BROADCAST_NOT_FOUND`.
@@ -89,10 +91,7 @@ pub fn broadcast(
     respond(app, cx, app.schedule.snapshot().by_id(&request.broadcast))
 }
 
-/// S4.
-///
-/// # Errors
-/// None: unknown broadcasts are left out.
+/// `GET /api/schedule/v1/broadcasts`: returns broadcasts by id. Unknown ids are left out.
 pub fn broadcasts(
     app: &App,
     cx: &Context,
@@ -116,7 +115,7 @@ fn respond(app: &App, cx: &Context, answer: Result<Answer, QueryError>) -> Resul
     ))
 }
 
-/// The reply that sends a cached response again.
+/// Builds the reply for a cached response.
 #[must_use]
 pub fn cached_reply(app: &App, cx: &Context, response: CachedResponse) -> Reply {
     let CachedResponse { body, tag, until } = response;

@@ -1,8 +1,8 @@
-//! Handlers of a user's sessions, of logins and of playback.
+//! Handlers of a user's login and playback sessions.
 //!
-//! Decision: both kinds stand in one list, each with its `kind`: a viewer who is told that the
-//! stream limit is reached ends the session in the way by the id in that answer, and one who lost a
-//! phone ends its login.
+//! Both kinds are in one list, told apart by `kind`. A viewer who reached the stream limit can end
+//! the blocking playback session, whose id is in that error; a user who lost a phone can end its
+//! login session.
 
 use crate::app::App;
 use crate::domain::playback::EndReason;
@@ -15,10 +15,8 @@ use crate::http::reply::Reply;
 use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
 use crate::http::wire::users::LoginLine;
 
-/// GET the sessions: logins, then playback, oldest first.
-///
-/// # Errors
-/// Those of the store.
+/// `GET /api/user/v1/users/{userId}/sessions`: lists login sessions, then playback sessions, each
+/// oldest first.
 pub async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let (accounts, now) = (app.accounts.clone(), cx.now);
     let logins = cold(app, move || accounts.logins(&auth.user(), now)).await?;
@@ -32,7 +30,7 @@ pub async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, 
     Reply::json(&logins.chain(playing).collect::<Vec<_>>())
 }
 
-/// GET a session.
+/// `GET /api/user/v1/users/{userId}/sessions/{sessionId}`: returns a session.
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`.
@@ -57,10 +55,7 @@ pub async fn session(
     Reply::json(&SessionBody::Login(line))
 }
 
-/// DELETE all sessions: nobody is logged in, and nothing plays.
-///
-/// # Errors
-/// Those of the store.
+/// `DELETE /api/user/v1/users/{userId}/sessions`: ends all login and playback sessions.
 pub async fn end_sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     app.playback
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
@@ -69,7 +64,7 @@ pub async fn end_sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Rep
     Ok(Reply::no_content())
 }
 
-/// DELETE a session.
+/// `DELETE /api/user/v1/users/{userId}/sessions/{sessionId}`: ends a session.
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`.

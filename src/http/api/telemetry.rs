@@ -1,4 +1,4 @@
-//! Handler of telemetry.
+//! Handler of the ingestion of telemetry.
 
 use http::StatusCode;
 
@@ -17,7 +17,7 @@ impl From<TelemetryError> for ApiError {
             TelemetryError::Full | TelemetryError::Overloaded | TelemetryError::Failed(_) => {
                 Self::new(
                     ErrorCode::StoreUnavailable,
-                    "events cannot be kept at present; keep them and try again",
+                    "events cannot be stored at present; keep them and retry later",
                 )
                 .with_cause(error)
             }
@@ -27,7 +27,7 @@ impl From<TelemetryError> for ApiError {
             }
             TelemetryError::OverBudget(limit) => Self::new(
                 ErrorCode::RateLimited,
-                "no more events are kept for now; keep them and try again, see Retry-After",
+                "too many events; keep them and retry after the time in Retry-After",
             )
             .with_limit(limit),
             TelemetryError::Io(_) => Self::internal(error),
@@ -35,10 +35,11 @@ impl From<TelemetryError> for ApiError {
     }
 }
 
-/// POST telemetry-events: 202 with what was taken, what was known, and what was refused.
+/// `POST /api/tracker/v1/telemetry-events`: stores a batch of events. Returns 202 with the numbers
+/// of accepted and duplicate events and the rejected ones.
 ///
 /// # Errors
-/// `INVALID_REQUEST`, `PAYLOAD_TOO_LARGE`, `STORE_UNAVAILABLE`, `OVERLOADED`.
+/// `INVALID_REQUEST`, `PAYLOAD_TOO_LARGE`, `RATE_LIMITED`, `STORE_UNAVAILABLE`, `OVERLOADED`.
 pub async fn telemetry(
     app: &App,
     cx: &Context,
@@ -51,7 +52,7 @@ pub async fn telemetry(
         user: auth.user(),
         partner: auth.partner(),
     };
-    // Off the runtime's threads: a megabyte of JSON takes milliseconds, a write to a slow disk more.
+    // In a pool: parsing a megabyte of JSON takes milliseconds, a write to a slow disk longer.
     let body = app
         .cold
         .run(move |()| {

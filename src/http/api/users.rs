@@ -1,4 +1,4 @@
-//! Handlers of the user's own record.
+//! Handlers of the user's own account.
 
 use crate::app::App;
 use crate::domain::accounts::{Login, UserChange};
@@ -16,10 +16,10 @@ use crate::http::wire::entitlement::OfferReply;
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
 
-/// GET the record.
+/// `GET /api/user/v1/users/{userId}`: returns the account.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let user = app
         .accounts
@@ -28,10 +28,10 @@ pub async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply
     Reply::json(&UserReply::from(&*user))
 }
 
-/// PUT the record: a merge.
+/// `PUT /api/user/v1/users/{userId}`: changes the account. Absent members keep their values.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
 pub async fn update_user(
     app: &App,
     cx: &Context,
@@ -58,10 +58,10 @@ pub async fn update_user(
     Reply::json(&UserReply::from(&*user))
 }
 
-/// DELETE the account.
+/// `DELETE /api/user/v1/users/{userId}`: erases the account.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
 pub async fn delete_user(
     app: &App,
     cx: &Context,
@@ -78,10 +78,11 @@ pub async fn delete_user(
     Ok(Reply::no_content())
 }
 
-/// PUT the password.
+/// `PUT /api/user/v1/users/{userId}/password`: changes the password.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`,
+/// `PASSWORD_TOO_COMMON`, `TOO_MANY_ATTEMPTS`.
 pub async fn change_password(
     app: &App,
     cx: &Context,
@@ -89,7 +90,7 @@ pub async fn change_password(
     request: ChangePasswordRequest,
 ) -> Result<Reply, ApiError> {
     let (from, now) = (cx.peer, cx.now);
-    let who = Login {
+    let login = Login {
         user: auth.user(),
         login: auth.login(),
     };
@@ -97,17 +98,19 @@ pub async fn change_password(
     let pool = pool(app, cx, Some(auth.partner()));
     pool.guess(
         app.accounts
-            .change_password(who, &current, &new, from, now, &pool),
+            .change_password(login, &current, &new, from, now, &pool),
     )
     .await
     .map_err(|error| error.for_member("newPassword", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())
 }
 
-/// PUT the PIN.
+/// `PUT /api/user/v1/users/{userId}/pin`: sets the PIN, authorized by the current PIN or by the
+/// password.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`,
+/// `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
 pub async fn change_pin(
     app: &App,
     cx: &Context,
@@ -127,10 +130,10 @@ pub async fn change_pin(
     Ok(Reply::empty_object())
 }
 
-/// POST pin/reset.
+/// `POST /api/user/v1/users/{userId}/pin/reset`: generates a PIN and mails it.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`, `TOO_MANY_ATTEMPTS`.
 pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let now = cx.now;
     let pool = pool(app, cx, Some(auth.partner()));
@@ -139,11 +142,10 @@ pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply,
     Ok(Reply::empty_object())
 }
 
-/// GET all that is held about the user. Events come last, as the client takes them: a month of
-/// them is no body for memory.
+/// `GET /api/user/v1/users/{userId}/export`: exports all data of the user.
 ///
 /// # Errors
-/// As the decisions list them.
+/// `USER_NOT_FOUND`.
 pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let (accounts, playback) = (app.accounts.clone(), app.playback.clone());
     let now = cx.now;
@@ -154,6 +156,7 @@ pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, Ap
         user: Some(auth.user()),
         ..Selection::default()
     };
+    // Telemetry is the last member and is streamed: a month of events does not fit in memory.
     let events = cold(app, move || telemetry.events(selection)).await?;
     let snapshot = app.catalog.snapshot();
     let grants = app.grants.for_user(&auth.user());
