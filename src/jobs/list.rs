@@ -1,6 +1,6 @@
-//! The tasks of the service, and how often each runs. What a sweep removes was refused before, so
-//! the intervals decide about space alone, but for two: playback's, after which a session that no
-//! beat came for is told to be over, and the checkpoint's, which bounds what a start makes up for.
+//! The list of jobs and their intervals. Expired data is rejected on access, so most intervals only affect
+//! disk space. Exceptions: the playback sweep, after which clients get `SESSION_ENDED` for a session without
+//! heartbeats, and the checkpoint, which bounds what a restart has to make up for.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,15 +29,15 @@ pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
     tasks
 }
 
-/// Judges the clock while nothing else asks, and records the highest time seen.
+/// Checks the clock even without requests, and records the highest time seen.
 fn clock(app: &Arc<App>) -> Task {
     let guard = Arc::clone(&app.clock_guard);
     let task = Task::new("clock", SECOND, move |_| {
-        // What is in doubt is shown where somebody looks; this task has done its work.
+        // A clock in doubt is reported elsewhere; this job itself succeeded.
         let _ = guard.check();
         Ok::<_, Infallible>(0)
     });
-    // A process that is killed soon leaves the next one something to compare with.
+    // Runs at once, so that a process that is killed early leaves a time for the next one to compare with.
     task.bell.wake();
     task
 }
@@ -49,7 +49,7 @@ fn accounts(app: &Arc<App>) -> [Task; 3] {
         delivery(app),
         Task::new("accounts", MINUTE, move |now| {
             let mut done = 0;
-            // Once: no version since has left any behind.
+            // Once per process: no version since has left orphans behind.
             if !looked_for_orphans.load(Relaxed) {
                 done += accounts.remove_orphans(now)?;
                 looked_for_orphans.store(true, Relaxed);
@@ -62,18 +62,17 @@ fn accounts(app: &Arc<App>) -> [Task; 3] {
     ]
 }
 
-/// Mail goes out as soon as it is queued; the interval is for what is tried again.
+/// Mail is sent as soon as it is queued; the interval is for retries.
 fn delivery(app: &Arc<App>) -> Task {
     let (mail, readiness) = (app.mail.clone(), Arc::clone(&app.readiness));
     let guard = Arc::clone(&app.clock_guard);
     let task = Task::new("mail-delivery", 5 * SECOND, move |now| {
-        // A viewer waits for a reset mail: it goes out, whatever the clock does.
+        // A viewer waits for a reset mail: it is sent even while the clock is in doubt.
         let done = match guard.check() {
             Ok(now) => mail.deliver(now),
             Err(_) => mail.deliver_without_expiry(now),
         };
-        // Decision: mail that does not get out is a warning and no reason to be taken out of
-        // service: whoever has an account can log in and watch.
+        // Failing mail is a warning and does not make the service unready: users can still log in and watch.
         readiness.warn("mail", mail.last_failure());
         done
     });
@@ -98,10 +97,10 @@ fn playback(app: &Arc<App>) -> [Task; 4] {
     ]
 }
 
-/// It looks at the clock; what it does once a day it does when that says so, moved or not.
+/// Checks every few seconds whether the daily backup is due by the (possibly moved) clock.
 fn backups(app: &Arc<App>) -> Task {
     let backups = app.backups.clone();
-    // A backup dated in the future would count as the newest for as long, and rotate good ones out.
+    // A backup dated in the future would count as the newest until then, and rotate good ones out.
     Task::new("backup", 5 * SECOND, move |now| backups.run_scheduled(now)).needs_time()
 }
 
@@ -114,7 +113,7 @@ fn schedule(app: &Arc<App>) -> Task {
     .deletes()
 }
 
-/// Takes up a database of countries that the operator has replaced. Without one there is no task.
+/// Reloads the GeoIP database after the operator replaced it. `None` without a database.
 fn places(app: &Arc<App>) -> Option<Task> {
     let places = app.places.clone()?;
     Some(Task::new("places", MINUTE, move |_| {
@@ -122,23 +121,23 @@ fn places(app: &Arc<App>) -> Option<Task> {
     }))
 }
 
-/// Takes up a certificate that has been renewed. Without TLS there is no task.
+/// Reloads a renewed certificate. `None` without TLS.
 fn certificate(app: &Arc<App>) -> Option<Task> {
     let (tls, readiness) = (app.tls.clone()?, Arc::clone(&app.readiness));
     Some(Task::new("certificate", 10 * SECOND, move |now| {
         let done = tls.refresh(now);
-        // A pair that cannot be used changes nothing for viewers, and somebody should know.
+        // The previous pair stays in use, so viewers notice nothing: the operator has to be warned.
         let failure = done.as_ref().err().map(ToString::to_string);
         readiness.warn("tls", failure.or_else(|| tls.trouble(now)));
         done.map(usize::from)
     }))
 }
 
-/// Looks which source is due: each has an interval of its own. Without a source there is no task.
+/// Imports from the EPG sources that are due; each has its own interval. `None` without a source.
 fn guides(app: &Arc<App>) -> Option<Task> {
     let feeds = app.feeds.clone();
     let any = !app.config.epg.sources.is_empty();
-    // An import leaves out what is older than the retention.
+    // An import omits broadcasts older than the retention, so the clock must be right.
     any.then(|| Task::new("guides", 5 * SECOND, move |now| feeds.run_due(now)).needs_time())
 }
 
@@ -147,7 +146,7 @@ fn telemetry(app: &Arc<App>) -> [Task; 5] {
     let forwarder = app.forwarder.clone();
     let (forwarded, readiness) = (forwarder.clone(), Arc::clone(&app.readiness));
     [
-        // By size, so that no doubt about the clock keeps it from running.
+        // Deletes by size, so it also runs while the clock is in doubt.
         Task::new("telemetry-room", 10 * SECOND, move |now| {
             let done = match &forwarded {
                 Some(forwarder) => forwarder.make_room(now),
@@ -156,7 +155,7 @@ fn telemetry(app: &Arc<App>) -> [Task; 5] {
             readiness.warn("telemetry", bounded.trouble(now));
             done
         }),
-        // A bounded part at a time.
+        // One bounded part per run.
         Task::new("telemetry-compression", SECOND, move |now| {
             let merged = compressing.tidy_recent();
             Ok::<_, TelemetryError>(merged + compressing.compress(now)?)
@@ -173,7 +172,7 @@ fn telemetry(app: &Arc<App>) -> [Task; 5] {
         .deletes(),
         Task::new("telemetry-erasure", 10 * SECOND, move |_| {
             let mut erased = 0;
-            // A handful at a time, until none is left.
+            // A few at a time, until none is left.
             loop {
                 match erasing.run_erasures()? {
                     0 => return Ok::<_, TelemetryError>(erased),
@@ -184,13 +183,13 @@ fn telemetry(app: &Arc<App>) -> [Task; 5] {
     ]
 }
 
-/// Looks whether a batch is full, or has waited long enough. Without a sink there is no task.
+/// Forwards a batch when it is full or has waited long enough. `None` without a sink.
 fn forwarding(app: &Arc<App>) -> Option<Task> {
     let (forwarder, readiness) = (app.forwarder.clone()?, Arc::clone(&app.readiness));
     let hurried = Arc::clone(&forwarder);
     let task = Task::new("telemetry-forwarding", SECOND, move |now| {
         let done = forwarder.run(now);
-        // As with mail: a sink that is away is no reason to be taken out of service.
+        // As with mail: an unavailable sink does not make the service unready.
         readiness.warn("forwarding", forwarder.trouble(now));
         done
     });

@@ -1,10 +1,10 @@
-//! What happens by itself: sweeps, retention, checkpoints. Each task has a name, an interval and a
-//! thread of its own, so that a slow one holds up no other, and never runs twice at a time.
+//! Background jobs: sweeps, retention, checkpoints. Each job has a name, an interval and its own thread, so a
+//! slow job does not delay others, and no job runs twice at a time.
 //!
-//! A task is a domain verb that bounds its own batches. It is told the time of the service's clock;
-//! intervals are real time, so that a moved clock neither stops nor hurries them. A task that should
-//! run as soon as there is something to do has its bell rung. What a task could not do it does the
-//! next time: nothing of the service's promises hangs on when a task runs.
+//! A job calls a domain function that bounds its own batches, and gets the time of the service's clock.
+//! Intervals are real time, so a moved clock neither stops nor hurries jobs. A job that should run as soon as
+//! there is work is woken through its bell. Failed work is done at the next run: correctness must never
+//! depend on when a job runs.
 
 mod list;
 
@@ -22,30 +22,29 @@ use crate::domain::clock_guard::ClockGuard;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
 use crate::types::UnixSeconds;
 
-/// How soon after the start a task runs for the first time, unless its interval is shorter.
+/// Delay of the first run, unless the interval is shorter.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// What a task says that could not do its work.
+/// The error of a failed run.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The work of a task: it returns how many things it did.
+/// The work of a job; returns the number of processed items.
 type Work = Box<dyn FnMut(UnixSeconds) -> Result<usize, Failure> + Send>;
 
-/// What makes a task that is at work come to its end.
+/// Makes a running job finish early.
 type Hurry = Box<dyn Fn() + Send + Sync>;
 
-/// What makes a task run at once. Rung while the task is at work it runs again; rung twice, once.
+/// Wakes a job. Waking a running job makes it run once more; further wake-ups before that are merged.
 #[derive(Clone)]
 struct Bell(SyncSender<()>);
 
 impl Bell {
     fn wake(&self) {
-        // If it is full the task is going to run anyway; if nobody listens it has ended.
+        // If the channel is full, the job is about to run anyway; if it is closed, the job has ended.
         let _ = self.0.try_send(());
     }
 }
 
-/// A named task.
 struct Task {
     name: &'static str,
     every: Duration,
@@ -55,7 +54,7 @@ struct Task {
     hurry: Option<Hurry>,
     /// Whether it must not run while the clock is in doubt.
     needs_time: bool,
-    /// Whether what it did is deletions, which the log reports.
+    /// Whether it deletes data, which is logged at level info.
     deletes: bool,
 }
 
@@ -78,39 +77,36 @@ impl Task {
         }
     }
 
-    /// A task that acts on what lies far back or ahead by the clock, and waits while that is in doubt.
+    /// For a job that acts on times far in the past or future: it is skipped while the clock is in doubt.
     fn needs_time(mut self) -> Self {
         self.needs_time = true;
         self
     }
 
-    /// A task that deletes by age: it waits while the clock is in doubt, and is logged with counts.
+    /// For a job that deletes by age: it is skipped while the clock is in doubt, and its counts are logged.
     fn deletes(mut self) -> Self {
         self.deletes = true;
         self.needs_time()
     }
 
-    /// Has `hurry` called when the tasks are stopped, for one that may wait for somebody.
+    /// Calls `hurry` at shutdown, for a job that may be waiting for a remote server.
     fn on_shutdown(mut self, hurry: impl Fn() + Send + Sync + 'static) -> Self {
         self.hurry = Some(Box::new(hurry));
         self
     }
 }
 
-/// The running tasks.
 pub struct Jobs {
     stopping: Arc<AtomicBool>,
     bells: Vec<Bell>,
     hurries: Vec<Hurry>,
-    /// Closed when the last one has stopped.
+    /// Disconnected when the last job has ended.
     running: Receiver<()>,
 }
 
 impl Jobs {
-    /// Starts the tasks of the service.
-    ///
-    /// # Errors
-    /// A thread cannot be started; those that were are stopped again.
+    /// Starts the jobs of the service. If a thread cannot be started, the jobs that were started are stopped
+    /// again.
     pub fn start(app: &Arc<App>) -> io::Result<Self> {
         Self::run(list::tasks(app), &app.clock_guard, &app.metrics)
     }
@@ -140,8 +136,8 @@ impl Jobs {
         Ok(jobs)
     }
 
-    /// Stops the tasks and waits for those at work. Whether all have stopped in time; one that has
-    /// not goes on for as long as the process does.
+    /// Stops the jobs and waits for running ones; returns whether all ended in time. A job that did not
+    /// continues until the process exits.
     #[must_use]
     pub fn stop(self, within: Duration) -> bool {
         self.begin_shutdown();
@@ -160,13 +156,13 @@ impl Jobs {
 }
 
 impl Drop for Jobs {
-    /// Tasks end with their owner, also where starting the last of them failed.
+    /// Also stops the jobs if starting the last of them failed.
     fn drop(&mut self) {
         self.begin_shutdown();
     }
 }
 
-/// What is told about a task.
+/// Metrics of a job.
 struct Observed {
     runs: Arc<Counter>,
     failures: Arc<Counter>,
@@ -213,7 +209,7 @@ struct Runner {
     stopping: Arc<AtomicBool>,
     guard: Arc<ClockGuard>,
     observed: Observed,
-    /// Dropped with the thread.
+    /// Dropped when the thread ends.
     _alive: Sender<()>,
 }
 
@@ -221,7 +217,7 @@ impl Runner {
     fn run(mut self) {
         let mut wait = self.task.every.min(FIRST);
         loop {
-            // Rung or not: it is time, or there is something to do, or to stop.
+            // Woken up, or timed out: run, unless the jobs are being stopped.
             let _ = self.task.rung.recv_timeout(wait);
             if self.stopping.load(Ordering::SeqCst) {
                 return;
@@ -233,7 +229,7 @@ impl Runner {
 
     fn once(&mut self) {
         let now = if self.task.needs_time {
-            // The very reading that was judged: the clock may jump after any look.
+            // Uses the reading that was checked: the clock may jump between two readings.
             let Ok(now) = self.guard.check() else { return };
             now
         } else {
@@ -242,7 +238,7 @@ impl Runner {
         let began = Instant::now();
         let name = self.task.name;
         let work = &mut self.task.work;
-        // A defect in one task must not end it for good, nor what the others do.
+        // A panic in one job must neither end that job for good nor affect others.
         let result = catch_unwind(AssertUnwindSafe(|| work(now)))
             .unwrap_or_else(|panic| Err(panic_message(&*panic).into()));
         let took = began.elapsed();
@@ -307,7 +303,7 @@ mod tests {
         let mut runs = 0;
         let work = move |now: UnixSeconds| {
             runs += 1;
-            // The test may have seen enough.
+            // The test may have ended.
             let _ = tell.send(now);
             match runs {
                 1 => Err("no"),
@@ -343,7 +339,7 @@ mod tests {
         let (jobs, _metrics) = run(vec![task]);
         bell.wake();
         told.recv_timeout(LONG).unwrap();
-        // Rung three times while it is at work: it runs once more.
+        // Woken three times while it runs: it runs once more.
         (0..3).for_each(|_| bell.wake());
         release.send(()).unwrap();
         told.recv_timeout(LONG).unwrap();

@@ -1,6 +1,5 @@
-//! The log for systemd's journal, in its native protocol: an event is an entry, whose text is the line
-//! that other forms of the log have, and whose fields can be asked for one by one
-//! (`journalctl PLAYGATE_REQUEST_ID=…`).
+//! Logs to systemd's journal in its native protocol. An event is an entry: its message is the line that other
+//! formats log, and its fields can be queried (`journalctl PLAYGATE_REQUEST_ID=…`).
 
 use std::fmt::{Debug, Write as _};
 use std::io::{self, Write as _};
@@ -14,11 +13,11 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use super::log::{Allowance, one_line};
 
-/// Where the journal listens.
+/// The journal's socket.
 pub const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Sends entries to a journal. Where none takes them they are lines on standard error, with the level
-/// where a service manager reads it (`sd-daemon(3)`).
+/// Sends entries to the journal. If that fails, entries go to standard error with a level prefix for the
+/// service manager (`sd-daemon(3)`).
 pub struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
@@ -26,13 +25,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// The journal that listens there, now or later.
-    ///
-    /// # Errors
-    /// There is no socket to send from.
+    /// Logs to the journal at `path`, which may start listening later.
     pub fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
-        // A request does not wait for a journal that is behind.
+        // A request must not wait for a slow journal.
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket,
@@ -58,7 +54,7 @@ impl Journal {
         }
         if self.socket.send_to(&entry, &self.path).is_err() {
             let line = [format!("<{priority}>").as_bytes(), &line].concat();
-            // If standard error is gone too, nobody is left to be told.
+            // If standard error fails too, the entry is lost.
             let _ = io::stderr().lock().write_all(&line);
         }
     }
@@ -84,19 +80,19 @@ impl<S: Subscriber> Layer<S> for Journal {
     }
 }
 
-/// What an event tells.
+/// The content of an event.
 #[derive(Default)]
 struct Told {
     message: String,
-    /// The fields as they stand behind the message.
+    /// The fields as shown after the message.
     rest: String,
-    /// The fields by the names that a journal takes.
+    /// The fields under the names that the journal accepts.
     fields: Vec<(String, String)>,
 }
 
 impl Told {
     fn field(&mut self, field: &Field, shown: &str, value: String) {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(self.rest, " {}={shown}", field.name());
         let name = field.name().to_ascii_uppercase();
         let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");

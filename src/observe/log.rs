@@ -1,5 +1,5 @@
-//! The log: one event, one line, of bounded length and at a bounded rate. What goes into it is
-//! chosen where it is logged: never a header's value, a query, a path with parameters, or a body.
+//! The log: one line per event, of bounded length and at a bounded rate. Header values, queries, paths with
+//! parameters and bodies must never be logged.
 
 use std::io::{self, Write};
 use std::mem;
@@ -16,36 +16,32 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::journal::{self, Journal};
 use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
 
-/// How lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// For people.
     Text,
-    /// For collectors.
+    /// For log collectors.
     Json,
     /// For systemd's journal.
     Journal,
 }
 
-/// A log that cannot be set up.
+/// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The level is none.
     #[error("`{0}` is no log level")]
     Level(String),
     /// Another log is set up in this process.
     #[error("the log is set up already")]
     Twice,
-    /// There is no socket to send from.
+    /// No socket could be created.
     #[error("the log: {0}")]
     Socket(#[from] io::Error),
 }
 
-/// Sets the log up, to standard error: data alone goes to standard output.
-///
-/// # Errors
-/// [`LogError`].
+/// Sets up the log. It goes to standard error: standard output is for data only.
 pub fn init(format: Format, level: &str) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(level).map_err(|_| LogError::Level(level.to_owned()))?;
     let lines = tracing_subscriber::fmt::layer()
@@ -61,7 +57,7 @@ pub fn init(format: Format, level: &str) -> Result<(), LogError> {
             .try_init(),
     };
     done.map_err(|_| LogError::Twice)?;
-    // A panic is one line of the log like everything else; the service's barrier adds the request.
+    // A panic is logged as one line; the HTTP service adds the request.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
         let thread = std::thread::current();
@@ -70,7 +66,7 @@ pub fn init(format: Format, level: &str) -> Result<(), LogError> {
     Ok(())
 }
 
-/// How much may be written.
+/// The rate limit of the log.
 pub(super) struct Allowance {
     /// Bytes that may be written now.
     budget: u64,
@@ -89,7 +85,7 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Whether an event of so many bytes may be written, and how many before it were not.
+    /// Whether an event of `bytes` may be written; if so, returns the number of events dropped before it.
     pub(super) fn admit(&mut self, bytes: usize) -> Option<u64> {
         let elapsed = self.filled.elapsed();
         let more = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) * LOG_RATE / 1_000;
@@ -106,7 +102,7 @@ impl Allowance {
     }
 }
 
-/// Writes lines within the limits.
+/// Writes log lines within the rate limit.
 struct Bounded<W>(Arc<Mutex<(W, Allowance)>>);
 
 impl<W> Clone for Bounded<W> {
@@ -130,7 +126,7 @@ impl<W: Write + 'static> MakeWriter<'_> for Bounded<W> {
 }
 
 impl<W: Write> Write for Bounded<W> {
-    /// One event, in one piece.
+    /// Gets each event in one piece.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let (out, allowance) = &mut *self.0.lock();
         let line = one_line(event);
@@ -148,7 +144,7 @@ impl<W: Write> Write for Bounded<W> {
     }
 }
 
-/// The event as one bounded line: a control character in it could forge a line or steer a terminal.
+/// Turns an event into one bounded line: a control character could forge a line or control a terminal.
 pub(super) fn one_line(event: &[u8]) -> Vec<u8> {
     let body = event.strip_suffix(b"\n").unwrap_or(event);
     let mut line: Vec<u8> = body

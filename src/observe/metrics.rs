@@ -1,5 +1,5 @@
-//! A small registry of metrics, written out in Prometheus' text form. Values are atomics that
-//! their owners keep; the registry only knows where they are.
+//! A small metrics registry with Prometheus text output. Values are atomics that their owners update; the
+//! registry only references them.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,65 +8,58 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// A number that only grows.
+/// A value that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
     pub fn one(&self) {
         self.add(1);
     }
 
-    /// So many more.
     pub fn add(&self, number: u64) {
         self.0.fetch_add(number, Relaxed);
     }
 
-    /// The number.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// A number that goes up and down.
+/// A value that goes up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// Sets it.
     pub fn set(&self, value: i64) {
         self.0.store(value, Relaxed);
     }
 
-    /// Moves it.
     pub fn add(&self, by: i64) {
         self.0.fetch_add(by, Relaxed);
     }
 
-    /// The number.
     #[must_use]
     pub fn get(&self) -> i64 {
         self.0.load(Relaxed)
     }
 }
 
-/// Upper bounds of the buckets of a duration, in microseconds.
+/// Upper bounds of the buckets, in microseconds.
 const BUCKETS: [u64; 11] = [
     50, 100, 250, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000,
 ];
 
-/// How long things take.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// Durations up to each bound, not summed up; the last is for longer ones.
+    /// Counts per bucket, not cumulative; the last bucket is unbounded.
     buckets: [AtomicU64; 12],
     micros: AtomicU64,
 }
 
 impl Histogram {
-    /// Counts a duration.
     pub fn observe(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let at = BUCKETS.iter().position(|bound| micros <= *bound);
@@ -94,7 +87,7 @@ impl Histogram {
     }
 }
 
-/// Microseconds as decimal seconds.
+/// Formats microseconds as decimal seconds.
 fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
@@ -133,7 +126,6 @@ struct Family {
     series: Vec<(String, Source)>,
 }
 
-/// Where all metrics are known.
 #[derive(Default)]
 pub struct Registry(Mutex<Vec<Family>>);
 
@@ -156,7 +148,7 @@ impl Registry {
         }
     }
 
-    /// A counter; its name ends in `_total`.
+    /// Registers a counter. Its name must end in `_total`.
     pub fn counter(
         &self,
         name: &'static str,
@@ -168,7 +160,6 @@ impl Registry {
         counter
     }
 
-    /// A gauge.
     pub fn gauge(
         &self,
         name: &'static str,
@@ -180,7 +171,7 @@ impl Registry {
         gauge
     }
 
-    /// A gauge that is read when it is asked for.
+    /// Registers a gauge that is read on each scrape.
     pub fn gauge_of(
         &self,
         name: &'static str,
@@ -191,7 +182,7 @@ impl Registry {
         self.gauge_if(name, help, labels, move || Some(read()));
     }
 
-    /// A gauge that is read when it is asked for, and is left out while there is nothing to tell.
+    /// Registers a gauge that is read on each scrape and omitted while it has no value.
     pub fn gauge_if(
         &self,
         name: &'static str,
@@ -202,7 +193,8 @@ impl Registry {
         self.add(name, help, labels, Source::Read(Box::new(read)));
     }
 
-    /// A counter that its owner keeps, read when it is asked for; its name ends in `_total`.
+    /// Registers a counter that its owner maintains and that is read on each scrape. Its name must end in
+    /// `_total`.
     pub fn counter_of(
         &self,
         name: &'static str,
@@ -214,7 +206,7 @@ impl Registry {
         self.add(name, help, labels, Source::ReadCounter(read));
     }
 
-    /// A histogram of durations; its name ends in `_seconds`.
+    /// Registers a histogram of durations. Its name must end in `_seconds`.
     pub fn histogram(
         &self,
         name: &'static str,
@@ -231,7 +223,7 @@ impl Registry {
         histogram
     }
 
-    /// All metrics, in Prometheus' text form.
+    /// Formats all metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = String::new();
@@ -241,7 +233,7 @@ impl Registry {
                 .series
                 .first()
                 .map_or("untyped", |(_, source)| source.kind());
-            // Writing to a String does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help);
             for (labels, source) in &family.series {
                 let value = match source {
@@ -263,7 +255,7 @@ impl Registry {
     }
 }
 
-/// A label's value as the text form wants it.
+/// Escapes a label value for the text format.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")

@@ -1,4 +1,4 @@
-//! What operators see of the running service: log, metrics, readiness. Nothing here decides anything.
+//! What operators see of the running service: log, metrics, readiness. This module decides nothing.
 
 mod journal;
 pub mod log;

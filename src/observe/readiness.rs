@@ -1,13 +1,12 @@
-//! Whether the service can do its work, and if not, why; and what else somebody should look after.
+//! Readiness of the service: reasons why it cannot work, and warnings that do not stop it.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// Parts of the service, each with what is the matter with it.
+/// Problems by part of the service.
 type Parts = BTreeMap<&'static str, String>;
 
-/// The parts of the service that are not ready, and those that want looking after.
 #[derive(Default)]
 pub struct Readiness {
     reasons: Mutex<Parts>,
@@ -15,33 +14,32 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// `part` cannot do its work because of `reason`.
+    /// Reports that `part` cannot work.
     pub fn not_ready(&self, part: &'static str, reason: impl Into<String>) {
         let reason = reason.into();
         tracing::warn!(part, reason, "not ready");
         self.reasons.lock().insert(part, reason);
     }
 
-    /// The service comes to its end, as somebody asked.
+    /// Reports that the service is shutting down.
     pub fn stopping(&self) {
         self.reasons.lock().insert("server", "stopping".to_owned());
     }
 
-    /// `part` can do its work.
+    /// Reports that `part` works again.
     pub fn ready(&self, part: &'static str) {
         if self.reasons.lock().remove(part).is_some() {
             tracing::info!(part, "ready again");
         }
     }
 
-    /// What is in the way; empty when the service is ready.
+    /// Why the service is not ready; empty if it is.
     #[must_use]
     pub fn reasons(&self) -> Parts {
         self.reasons.lock().clone()
     }
 
-    /// Something is the matter with `part`, or nothing is any more. The service does its work all
-    /// the same.
+    /// Sets or clears the warning of `part`. A warning does not affect readiness.
     pub fn warn(&self, part: &'static str, warning: Option<String>) {
         let mut warnings = self.warnings.lock();
         match warning {
@@ -50,7 +48,6 @@ impl Readiness {
         };
     }
 
-    /// What wants looking after.
     #[must_use]
     pub fn warnings(&self) -> Parts {
         self.warnings.lock().clone()

@@ -1,5 +1,5 @@
-//! When a certificate is valid: the one thing of an X.509 certificate that rustls does not tell
-//! whoever serves with it.
+//! Parses the validity period of an X.509 certificate, which rustls does not expose for the server's own
+//! certificate.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use chrono::{DateTime, NaiveDateTime};
 
 use crate::types::UnixSeconds;
 
-// Tags of DER.
+// DER tags.
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// From when to when a certificate is valid, both included.
+/// Validity period of a certificate, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     from: UnixSeconds,
@@ -21,15 +21,15 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// That of a certificate in DER; nothing if it is no such thing.
+    /// Parses a DER certificate; `None` if it is not one.
     pub(super) fn parse(certificate: &[u8]) -> Option<Self> {
         let (whole, _) = expect(certificate, SEQUENCE)?;
         let (mut rest, _) = expect(whole, SEQUENCE)?;
-        // The version stands there unless it is the first.
+        // The version is omitted for v1.
         if let Some((_, after)) = expect(rest, VERSION) {
             rest = after;
         }
-        // Its number, the algorithm of the signature, the issuer.
+        // Skips serial number, signature algorithm and issuer.
         for _ in 0..3 {
             (_, _, rest) = element(rest)?;
         }
@@ -39,12 +39,11 @@ impl Validity {
         Some(Self { from, to })
     }
 
-    /// Whether it is valid at that instant.
     pub(super) fn covers(self, now: UnixSeconds) -> bool {
         (self.from..=self.to).contains(&now)
     }
 
-    /// Seconds that are left of it; negative once it is over.
+    /// Remaining seconds; negative after the end.
     pub(super) const fn left(self, now: UnixSeconds) -> i64 {
         self.to.since(now)
     }
@@ -60,7 +59,7 @@ impl fmt::Display for Validity {
     }
 }
 
-/// The first element: its tag, its content, and what follows it.
+/// Splits off the first element: its tag, its content, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -80,7 +79,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, after))
 }
 
-/// The content of the first element if it has this tag, and what follows it.
+/// The content of the first element if it has this tag, and the rest.
 fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, after) = element(bytes)?;
     (found == tag).then_some((content, after))
@@ -91,7 +90,7 @@ fn time(bytes: &[u8]) -> Option<(UnixSeconds, &[u8])> {
     let text = std::str::from_utf8(content).ok()?;
     let text = match tag {
         GENERALIZED_TIME => text.to_owned(),
-        // Two digits of a year lie between 1950 and 2049.
+        // Two-digit years are 1950 to 2049.
         UTC_TIME if text >= "50" => format!("19{text}"),
         UTC_TIME => format!("20{text}"),
         _ => return None,

@@ -1,4 +1,5 @@
-//! The clock. It is read once per request, at the edge, and by jobs; everything below is told the time.
+//! The clock. It is read once per request, at the edge, and by jobs; all other code gets the time as a
+//! parameter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,41 +9,39 @@ use crate::types::UnixSeconds;
 
 /// A source of wall-clock time.
 pub trait Clock: Send + Sync {
-    /// The instant, in milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     fn now_millis(&self) -> i64;
 
-    /// The instant in whole seconds.
+    /// Whole seconds since the Unix epoch.
     fn now(&self) -> UnixSeconds {
         UnixSeconds(self.now_millis().div_euclid(1_000))
     }
 
-    /// Milliseconds since the machine was started, suspension included: nobody sets that clock, so
-    /// it shows when somebody sets the other one. `None` if there is none; every reading is then
-    /// believed.
+    /// Milliseconds since boot, suspension included. This clock cannot be set, so it reveals jumps of the
+    /// wall clock. `None` if unavailable; jumps are then not detected.
     fn uptime_millis(&self) -> Option<i64>;
 
-    /// How far an operator has moved the clock, in milliseconds. Such a move is no jump.
+    /// Milliseconds by which an operator moved the clock. Such a move is not a jump.
     fn moved_millis(&self) -> i64 {
         0
     }
 }
 
-/// Names the present run of the machine, where the kernel tells it: uptimes of two runs do not
-/// compare.
+/// Id of the current boot, if the kernel provides one: uptimes of two boots must not be compared.
 #[must_use]
 pub fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned())
 }
 
-/// The machine's clock.
+/// The clock of the operating system.
 #[derive(Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the port that the ban points to")]
     fn now_millis(&self) -> i64 {
-        // A clock set before 1970 reads as 1970: tokens are then refused, not eternal.
+        // A clock set before 1970 reads as 1970: tokens are then rejected rather than valid forever.
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| {
@@ -56,14 +55,13 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that an operator of a lab can move: another clock plus an offset.
+/// A clock for test installations that an operator can move: another clock plus an offset.
 pub struct LabClock {
     base: Arc<dyn Clock>,
     offset_millis: AtomicI64,
 }
 
 impl LabClock {
-    /// A clock that runs with `base` until it is moved.
     #[must_use]
     pub fn new(base: Arc<dyn Clock>) -> Self {
         Self {
@@ -72,7 +70,7 @@ impl LabClock {
         }
     }
 
-    /// Runs on from `now`.
+    /// Sets the current time to `now`; the clock keeps running.
     pub fn set_now(&self, now: UnixSeconds) {
         let offset = now
             .0
@@ -81,13 +79,13 @@ impl LabClock {
         self.offset_millis.store(offset, Ordering::SeqCst);
     }
 
-    /// Runs `seconds` away from the base.
+    /// Sets the offset from the base clock, in seconds.
     pub fn set_offset(&self, seconds: i64) {
         self.offset_millis
             .store(seconds.saturating_mul(1_000), Ordering::SeqCst);
     }
 
-    /// How far the clock is moved, in seconds.
+    /// The offset in seconds.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.offset_millis.load(Ordering::SeqCst).div_euclid(1_000)
@@ -108,23 +106,20 @@ impl Clock for LabClock {
     }
 }
 
-/// A clock that stands still until a test moves it.
+/// A clock that only changes when a test sets it.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that stands at `now`.
     #[must_use]
     pub fn at(now: UnixSeconds) -> Self {
         Self(AtomicI64::new(now.0.saturating_mul(1_000)))
     }
 
-    /// Moves it to `now`.
     pub fn set(&self, now: UnixSeconds) {
         self.0.store(now.0.saturating_mul(1_000), Ordering::SeqCst);
     }
 
-    /// Moves it on by `seconds`.
     pub fn advance(&self, seconds: i64) {
         self.0
             .fetch_add(seconds.saturating_mul(1_000), Ordering::SeqCst);

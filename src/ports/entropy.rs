@@ -1,18 +1,16 @@
-//! Randomness.
+//! Sources of randomness.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// A source of random bytes that nobody can guess.
+/// A source of unpredictable bytes.
 pub trait Entropy: Send + Sync {
-    /// Fills the buffer.
     fn fill(&self, buffer: &mut [u8]);
 }
 
 impl dyn Entropy + '_ {
-    /// `N` random bytes.
     pub fn array<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
@@ -30,8 +28,8 @@ impl Default for SystemEntropy {
     }
 }
 
-/// What ring draws on when it signs. It takes no other source than its own, so that a signature of
-/// ECDSA is another each time, in tests too.
+/// The generator that ring uses for signatures. ring accepts no other source, so ECDSA signatures differ each
+/// time, in tests too.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the port that the ban points to")]
 pub fn signature_random() -> SystemRandom {
@@ -40,8 +38,8 @@ pub fn signature_random() -> SystemRandom {
 
 impl Entropy for SystemEntropy {
     fn fill(&self, buffer: &mut [u8]) {
-        // Linux answers getrandom once it is seeded, before any service runs. A machine where it
-        // fails must not hand out tokens that can be guessed.
+        // On Linux getrandom succeeds once it is seeded, before any service runs. A machine where it fails
+        // must not issue guessable tokens.
         #[expect(
             clippy::expect_used,
             reason = "without randomness there is nothing safe to do"
@@ -52,14 +50,13 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// Bytes that a seed determines, for tests.
+/// A deterministic sequence of bytes, for tests.
 pub struct SeededEntropy {
     seed: u64,
     drawn: AtomicU64,
 }
 
 impl SeededEntropy {
-    /// The sequence of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self {

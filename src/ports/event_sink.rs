@@ -1,5 +1,5 @@
-//! The way to a sink of events: lines of JSON, by POST. No redirect is followed, and nothing of what
-//! the sink says is kept but its status: sinks like to quote what they refuse.
+//! Sends telemetry events to a sink: lines of JSON, by POST. No redirect is followed, and only the status of
+//! the response is kept: sinks tend to quote the data they refuse.
 
 use std::time::Duration;
 
@@ -14,22 +14,21 @@ use tokio::time::timeout;
 
 use super::http_client::{BadAddress, Broken, Target, cause};
 
-/// How long a sink may take to accept a batch and to answer.
+/// Time limit to send a batch and receive the response.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer that are waited for; it is looked at no further than its status.
+/// Maximum size of a response body, in bytes. It is read and discarded.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// Why a batch was not taken. The words are for operators.
+/// Why a batch was not accepted. The texts are for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkError {
-    /// Not now, or not before somebody mends something; whether it was taken may not be known.
+    /// Retry later, possibly after an operator corrected something. The sink may have accepted the batch.
     Later {
-        /// Why.
         words: String,
-        /// How many seconds the sink wants to be left alone.
+        /// The sink's `Retry-After`, in seconds.
         wait: Option<u64>,
     },
-    /// Not as it is: it is malformed in the sink's eyes, or too large.
+    /// Rejected for good: the sink considers the batch malformed or too large.
     Refused(String),
 }
 
@@ -44,15 +43,11 @@ impl SinkError {
     }
 }
 
-/// Takes events.
 pub trait EventSink: Send + Sync {
-    /// Sends lines; blocking. The key is the same only for the same lines.
-    ///
-    /// # Errors
-    /// [`SinkError`].
+    /// Sends lines; blocks. Equal keys always have equal lines.
     fn post(&self, lines: Vec<u8>, key: &str) -> Result<(), SinkError>;
 
-    /// Ends what is being sent, and lets nothing more be: the process is about to end.
+    /// Aborts the request in progress and refuses new ones, because the process is about to exit.
     fn stop(&self);
 }
 
@@ -65,10 +60,7 @@ pub struct HttpSink {
 }
 
 impl HttpSink {
-    /// Prepares the way to the sink; connects nowhere.
-    ///
-    /// # Errors
-    /// [`BadAddress`] says what is wrong with the address or with the value of `Authorization`.
+    /// Validates URL and `Authorization`; does not connect.
     pub fn new(url: &str, authorization: Option<&str>) -> Result<Self, BadAddress> {
         let authorization = authorization.map(|text| {
             let mut value = HeaderValue::from_str(text)
@@ -90,7 +82,7 @@ impl HttpSink {
             .request(Method::POST)
             .header(USER_AGENT, concat!("playgate/", env!("CARGO_PKG_VERSION")))
             .header(CONTENT_TYPE, "application/x-ndjson")
-            // A string, as the draft of the standard wants it.
+            // The draft standard requires a quoted string.
             .header("idempotency-key", format!("\"{key}\""));
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
@@ -106,7 +98,7 @@ impl HttpSink {
         if !status.is_success() {
             return Err(not_taken(status, &answer.head.headers));
         }
-        // A sink that dies while it answers may not have kept what it was about to say it has.
+        // The response must be complete: a sink that dies while it answers may not have stored the batch.
         match Limited::new(answer.body, ANSWER_MAX).collect().await {
             Err(error) if !error.is::<LengthLimitError>() => Err(SinkError::broken(&error)),
             Ok(_) | Err(_) => Ok(()),
@@ -129,7 +121,7 @@ impl EventSink for HttpSink {
                 }
             }
         });
-        // A name that is being looked up would be waited for.
+        // A pending name lookup is not awaited.
         runtime.shutdown_background();
         result
     }
@@ -139,11 +131,11 @@ impl EventSink for HttpSink {
     }
 }
 
-/// What a status other than success means.
+/// Maps a status other than success.
 ///
-/// Decision: Vector, Fluent Bit and the collector of OpenTelemetry drop a batch at any 4xx but 408 and
-/// 429. Here it is refused only where the status speaks of the batch; a password that is wrong, or
-/// a path that is not there, somebody mends, and then the batch is wanted.
+/// Vector, Fluent Bit and the OpenTelemetry collector drop a batch at any 4xx except 408 and 429. Here it is
+/// dropped only if the status is about the batch: a wrong password or path will be corrected, and then the
+/// batch is wanted.
 fn not_taken(status: StatusCode, headers: &HeaderMap) -> SinkError {
     let words = format!("the sink answered {}", status.as_u16());
     match status {
@@ -160,7 +152,7 @@ fn not_taken(status: StatusCode, headers: &HeaderMap) -> SinkError {
     }
 }
 
-/// Seconds, or an instant, which is compared with the sink's own clock.
+/// Parses `Retry-After`: seconds, or a date, which is compared with the sink's own clock.
 fn retry_after(headers: &HeaderMap) -> Option<u64> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok();
     let asked = text(RETRY_AFTER)?.trim();

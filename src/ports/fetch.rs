@@ -1,8 +1,8 @@
-//! Guides of others: files and addresses that a configuration or an operator names. What comes is
-//! read as it arrives; how much, how long and where from is bounded here.
+//! Fetches EPG files from URLs and paths that the configuration or an operator names. The body is streamed;
+//! its size, duration and origin are bounded here.
 //!
-//! Redirects are followed, as publishers use them, but never from https to http, and never from the
-//! open net to an address inside of this one: a stranger's server does not choose what we ask here.
+//! Redirects are followed, because publishers use them, but never from https to http, and never from a public
+//! to a private address: a foreign server must not choose internal targets (SSRF).
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -22,21 +22,21 @@ use tokio::time::timeout;
 
 use super::http_client::{Answer, BadAddress, Broken, Target, WebBody, cause};
 
-/// How large a guide may be, as it is sent.
+/// Maximum size of an EPG file as transferred, in bytes.
 pub const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
-/// Redirects that are followed.
+/// Maximum number of redirects.
 const REDIRECTS: usize = 5;
-/// The longest validator that is kept, in bytes; they are an opaque word or a date.
+/// Maximum length of a stored validator, in bytes. Validators are opaque tokens or dates.
 const VALIDATOR_MAX: usize = 512;
 
-/// How long a server may take.
+/// Time limits for a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// To accept a connection and to begin its answer.
+    /// To accept a connection and to begin the response.
     pub answer: Duration,
-    /// Between two pieces of it.
+    /// Between two chunks of the body.
     pub piece: Duration,
-    /// In all.
+    /// For the complete response.
     pub whole: Duration,
 }
 
@@ -51,64 +51,58 @@ impl Default for Patience {
     }
 }
 
-/// What tells one version of a guide from another, as its server says it.
+/// HTTP validators that identify a version of an EPG file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validators {
-    /// `ETag`; of a file its length and time of change.
+    /// `ETag`; for a local file its length and modification time.
     pub etag: Option<String>,
-    /// `Last-Modified`.
     pub modified: Option<String>,
 }
 
-/// What there was to fetch.
+/// Result of a fetch.
 pub enum Fetched {
-    /// What the validators are of.
+    /// The file still matches the validators.
     Unchanged,
-    /// A guide.
+    /// A new version.
     Guide {
-        /// What tells this version from others.
         validators: Validators,
-        /// Its bytes; it may fail in the middle.
+        /// The content; reading may fail in the middle.
         body: Box<dyn Read + Send>,
     },
 }
 
-/// Why nothing could be fetched. The text is for operators and holds no query: keys stand there.
+/// Why a fetch failed. The text is for operators and contains no query, because queries may contain keys.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// An address cannot be used.
     #[error("the address {0}")]
     Address(#[from] BadAddress),
-    /// A file cannot be read.
     #[error("{0}")]
     File(io::Error),
-    /// Another status than 200.
+    /// Any status other than 200.
     #[error("the server answered {status}")]
     Status {
-        /// The status.
         status: StatusCode,
-        /// How many seconds it wants to be left alone.
+        /// The server's `Retry-After`, in seconds.
         retry_after: Option<u64>,
     },
     /// A redirect that is not followed.
     #[error("the server redirects {0}")]
     Redirect(&'static str),
-    /// A coding that was not asked for.
+    /// A content coding that was not requested.
     #[error("the server answered in the coding `{0}`")]
     Coding(String),
-    /// Larger than [`FETCHED_MAX`].
+    /// The body exceeds [`FETCHED_MAX`].
     #[error("the guide has over 1 GiB")]
     TooLarge,
-    /// No answer.
     #[error("no answer in time")]
     TimedOut,
-    /// No connection, or one that broke.
+    /// The connection could not be established, or broke.
     #[error("no connection: {}", cause(&**.0))]
     Connection(Broken),
 }
 
 impl FetchError {
-    /// How many seconds the server wants to be left alone.
+    /// The server's `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         match self {
@@ -118,22 +112,16 @@ impl FetchError {
     }
 }
 
-/// Fetches guides.
 pub trait Fetch: Send + Sync {
-    /// Fetches what a place names: an `http` or `https` address, or an absolute path. Blocks until
-    /// the answer begins.
-    ///
-    /// # Errors
-    /// [`FetchError`].
+    /// Fetches from `place`: an `http` or `https` URL, or an absolute path. Blocks until the response begins.
     fn fetch(&self, place: &str, known: &Validators) -> Result<Fetched, FetchError>;
 }
 
-/// Fetches from the web and from files.
+/// Fetches over HTTP and from local files.
 #[derive(Debug)]
 pub struct Fetcher {
-    /// How long servers may take.
     pub patience: Patience,
-    /// How many bytes they may send.
+    /// Maximum size of a body, in bytes.
     pub most: u64,
 }
 
@@ -172,7 +160,7 @@ impl Fetch for Fetcher {
     }
 }
 
-/// A file: another one when its length or its time of change is another.
+/// Opens a local file. It counts as changed if its length or modification time differs.
 fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
     let metadata = fs::metadata(path).map_err(FetchError::File)?;
     if !metadata.is_file() {
@@ -195,10 +183,7 @@ fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
     })
 }
 
-/// Gets what is behind an address; nothing if it is what is known already.
-///
-/// # Errors
-/// [`FetchError`].
+/// Fetches a URL; returns `None` if the server's version matches `known`.
 pub async fn get(
     address: &str,
     known: &Validators,
@@ -236,7 +221,7 @@ pub async fn get(
     Err(FetchError::Redirect("too often"))
 }
 
-/// Requests an address; `before` is the server that redirected here.
+/// Requests a URL. `before` is the address of the server that redirected here.
 async fn ask(
     address: &str,
     known: &Validators,
@@ -244,8 +229,8 @@ async fn ask(
 ) -> Result<Answer, FetchError> {
     let broken = |error: io::Error| FetchError::Connection(error.into());
     let site = Target::parse(address)?;
-    // Judged before the connection: even an attempt to connect tells a stranger's server what there
-    // is inside, and can change the state of what listens there.
+    // Filter before connecting: even a connection attempt reveals internal hosts to a foreign server, and can
+    // change the state of a listening service.
     let addresses = reachable_after(before, site.resolve().await.map_err(broken)?);
     if addresses.is_empty() {
         return Err(FetchError::Redirect("to an address inside of this net"));
@@ -269,7 +254,8 @@ async fn ask(
         .map_err(FetchError::Connection)
 }
 
-/// An answer that can be read: gzip is told by its first bytes, whoever put it there.
+/// Checks that the response can be read. gzip is detected by its first bytes, whether the publisher or the
+/// server compressed it.
 fn checked(answer: Answer) -> Result<Answer, FetchError> {
     let headers = &answer.head.headers;
     if let Some(coding) = text(headers, CONTENT_ENCODING) {
@@ -300,7 +286,7 @@ fn validators(headers: &HeaderMap) -> Validators {
     }
 }
 
-/// The address of a redirect: absolute, of another host, of another path, or beside the present one.
+/// Resolves the `Location` of a redirect: absolute, scheme-relative, path-absolute or relative.
 fn resolve(address: &str, location: &str) -> Option<String> {
     let (scheme, rest) = address.split_once("://")?;
     let authority = |text: &str| text.split(['/', '?', '#']).next().unwrap_or("").to_owned();
@@ -325,8 +311,8 @@ fn resolve(address: &str, location: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{folder}/{location}"))
 }
 
-/// The resolved addresses that a request may go to: after a redirect by a server of the open net
-/// those of the open net only.
+/// The resolved addresses that a request may connect to: after a redirect by a public server only public
+/// ones.
 fn reachable_after(before: Option<IpAddr>, mut resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
     if before.is_some_and(is_open) {
         resolved.retain(|address| is_open(address.ip()));
@@ -334,7 +320,7 @@ fn reachable_after(before: Option<IpAddr>, mut resolved: Vec<SocketAddr>) -> Vec
     resolved
 }
 
-/// Whether an address is one of the open net.
+/// Whether an address is publicly routable.
 fn is_open(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_open_v4(v4),
@@ -350,7 +336,7 @@ fn is_open(address: IpAddr) -> bool {
 
 fn is_open_v4(v4: Ipv4Addr) -> bool {
     let [a, b, c, _] = v4.octets();
-    // Shared by a provider's customers, protocol assignments, benchmarks, reserved: RFC 6890.
+    // Carrier-grade NAT, protocol assignments, benchmarks, reserved: RFC 6890.
     let special = (a == 100 && (64..128).contains(&b))
         || (a, b, c) == (192, 0, 0)
         || (a == 198 && (18..20).contains(&b))
@@ -360,7 +346,7 @@ fn is_open_v4(v4: Ipv4Addr) -> bool {
     !special && !inside && !v4.is_multicast()
 }
 
-/// The IPv4 address that an IPv6 address leads to: mapped, compatible, by NAT64 or by 6to4.
+/// The IPv4 address that an IPv6 address leads to: mapped, compatible, NAT64 or 6to4.
 fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -376,9 +362,9 @@ fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// An answer for code that reads and blocks. The connection moves while it is read, and only then.
+/// A response for blocking readers. The connection makes progress only while it is read.
 struct WebReader {
-    /// Before the runtime: what is in it goes first.
+    /// Declared before the runtime: it must be dropped first.
     body: WebBody,
     runtime: Runtime,
     rest: Bytes,

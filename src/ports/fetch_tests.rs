@@ -12,7 +12,7 @@ const QUICK: Patience = Patience {
 
 const MOST: u64 = 3 * 1_048_576;
 
-/// A server that answers each connection in turn; gives the heads of the requests.
+/// A server that answers each connection in turn; returns the request heads.
 fn serve(
     answers: Vec<Box<dyn FnOnce(&mut TcpStream) + Send>>,
 ) -> (String, JoinHandle<Vec<String>>) {
@@ -39,7 +39,7 @@ fn serve(
 
 fn text(answer: impl Into<String>) -> Box<dyn FnOnce(&mut TcpStream) + Send> {
     let answer = answer.into();
-    // The client may hang up on an answer that it does not want.
+    // The client may close the connection early.
     Box::new(move |stream| drop(stream.write_all(answer.as_bytes())))
 }
 
@@ -85,7 +85,7 @@ fn a_guide_is_fetched_with_what_tells_it_from_others() {
     assert_eq!(validators.modified.as_deref(), Some("today"));
     let again = fetch(&place, &known("\"2\"")).unwrap();
     assert!(matches!(again, Fetched::Unchanged));
-    // Who knows nothing cannot be told that nothing is new.
+    // A 304 is invalid for a request without validators.
     let odd = fetch(&place, &Validators::default());
     assert!(matches!(odd, Err(FetchError::Status { status, .. }) if status == 304));
     let heads = served.join().unwrap();
@@ -172,7 +172,7 @@ fn a_redirect_to_the_inside_is_refused_before_a_connection_is_made() {
     assert!(matches!(refused, Err(FetchError::Redirect(_))));
     let accepted = listener.accept();
     assert_eq!(accepted.unwrap_err().kind(), io::ErrorKind::WouldBlock);
-    // Of a name with addresses of both kinds those of the open net remain.
+    // Of a name with both kinds of addresses only the public ones remain.
     let both = ["9.9.9.9:80", "10.0.0.1:80"].map(|address| address.parse().unwrap());
     assert_eq!(reachable_after(stranger, both.into()), both[..1]);
     assert_eq!(reachable_after(None, both.into()), both);
@@ -197,7 +197,7 @@ fn what_is_no_guide_is_told_apart() {
     let busy = "HTTP/1.1 503 No\r\nRetry-After: 70\r\n\r\n";
     assert_eq!(status(busy), (503, Some(70)));
     assert_eq!(status("HTTP/1.1 302 Found\r\n\r\n"), (302, None));
-    // A part is no whole.
+    // Partial content is not accepted.
     assert_eq!(status("HTTP/1.1 206 Part\r\n\r\n"), (206, None));
 
     let error = |answer: &str| {
@@ -239,7 +239,7 @@ fn a_server_that_stalls_or_gives_half_gives_nothing_whole() {
     let silent = |begun: &'static str| -> Box<dyn FnOnce(&mut TcpStream) + Send> {
         Box::new(move |stream| {
             stream.write_all(begun.as_bytes()).unwrap();
-            // Until the client has had enough.
+            // Until the client closes the connection.
             let _ = stream.read(&mut [0]);
         })
     };

@@ -1,5 +1,5 @@
-//! In which country an address is, by a database in MaxMind's format that the operator keeps up to
-//! date. The file is read into memory whole: one that is overwritten in place harms nobody.
+//! Maps IP addresses to countries with a MaxMind database that the operator updates. The file is read into
+//! memory, so overwriting it in place is safe.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,25 @@ use maxminddb::{LookupResult, MaxMindDbError, PathElement, Reader, path};
 use super::watched_file::{FileStamp, Reloadable};
 use crate::types::Country;
 
-/// The largest database that is read, in bytes: those of whole cities have a tenth of it.
+/// Maximum size of a database in bytes; city databases have a tenth of it.
 const MOST: u64 = 1 << 30;
 
-/// How many networks of a database are looked at for a country before it counts as one of
-/// something else.
+/// Number of networks searched for a country before the database is rejected as one of another kind.
 const SAMPLE: usize = 10_000;
 
-/// A database that cannot be used.
+/// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GeoIpError {
-    /// It cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// It is no database of this format.
+    /// It is not in MaxMind's format.
     #[error("no database in MaxMind's format: {0}")]
     Format(#[from] MaxMindDbError),
-    /// It is a database of something else.
+    /// It contains no countries.
     #[error("a database of the kind `{0}`, which tells no countries")]
     Other(String),
 }
 
-/// Addresses and their countries.
 pub struct GeoIp {
     path: PathBuf,
     database: Reloadable<Reader<Vec<u8>>, FileStamp>,
@@ -40,9 +37,6 @@ pub struct GeoIp {
 
 impl GeoIp {
     /// Reads a database.
-    ///
-    /// # Errors
-    /// [`GeoIpError`].
     pub fn open(path: &Path) -> Result<Self, GeoIpError> {
         Ok(Self {
             path: path.to_owned(),
@@ -50,18 +44,15 @@ impl GeoIp {
         })
     }
 
-    /// The country of an address; nothing if the database knows none.
+    /// The country of an address, if the database has one.
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         let database = self.database.current();
         country_of(&database.lookup(address.to_canonical()).ok()?)
     }
 
-    /// Reads the database again if its file has changed; blocks. Whether it has. After a failure
-    /// the one in use stays, and the file is looked at again the next time.
-    ///
-    /// # Errors
-    /// [`GeoIpError`].
+    /// Reloads the database if its file has changed, and returns whether it did. Blocks. After an error the
+    /// current database stays in use, and the file is tried again next time.
     pub fn refresh(&self) -> Result<bool, GeoIpError> {
         self.database
             .refresh(|| stamp(&self.path), || read(&self.path))
@@ -82,11 +73,11 @@ fn read(path: &Path) -> Result<Reader<Vec<u8>>, GeoIpError> {
     Err(GeoIpError::Other(kind))
 }
 
-/// The country of a record: `country.iso_code` in the databases of MaxMind and those made after
-/// them, `country_code` or `country` in flat ones.
+/// The country of a record: `country.iso_code` in databases of MaxMind's structure, `country_code` or
+/// `country` in flat ones.
 ///
-/// Decision: where the address is, not where its network is registered (`registered_country`): that
-/// is what rights are sold by.
+/// `registered_country` is ignored: rights depend on where the address is used, not on where its network is
+/// registered.
 fn country_of(found: &LookupResult<'_, Vec<u8>>) -> Option<Country> {
     let paths: [&[PathElement<'_>]; 3] = [
         &path!["country", "iso_code"],
@@ -94,7 +85,7 @@ fn country_of(found: &LookupResult<'_, Vec<u8>>) -> Option<Country> {
         &path!["country"],
     ];
     paths.into_iter().find_map(|path| {
-        // A record of another shape has no such path.
+        // A record of another structure has no such path.
         let code: Option<&str> = found.decode_path(path).ok()?;
         Country::parse(code?).ok()
     })

@@ -1,5 +1,5 @@
-//! Requests to servers of others: one request on a connection of its own, over TLS where the address
-//! says so. It follows nothing and keeps nothing.
+//! HTTP client: one request per connection, over TLS for https URLs. It follows no redirects and keeps no
+//! connections.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,15 +21,15 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// What failed below HTTP, or in its framing.
+/// A failure below HTTP, or in its framing.
 pub type Broken = Box<dyn std::error::Error + Send + Sync>;
 
-/// An address that cannot be used: what is wrong with it.
+/// An invalid URL, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAddress(pub &'static str);
 
-/// Where a request goes.
+/// A parsed request target.
 pub struct Target {
     target: Uri,
     host: HeaderValue,
@@ -38,10 +38,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads an `http` or `https` address; connects nowhere.
-    ///
-    /// # Errors
-    /// [`BadAddress`].
+    /// Parses an `http` or `https` URL; does not connect.
     pub fn parse(url: &str) -> Result<Self, BadAddress> {
         let bad = BadAddress;
         let url: Uri = url.parse().map_err(|_| bad("is no address"))?;
@@ -49,7 +46,7 @@ impl Target {
         if authority.as_str().contains('@') {
             return Err(bad("has a user in it"));
         }
-        // The brackets of an IPv6 address are the URL's alone.
+        // The brackets of an IPv6 address belong to the URL syntax only.
         let name = url.host().unwrap_or_default();
         let name = name
             .trim_start_matches('[')
@@ -73,7 +70,7 @@ impl Target {
         })
     }
 
-    /// The beginning of a request for the address.
+    /// Begins a request to the URL.
     #[must_use]
     pub fn request(&self, method: Method) -> Builder {
         Request::builder()
@@ -82,19 +79,16 @@ impl Target {
             .header(HOST, self.host.clone())
     }
 
-    /// The addresses of the host.
-    ///
-    /// # Errors
-    /// The name cannot be resolved.
+    /// Resolves the host name.
     pub async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let (host, port) = &self.address;
         Ok(lookup_host((host.as_str(), *port)).await?.collect())
     }
 
-    /// Sends a request. Dropping the future, as a time-out does, ends the connection.
+    /// Sends a request. Dropping the future, as a timeout does, closes the connection.
     ///
     /// # Errors
-    /// No connection, one that is not trusted, or one that broke.
+    /// The connection could not be established, is not trusted, or broke.
     pub async fn send<B>(&self, request: Request<B>) -> Result<Answer, Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -103,11 +97,8 @@ impl Target {
         self.send_to(&self.resolve().await?, request).await
     }
 
-    /// Sends a request to the first of these addresses that accepts a connection: for callers that
-    /// judge the resolved addresses before anything is connected to.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send).
+    /// Sends a request to the first of these addresses that accepts a connection, for callers that filter the
+    /// resolved addresses before connecting. Fails like [`send`](Self::send).
     pub async fn send_to<B>(
         &self,
         addresses: &[SocketAddr],
@@ -137,24 +128,23 @@ impl Target {
         })
     }
 
-    /// The host and port that are connected to.
+    /// Host and port.
     #[must_use]
     pub fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
 }
 
-/// What a server answered.
+/// The response of a server.
 pub struct Answer {
-    /// Status and headers.
     pub head: response::Parts,
     /// The body, as it arrives.
     pub body: WebBody,
-    /// Who answered.
+    /// Address of the server.
     pub peer: IpAddr,
 }
 
-/// The body of an answer. The connection ends with it.
+/// The body of a response. Dropping it closes the connection.
 pub struct WebBody {
     incoming: Incoming,
     _connection: Connection,
@@ -180,7 +170,7 @@ impl Body for WebBody {
     }
 }
 
-/// The task that moves the bytes of a connection.
+/// The task that drives a connection; dropping it aborts the task.
 struct Connection(AbortHandle);
 
 impl Drop for Connection {
@@ -197,13 +187,13 @@ where
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let task = tokio::spawn(async {
-        // How it ends is seen by whoever waits for the answer or reads the body.
+        // Its error also reaches the caller, who awaits the response or reads the body.
         let _ = connection.await;
     });
     Ok((sender, Connection(task.abort_handle())))
 }
 
-/// TLS as this machine trusts: with ring, and the certificates that its administrator keeps.
+/// TLS with ring and the CA certificates of the operating system.
 fn connector() -> Result<TlsConnector, BadAddress> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -221,7 +211,7 @@ fn connector() -> Result<TlsConnector, BadAddress> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// An address as it may be shown and logged: without its query, in which keys are given.
+/// The URL without its query, for logs and messages: queries may contain keys.
 #[must_use]
 pub fn without_query(address: &str) -> String {
     match address.split_once('?') {
@@ -230,7 +220,7 @@ pub fn without_query(address: &str) -> String {
     }
 }
 
-/// The innermost reason of a failure, which says most.
+/// The innermost cause of an error, which is the most specific.
 #[must_use]
 pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
@@ -243,12 +233,13 @@ pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// Why there is no connection, in words of ours. What the network or a library says is for the log.
+/// Why no connection was made, as a fixed text. The messages of the network stack and of libraries are for
+/// the log only.
 #[must_use]
 pub fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
     let mut next = Some(error);
     while let Some(cause) = next {
-        // An I/O error hides what it was made of from its sources.
+        // `io::Error::source` skips the wrapped error itself.
         let io = cause.downcast_ref::<io::Error>();
         let inner = io.and_then(io::Error::get_ref);
         let tls = inner.and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());

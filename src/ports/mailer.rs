@@ -1,71 +1,61 @@
-//! The way to a mail server: what it is given, and what it may answer.
+//! The interface to a mail server.
 
 use crate::types::{Email, MailId, UnixSeconds};
 
-/// A mail as the server gets it.
+/// A rendered mail.
 pub struct OutgoingMail {
-    /// Names the mail at every attempt, so that whoever gets it twice can tell.
+    /// The message id. It is the same for every attempt, so that recipients can detect duplicates.
     pub id: MailId,
-    /// To whom.
     pub to: Email,
-    /// When it was queued.
+    /// When the mail was queued.
     pub date: UnixSeconds,
-    /// The subject, one line.
     pub subject: String,
-    /// The text part.
     pub text: String,
-    /// The HTML part.
     pub html: String,
 }
 
-/// What was said between us and the server, a line each, without credentials.
+/// The dialogue with the server, one line each, without credentials.
 pub type SmtpTranscript = Vec<String>;
 
-/// The server cannot be used: nothing that is said of a mail.
+/// The server cannot be used for any mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUnavailable {
-    /// Why, on one line.
+    /// The reason, on one line.
     pub words: String,
-    /// Whether it will not mend by itself: somebody has to change a setting.
+    /// Whether retrying is useless until an operator changes a setting.
     pub lasting: bool,
 }
 
-/// Why a mail was not taken. The texts are the server's words, on one line.
+/// Why a mail was not accepted. The texts are the server's replies, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// No mail would be.
+    /// No mail would be accepted.
     Trouble(ServerUnavailable),
-    /// Not now.
+    /// A temporary failure.
     Later(String),
-    /// Not ever.
+    /// A permanent failure.
     Refused(String),
 }
 
-/// A mail server.
 pub trait Mailer: Send + Sync {
-    /// Connects and logs in; blocking.
-    ///
-    /// # Errors
-    /// [`ServerUnavailable`].
+    /// Connects and logs in; blocks.
     fn connect(
         &self,
         dialogue: &mut SmtpTranscript,
     ) -> Result<Box<dyn MailLine>, ServerUnavailable>;
 }
 
-/// A connection to a mail server. After an error it is to be dropped.
+/// A connection to a mail server. It must be dropped after an error.
 pub trait MailLine {
-    /// Hands a mail over; blocking. Returns the server's words: the mail is its duty then.
-    ///
-    /// # Errors
-    /// [`SendError`]. A connection that broke is [`SendError::Later`]: whether the server has taken the
-    /// mail is not known then, and it may get it twice.
+    /// Sends a mail; blocks. Returns the server's reply, with which the server takes responsibility for the
+    /// mail. A broken connection is [`SendError::Later`]: the server may have accepted the mail, and may get
+    /// it twice.
     fn send(
         &mut self,
         parcel: &OutgoingMail,
         dialogue: &mut SmtpTranscript,
     ) -> Result<String, SendError>;
 
-    /// Takes leave.
+    /// Sends QUIT and closes the connection.
     fn close(self: Box<Self>);
 }

@@ -7,33 +7,28 @@ use std::time::UNIX_EPOCH;
 
 use crate::types::MediaPath;
 
-/// An open file of the media directory.
 #[derive(Debug)]
 pub struct MediaFile {
-    /// The file.
     pub file: File,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// When it changed, in nanoseconds since 1970: with the length, what tells two states apart.
+    /// Modification time in nanoseconds since the Unix epoch. Together with the length it identifies a
+    /// version of the file.
     pub changed: u128,
 }
 
-/// The media directory. It may be made, or mounted, after the start.
+/// The media directory. It may be created or mounted after the start.
 #[derive(Clone, Debug)]
 pub struct MediaDirectory(PathBuf);
 
 impl MediaDirectory {
-    /// The directory of this path.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Opens a file; blocks. `None` if there is no such plain file, or if a symbolic link leads out
-    /// of the directory.
-    ///
-    /// # Errors
-    /// That the disk failed.
+    /// Opens a file; blocks. `None` if there is no such regular file, or if a symbolic link leads out of the
+    /// directory.
     pub fn open(&self, path: &MediaPath) -> io::Result<Option<MediaFile>> {
         match self.try_open(path) {
             Err(error) if is_absence(&error) => Ok(None),
@@ -43,9 +38,9 @@ impl MediaDirectory {
 
     fn try_open(&self, path: &MediaPath) -> io::Result<Option<MediaFile>> {
         let root = self.0.canonicalize()?;
-        // The path cannot climb; only a link on the way can.
+        // The path itself contains no `..`; only a symbolic link can lead outside.
         let target = root.join(path.as_str()).canonicalize()?;
-        // Looked at before it is opened: opening a pipe waits for its writer.
+        // Checked before opening: opening a named pipe blocks until it has a writer.
         if !target.starts_with(&root) || !fs::metadata(&target)?.is_file() {
             return Ok(None);
         }
@@ -60,10 +55,10 @@ impl MediaDirectory {
     }
 }
 
-/// `ELOOP` of Linux: symbolic links that lead in a circle.
+/// `ELOOP` on Linux: a cycle of symbolic links.
 const TOO_MANY_LINKS: i32 = 40;
 
-/// A file that may not be read is not there for the viewer either.
+/// An unreadable file counts as absent.
 fn is_absence(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(

@@ -1,4 +1,4 @@
-//! What the service needs of the world: traits, each with a real and a test implementation.
+//! Interfaces to the outside world: traits, each with a real and a test implementation.
 
 mod cert_validity;
 pub mod clock;

@@ -1,8 +1,8 @@
-//! A mail server over SMTP: submission with STARTTLS, TLS or neither, and a login.
+//! SMTP client: submission over plain text, STARTTLS or TLS, with an optional login.
 //!
-//! What a server answers is shown to operators and logged. It may repeat what it was given, so the
-//! credentials are taken out of it. How long it may take is bounded for whole answers, not between
-//! two bytes: one that drips holds up the mails behind it no longer than one that is silent.
+//! Server replies are shown to operators and logged. A reply may repeat its input, so credentials are masked.
+//! Timeouts bound whole replies, not the gap between two bytes: a slow-drip server blocks the queue no longer
+//! than a silent one.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -24,56 +24,52 @@ use tokio::time::timeout;
 use super::mailer::{MailLine, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript};
 use crate::types::Email;
 
-/// The most characters of a server's answer that are kept.
+/// Maximum length of a server reply that is kept, in characters.
 const WORDS_MAX: usize = 300;
-/// How long a server may take over our leave.
+/// Timeout of QUIT.
 const LEAVE: Duration = Duration::from_secs(2);
-/// What is said of a server that takes too long.
+/// The message for a timeout.
 const LATE: &str = "no answer in time";
-/// The last second that the form of a date has room for: the end of the year 9999.
+/// The last second that an RFC 5322 date can express: the end of the year 9999.
 const DATE_MAX: i64 = 253_402_300_799;
 
-/// How a certificate as PEM begins.
+/// The first line of a PEM certificate.
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 /// How the connection is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Not at all.
+    /// Plain text.
     Plain,
-    /// It starts plain and must turn to TLS before anything is said.
+    /// Starts in plain text; must switch to TLS before the login.
     StartTls,
     /// TLS from the first byte.
     Tls,
 }
 
-/// How a mail server is reached. It holds a password, so it has no `Debug`.
+/// Connection settings of the mail server. Contains a password, so it has no `Debug`.
 #[derive(Clone)]
 pub struct SmtpSettings {
-    /// Its name, which its certificate must have.
+    /// The host name, which the certificate must match.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// How the connection is protected.
     pub security: Security,
-    /// Whom alone to trust, as PEM; without it whom this machine trusts.
+    /// CA certificates (PEM) that replace those of the operating system.
     pub ca: Option<Vec<u8>>,
     /// User and password.
     pub login: Option<(String, String)>,
-    /// The name beside the sender's address.
+    /// Display name of the sender.
     pub from_name: Option<String>,
-    /// The sender.
     pub from: Email,
-    /// How long the server may take over each answer, to its last byte.
+    /// Timeout of each server reply, up to its last byte.
     pub timeout: Duration,
 }
 
-/// A setting that cannot be used: what is wrong with it.
+/// An invalid setting, with the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadSmtp(String);
 
-/// A mail server over SMTP.
 #[derive(Clone)]
 pub struct SmtpMailer {
     host: String,
@@ -87,10 +83,10 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Prepares the way to the server; connects nowhere.
+    /// Validates the settings; does not connect.
     ///
     /// # Errors
-    /// [`BadSmtp`] says which setting is wrong.
+    /// [`BadSmtp`] names the invalid setting.
     pub fn new(settings: SmtpSettings) -> Result<Self, BadSmtp> {
         let tls = match settings.security {
             Security::Plain => None,
@@ -120,7 +116,7 @@ impl SmtpMailer {
         let patience = Some(self.timeout);
         let connecting =
             AsyncSmtpConnection::connect_tokio1(address, patience, &name, wrapped.cloned(), None);
-        // The connection, the greeting, and the answer to ours.
+        // Three replies: connection, greeting, EHLO.
         let mut connection = self.within(3, connecting).await?;
         let heard = |connection: &AsyncSmtpConnection, dialogue: &mut SmtpTranscript| {
             let server = self.mask.words(&features(connection));
@@ -131,7 +127,7 @@ impl SmtpMailer {
         if let (Security::StartTls, Some(tls)) = (self.security, &self.tls) {
             dialogue.push("C: STARTTLS".to_owned());
             let encrypting = connection.starttls(tls.clone(), &name);
-            // Its consent, the handshake, and the answer to a second greeting.
+            // STARTTLS, the handshake, and a second EHLO.
             self.within(3, encrypting).await?;
             dialogue.push("S: (the connection is encrypted)".to_owned());
             heard(&connection, dialogue);
@@ -139,14 +135,14 @@ impl SmtpMailer {
         if let Some(login) = &self.login {
             dialogue.push("C: AUTH ********".to_owned());
             let login = connection.auth(&[Mechanism::Plain, Mechanism::Login], login);
-            // It may ask for the name and for the password.
+            // The server may ask for user name and password separately.
             let answer = self.within(3, login).await?;
             dialogue.push(format!("S: {}", self.mask.answer(&answer)));
         }
         Ok(connection)
     }
 
-    /// Waits for a step in which the server gives so many answers.
+    /// Awaits a step that takes `answers` server replies.
     async fn within<T>(
         &self,
         answers: u32,
@@ -162,7 +158,7 @@ impl SmtpMailer {
         let to = address(&parcel.to)?;
         let seconds = u64::try_from(parcel.date.0.clamp(0, DATE_MAX)).unwrap_or(0);
         let id = format!("<{}@{}>", parcel.id, self.from.email.domain());
-        // Decision: no answering machine should answer it (RFC 3834).
+        // RFC 3834: auto-responders must not reply.
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         let message = Message::builder()
             .from(self.from.clone())
@@ -197,7 +193,7 @@ impl Mailer for SmtpMailer {
                 runtime,
             })),
             Err(failure) => {
-                // A name that is still being looked up is not waited for.
+                // A pending name lookup is not awaited.
                 runtime.shutdown_background();
                 let trouble = self.mask.trouble(&failure);
                 let speaker = if failure.is_answer() { "S: " } else { "" };
@@ -211,7 +207,7 @@ impl Mailer for SmtpMailer {
 struct SmtpLine {
     mailer: SmtpMailer,
     connection: AsyncSmtpConnection,
-    /// What the connection lives in.
+    /// The runtime that drives the connection.
     runtime: Runtime,
 }
 
@@ -224,7 +220,7 @@ impl MailLine for SmtpLine {
         let (to, message) = self.mailer.compose(parcel).map_err(SendError::Refused)?;
         let from = self.mailer.from.email.clone();
         let mask = self.mailer.mask.clone();
-        // The sender is the same for every mail: who objects to it objects to us.
+        // The sender is the same for every mail: a rejected sender means that no mail will be accepted.
         let of_sender = |failure: &Failure| SendError::Trouble(mask.trouble(failure));
         let of_mail = |failure: &Failure| mask.judge(failure);
         let command = Mail::new(Some(from), Vec::new());
@@ -240,7 +236,7 @@ impl MailLine for SmtpLine {
 
     fn close(mut self: Box<Self>) {
         let leaving = async { timeout(LEAVE, self.connection.quit()).await };
-        // The mail is handed over: whatever the server makes of our leave.
+        // The mail was handed over already; a failed QUIT does not matter.
         let _ = self.runtime.block_on(leaving);
     }
 }
@@ -273,32 +269,31 @@ impl SmtpLine {
     }
 }
 
-/// Why a step came to nothing.
+/// Why an SMTP step failed.
 enum Failure {
     /// The server refused it, or the connection broke.
     Smtp(Error),
-    /// The server took too long.
     Late,
 }
 
 impl Failure {
-    /// Whether the server said so.
+    /// Whether the server replied with an error.
     fn is_answer(&self) -> bool {
         matches!(self, Self::Smtp(error) if error.status().is_some())
     }
 
-    /// Whether it is said for good.
+    /// Whether the server's error is permanent.
     fn is_permanent(&self) -> bool {
         matches!(self, Self::Smtp(error) if error.is_permanent())
     }
 
-    /// Whether we could not go on with what the server can do.
+    /// Whether this client cannot continue with the server's capabilities.
     fn is_ours(&self) -> bool {
         matches!(self, Self::Smtp(error) if error.is_client())
     }
 }
 
-/// What must not be seen of what a server says: the credentials, in each form that they are sent in.
+/// Masks the credentials in server replies, in each encoding in which they are sent.
 #[derive(Clone)]
 struct Mask(Vec<String>);
 
@@ -313,7 +308,7 @@ impl Mask {
         }))
     }
 
-    /// A text on one line, bounded, without the credentials.
+    /// Returns the text on one line, truncated, with credentials masked.
     fn words(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.0 {
@@ -360,7 +355,7 @@ impl Mask {
     }
 }
 
-/// What a server calls itself, and what of the things that matter here it can do.
+/// Formats the server's name and its relevant capabilities.
 fn features(connection: &AsyncSmtpConnection) -> String {
     let server = connection.server_info();
     let known = [
@@ -377,7 +372,7 @@ fn features(connection: &AsyncSmtpConnection) -> String {
         })
 }
 
-/// An address as SMTP has it; ours are narrower, but what it does not know it must not be given.
+/// Converts an address to the type of the SMTP library, which may reject it.
 fn address(email: &Email) -> Result<Address, String> {
     let (user, domain) = email.as_str().rsplit_once('@').unwrap_or_default();
     Address::new(user, domain).map_err(|error| format!("the address cannot be used: {error}"))
@@ -387,7 +382,7 @@ fn tls_parameters(host: &str, ca: Option<&[u8]>) -> Result<TlsParameters, BadSmt
     let mut builder = TlsParameters::builder(host.to_owned());
     if let Some(pem) = ca {
         let bad = |error: Error| BadSmtp(format!("`smtp.ca`: {error}"));
-        // Without one nobody would be trusted, and every mail would fail for it.
+        // Without a certificate no server would be trusted, and every mail would fail.
         let found = pem.windows(PEM.len()).any(|bytes| bytes == PEM);
         if !found {
             return Err(BadSmtp("`smtp.ca`: holds no certificate as PEM".to_owned()));

@@ -1,4 +1,4 @@
-//! How mails are composed, what is made of a server's words, and a server that drips.
+//! Tests of composing mails, masking server replies, and slow-drip servers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -94,8 +94,8 @@ fn a_file_of_certificates_must_hold_one() {
     }
 }
 
-/// A server that gives so many answers as it should and drips the next one, until it is left. Returns
-/// its port, and whether it was left before the answer was whole.
+/// A server that gives `whole` complete replies and drips the next one until the client disconnects. Returns
+/// its port, and whether the client disconnected before the reply was complete.
 fn dripping(whole: usize) -> (u16, JoinHandle<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -117,7 +117,7 @@ fn dripping(whole: usize) -> (u16, JoinHandle<bool>) {
     (port, server)
 }
 
-/// Writes a byte at a time, the last one much too late; whether the other side has gone before.
+/// Writes a byte at a time, the last one much too late; returns whether the client disconnected before.
 fn drips(mut stream: &TcpStream, answer: &str) -> bool {
     let filler = answer.replacen(' ', "-", 1).trim_end().to_owned() + &"x".repeat(500);
     let left = filler.bytes().any(|byte| {
@@ -163,8 +163,7 @@ fn a_server_that_drips_is_left_as_one_that_is_silent() {
 }
 
 proptest! {
-    /// Whatever an account's address and a template's subject are: no further header, no further
-    /// recipient.
+    /// Whatever the address and subject contain, they add no header and no recipient.
     #[test]
     fn nothing_begins_a_header(
         local in "[a-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[a-z0-9!#$%&'*+-]{1,9})?",

@@ -1,6 +1,5 @@
-//! What the partner interface is served over TLS with: a chain of certificates and its key, two PEM
-//! files that the operator keeps up to date, and that are read again when they change. A connection
-//! keeps what it began with.
+//! The TLS certificate of the partner interface: a certificate chain and its key, two PEM files that are
+//! reloaded when they change. Existing connections keep the certificate they started with.
 
 use std::fs;
 use std::io;
@@ -20,74 +19,56 @@ use super::watched_file::{FileStamp, Reloadable, readable_by_all};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// HTTP/2 by its name in ALPN.
+/// ALPN name of HTTP/2.
 pub const H2: &[u8] = b"h2";
-/// HTTP/1.1.
+/// ALPN name of HTTP/1.1.
 pub const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// The largest file that is read, in bytes: chains have some ten thousand.
+/// Maximum size of a file in bytes; chains have about ten thousand.
 const MOST: u64 = 1 << 20;
 
-/// How long before its end a certificate should have been renewed, in seconds. Whoever renews by
-/// machine does it with a month left, or a third of the time.
+/// Remaining validity, in seconds, below which the certificate is reported as due for renewal. Automatic
+/// renewal happens with a month or a third of the lifetime left.
 const LATE: i64 = 7 * DAY;
 
-/// Files that nothing can be served with.
+/// Why a certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadTls {
-    /// One cannot be read.
     #[error("{}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// The key is no secret.
+    Read { path: PathBuf, error: io::Error },
+    /// The key file is world-readable.
     #[error("everybody on this machine may read {path}; take that right away (chmod o= {path})", path = path.display())]
-    Open {
-        /// Its file.
-        path: PathBuf,
-    },
-    /// One does not hold what it should.
+    Open { path: PathBuf },
     #[error("{}: {error}", path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: pem::Error,
-    },
-    /// There is no certificate at the beginning of the chain.
+    Pem { path: PathBuf, error: pem::Error },
+    /// The first PEM block of the chain is not a certificate.
     #[error("{}: no X.509 certificate", .0.display())]
     NoCertificate(PathBuf),
-    /// Certificate and key do not go together, or are of a kind that is not known.
+    /// Certificate and key do not match, or their kind is not supported.
     #[error("the certificate cannot be used with this key: {0}")]
     Pair(#[from] rustls::Error),
-    /// A certificate that is not valid now would replace one that is.
+    /// A certificate that is not currently valid would replace a valid one.
     #[error("the new certificate is {0}, and not now")]
     NotNow(String),
 }
 
-/// Certificate and key.
+/// The current certificate and key.
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
-    /// Outlives what is replaced: who comes back with a ticket is let in quickly.
+    /// Kept across reloads, so that session tickets stay valid.
     tickets: Arc<dyn ProducesTickets>,
     pair: Reloadable<Identity, [FileStamp; 2]>,
 }
 
-/// What clients see, and until when.
+/// TLS configuration and validity of one certificate.
 struct Identity {
     config: Arc<ServerConfig>,
     validity: Validity,
 }
 
 impl Tls {
-    /// Reads a chain and its key.
-    ///
-    /// # Errors
-    /// [`BadTls`].
+    /// Reads the certificate chain and its key.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, BadTls> {
         let tickets = Ticketer::new()?;
         let pair = Reloadable::new(
@@ -102,18 +83,15 @@ impl Tls {
         })
     }
 
-    /// What the next connection is begun with.
+    /// The TLS configuration for the next connection.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.pair.current().config)
     }
 
-    /// Reads the files again if one of them has changed; blocks. Whether they have. After a failure
-    /// the pair in use stays, and the files are looked at again the next time: who replaces one after
-    /// the other is seen in between.
-    ///
-    /// # Errors
-    /// [`BadTls`].
+    /// Reloads the files if one of them has changed, and returns whether it did. Blocks. After an error the
+    /// current pair stays in use, and the files are tried again next time: the files may be replaced one
+    /// after the other.
     pub fn refresh(&self, now: UnixSeconds) -> Result<bool, BadTls> {
         let stamps = || stamps(&self.certificate, &self.key);
         self.pair.refresh(stamps, || {
@@ -125,14 +103,14 @@ impl Tls {
         })
     }
 
-    /// What an operator should know about the certificate in use.
+    /// A warning for the operator about the current certificate.
     #[must_use]
     pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
         let validity = self.pair.current().validity;
         let path = self.certificate.display();
         if !validity.covers(now) {
-            // Decision: it is served all the same. A clock that is wrong at boot must not take the
-            // service away, and it is for clients to judge what they are shown.
+            // The certificate is served all the same: a wrong clock at boot must not take the service down,
+            // and clients check the validity themselves.
             Some(format!("{path} is {validity}, and not now"))
         } else if validity.left(now) < LATE {
             Some(format!("{path} is {validity}: renew it"))

@@ -1,5 +1,5 @@
-//! Files that an operator keeps: what tells two states of one apart, since it may be replaced under a
-//! running server, and who may read it.
+//! Operator-managed files that may be replaced while the server runs: change detection, reloading, and
+//! permissions.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
-/// The state of a file.
+/// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
     inode: u64,
@@ -19,8 +19,8 @@ pub(super) struct FileStamp {
 }
 
 impl FileStamp {
-    /// The state of a file of at most `most` bytes. Taken before the content is read: what is
-    /// overwritten meanwhile is read again.
+    /// The stamp of a file of at most `most` bytes. It must be read before the content: a file that is
+    /// overwritten in between is then read again.
     pub(super) fn read(path: &Path, most: u64) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         if metadata.len() > most {
@@ -34,15 +34,14 @@ impl FileStamp {
     }
 }
 
-/// What was made of files, and is made anew when they have changed.
+/// A value computed from files, and recomputed when they change.
 pub(super) struct Reloadable<T, S> {
     current: ArcSwap<T>,
-    /// The state of the files that the current one was made of.
+    /// The stamps of the files that the current value was computed from.
     made_of: Mutex<S>,
 }
 
 impl<T, S: PartialEq> Reloadable<T, S> {
-    /// Makes the first one.
     pub(super) fn new<E>(
         state: impl FnOnce() -> Result<S, E>,
         make: impl FnOnce() -> Result<T, E>,
@@ -54,13 +53,12 @@ impl<T, S: PartialEq> Reloadable<T, S> {
         })
     }
 
-    /// The one in use.
     pub(super) fn current(&self) -> Guard<Arc<T>> {
         self.current.load()
     }
 
-    /// Makes another one if the state of the files is another; whether it is. After a failure the
-    /// one in use stays, and the files are looked at again the next time.
+    /// Recomputes the value if the stamps differ, and returns whether it did. After an error the current
+    /// value stays in use, and the files are tried again next time.
     pub(super) fn refresh<E>(
         &self,
         state: impl FnOnce() -> Result<S, E>,
@@ -77,8 +75,8 @@ impl<T, S: PartialEq> Reloadable<T, S> {
     }
 }
 
-/// Whether everybody on the machine may read a secret's file with this mode. Container runtimes mount
-/// secrets for everybody, inside a container that is the boundary itself.
+/// Whether a secret's file is world-readable. `/run/secrets` is exempt: container runtimes mount secrets
+/// world-readable, and the container is the security boundary.
 #[must_use]
 pub fn readable_by_all(path: &Path, mode: u32) -> bool {
     mode & 0o004 != 0 && !path.starts_with("/run/secrets")

@@ -1,43 +1,37 @@
-//! DRM systems, streaming protocols and the pairs of them that are offered.
+//! DRM systems, streaming protocols and the supported combinations.
 
 use serde::{Deserialize, Serialize};
 
-/// A DRM system as `Service-Play-DRM` names it.
+/// A DRM system, as `Service-Play-DRM` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drm {
-    /// Widevine Modular.
     Widevine,
-    /// FairPlay Streaming.
     Fairplay,
-    /// PlayReady.
     Playready,
-    /// W3C EME Clear Key, for labs.
+    /// W3C EME Clear Key, for tests.
     Clearkey,
-    /// No protection: for assets that the catalogue marks as not encrypted.
+    /// No protection, for assets that the catalogue marks as unencrypted.
     None,
 }
 
-/// A streaming protocol as `Service-Play-Protocol` names it; a trailing `s` asks for https addresses.
+/// A streaming protocol, as `Service-Play-Protocol` names it. A trailing `s` requires https URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// MPEG-DASH.
     Dash,
-    /// MPEG-DASH with https addresses.
+    /// MPEG-DASH over https.
     Dashs,
-    /// HTTP Live Streaming.
     Hls,
-    /// HTTP Live Streaming, sound only.
+    /// HTTP Live Streaming, audio only.
     HlsAudio,
-    /// Microsoft Smooth Streaming.
     Sstr,
-    /// Microsoft Smooth Streaming with https addresses.
+    /// Smooth Streaming over https.
     Sstrs,
 }
 
 impl Drm {
-    /// Every system, in the order of the documentation.
+    /// In the order of the documentation.
     pub const ALL: [Self; 5] = [
         Self::Widevine,
         Self::Fairplay,
@@ -46,7 +40,7 @@ impl Drm {
         Self::None,
     ];
 
-    /// The value on the wire.
+    /// The value of the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -58,7 +52,7 @@ impl Drm {
         }
     }
 
-    /// Reads a header value, without regard to case.
+    /// Parses a header value, ignoring case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
@@ -66,8 +60,7 @@ impl Drm {
             .find(|drm| drm.as_str().eq_ignore_ascii_case(text))
     }
 
-    /// Whether the pair is offered. The interface document leaves the columns of its matrix open;
-    /// the decisions fill them with what players support.
+    /// Whether the combination is supported: those that players support.
     #[must_use]
     pub const fn offered_with(self, protocol: Protocol) -> bool {
         match (self, protocol) {
@@ -84,7 +77,7 @@ impl Drm {
 }
 
 impl Protocol {
-    /// Every protocol, in the order of the documentation.
+    /// In the order of the documentation.
     pub const ALL: [Self; 6] = [
         Self::Dash,
         Self::Dashs,
@@ -94,7 +87,7 @@ impl Protocol {
         Self::Sstrs,
     ];
 
-    /// The value on the wire.
+    /// The value of the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -107,7 +100,7 @@ impl Protocol {
         }
     }
 
-    /// Reads a header value, without regard to case.
+    /// Parses a header value, ignoring case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
@@ -115,13 +108,13 @@ impl Protocol {
             .find(|protocol| protocol.as_str().eq_ignore_ascii_case(text))
     }
 
-    /// Whether the addresses must be https.
+    /// Whether URLs must be https.
     #[must_use]
     pub const fn wants_https(self) -> bool {
         matches!(self, Self::Dashs | Self::Sstrs)
     }
 
-    /// The protocol without regard to the scheme of its addresses: what a catalogue lists.
+    /// The protocol without the https requirement, as the catalogue lists it.
     #[must_use]
     pub const fn family(self) -> Self {
         match self {

@@ -4,21 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Malformed;
 
-/// The unit in which players report durations. It is configured, and never guessed from the size of a
-/// number: a wait of 90 may be long in one unit and short in the other.
+/// The unit in which players report durations. It is configured, and never guessed from the size of a number:
+/// a wait of 90 may be long in one unit and short in the other.
 ///
-/// Stored by its position: new units are added at the end.
+/// Records store the index of the variant: new units go to the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DurationUnit {
-    /// Milliseconds.
     #[default]
     Millis,
-    /// Seconds.
     Seconds,
 }
 
 impl DurationUnit {
-    /// The name in the configuration, on the command line and on the wire.
+    /// The name in the configuration, on the command line and in the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,10 +25,7 @@ impl DurationUnit {
         }
     }
 
-    /// Parses the unit of one partner; `default` is none of its own.
-    ///
-    /// # Errors
-    /// That the text is another one.
+    /// Parses the unit of one partner; `default` means no override.
     pub fn parse_override(text: &str) -> Result<Option<Self>, Malformed> {
         match text {
             "ms" => Ok(Some(Self::Millis)),
@@ -40,7 +35,7 @@ impl DurationUnit {
         }
     }
 
-    /// Converts a duration to milliseconds. More than a day is an error of the player.
+    /// Converts a duration to milliseconds. More than a day is treated as an error of the player.
     #[must_use]
     pub fn to_millis(self, duration: f64) -> f64 {
         let millis = match self {

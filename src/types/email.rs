@@ -1,4 +1,4 @@
-//! E-mail addresses as accounts know them.
+//! E-mail addresses of accounts.
 
 use std::fmt;
 
@@ -6,24 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::Malformed;
 
-/// A normalised e-mail address: trimmed, the domain in lower-case ASCII, the local part in lower
-/// case. Two spellings of one mailbox are one account.
+/// A normalised e-mail address: trimmed, the domain in lower-case ASCII, the local part in lower case. Two
+/// spellings of one mailbox are one account.
 ///
-/// Decision: the local part must be ASCII. A look-alike letter from another script would be
-/// another account that a reader cannot tell apart, and mail to it needs SMTPUTF8.
+/// The local part must be ASCII: a look-alike letter from another script would make a different account that
+/// a reader cannot tell apart, and mail to it needs SMTPUTF8.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Email(String);
 
 impl Email {
-    /// The longest address, in octets after normalisation.
+    /// Maximum length in octets, after normalisation.
     pub const MAX: usize = 254;
 
-    /// Normalises and checks an address.
-    ///
-    /// # Errors
-    /// [`Malformed`] says which rule is broken.
+    /// Normalises and validates an address.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
-        // A bound before any work: IDNA of a megabyte is not free.
+        // Bounds the work of IDNA.
         if text.len() > Self::MAX * 4 {
             return Err(Malformed("an e-mail address has at most 254 octets"));
         }
@@ -44,15 +41,14 @@ impl Email {
         Ok(Self(address))
     }
 
-    /// The normalised address.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A dot-atom of RFC 5321: what every mail server takes without quoting, so nothing in an address
-/// can start a second header or a second recipient.
+/// A dot-atom of RFC 5321, which every mail server accepts without quoting: an address cannot inject a second
+/// header or recipient.
 fn local_is_plain(local: &str) -> bool {
     !local.is_empty()
         && local.len() <= 64
@@ -70,7 +66,7 @@ impl fmt::Display for Email {
     }
 }
 
-/// An address is personal data: logs that print a structure must not carry it.
+/// Redacted: an address is personal data and must not be logged with a structure.
 impl fmt::Debug for Email {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Email(…)")

@@ -1,6 +1,6 @@
-//! Text as it stands in HTML.
+//! Escapes text for HTML.
 
-/// Adds a text to HTML, as an element's content or in quotes as the value of an attribute.
+/// Appends a text, escaped for element content and for quoted attribute values.
 pub fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {

@@ -1,4 +1,5 @@
-//! Identifiers. Ours are 128 random bits; those of the catalogue and the guide are kept as given.
+//! Identifiers. Playgate's own ids are 128 random bits; ids of the catalogue and of EPG sources are kept as
+//! given.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Malformed;
 
-/// The longest id that a catalogue or a guide may bring, in characters.
+/// Maximum length of an id in a catalogue or an EPG file, in characters.
 pub const FOREIGN_ID_MAX: usize = 128;
 
-/// The rule for ids that come from outside: they travel in paths and in comma-separated lists, so
-/// neither separator may occur in them, and `.` and `..` would be path segments of another meaning.
+/// The rules for ids from outside: ids occur in paths and in comma-separated lists, so they contain neither
+/// separator, and `.` and `..` would be path segments with a special meaning.
 fn check_foreign(text: &str) -> Result<(), Malformed> {
-    // The cheap bound first: no walk over a text of unbounded length.
+    // The cheap check first: it bounds the work for oversized input.
     if text.len() > FOREIGN_ID_MAX * 4 || text.chars().count() > FOREIGN_ID_MAX {
         return Err(Malformed("an id has at most 128 characters"));
     }
@@ -42,16 +43,15 @@ macro_rules! foreign_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes the text as an id if it keeps the rules for ids.
+            /// Validates an id from outside.
             ///
             /// # Errors
-            /// [`Malformed`] names the rule that it breaks.
+            /// [`Malformed`] names the violated rule.
             pub fn parse(text: &str) -> Result<Self, Malformed> {
                 check_foreign(text)?;
                 Ok(Self(text.into()))
             }
 
-            /// The id as it was given.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -98,25 +98,22 @@ macro_rules! random_id {
         pub struct $name([u8; 16]);
 
         impl $name {
-            /// An id of 16 bytes that the caller drew at random.
+            /// Makes an id of 16 bytes that the caller drew at random.
             #[must_use]
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(bytes)
             }
 
-            /// The bytes, as keys are made of.
+            /// The bytes, for use in store keys.
             #[must_use]
             pub const fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
             }
 
-            /// Reads the 22 URL-safe characters that [`fmt::Display`] writes.
-            ///
-            /// # Errors
-            /// [`Malformed`] for anything else.
+            /// Parses the 22 URL-safe characters that [`fmt::Display`] writes.
             pub fn parse(text: &str) -> Result<Self, Malformed> {
                 let malformed = Malformed("this id has 22 URL-safe characters");
-                // Checked first: nothing of unbounded length is decoded.
+                // Bounds the input of the decoder.
                 if text.len() != 22 {
                     return Err(malformed);
                 }
@@ -161,11 +158,11 @@ macro_rules! random_id {
 }
 
 foreign_id! {
-    /// A livestream, which viewers call a channel.
+    /// A livestream; viewers call it a channel.
     LivestreamId
 }
 foreign_id! {
-    /// What a viewer may play: a livestream, a broadcast or a video on demand; they share one
+    /// An asset that a viewer may play: a livestream, a broadcast or a video on demand. They share one
     /// namespace.
     AssetId
 }
@@ -174,12 +171,11 @@ foreign_id! {
     BroadcastId
 }
 foreign_id! {
-    /// An offer of the catalogue.
     OfferId
 }
 
 random_id! {
-    /// A partner: a client application's operator, with its own users.
+    /// A partner: the operator of a client application, with its own users.
     PartnerId
 }
 random_id! {
@@ -187,11 +183,11 @@ random_id! {
     UserId
 }
 random_id! {
-    /// A login session: what a User Authorization Token lives in.
+    /// A login session, which a User Authorization Token belongs to.
     LoginId
 }
 random_id! {
-    /// A playback session, made by preflight and kept alive by heartbeats.
+    /// A playback session, created by preflight and kept alive by heartbeats.
     SessionId
 }
 random_id! {
@@ -199,7 +195,7 @@ random_id! {
     EntitlementId
 }
 random_id! {
-    /// A message of the mail queue.
+    /// A message in the mail queue.
     MailId
 }
 random_id! {
@@ -231,18 +227,15 @@ impl From<&AssetId> for BroadcastId {
     }
 }
 
-/// The longest value of a `Service-Play-Device*` header, in characters.
+/// Maximum length of a `Service-Play-Device*` header value, in characters.
 pub const DEVICE_TEXT_MAX: usize = 256;
 
-/// What counts as one device: the value of `Service-Play-DeviceId`, whatever it says.
+/// The identity of a device: the opaque value of `Service-Play-DeviceId`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceId(Arc<str>);
 
 impl DeviceId {
-    /// Takes 1 to 256 characters.
-    ///
-    /// # Errors
-    /// [`Malformed`] for an empty or longer text.
+    /// Accepts 1 to 256 characters.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         if text.is_empty() || text.len() > DEVICE_TEXT_MAX * 4 {
             return Err(Malformed("has 1 to 256 characters"));
@@ -253,7 +246,6 @@ impl DeviceId {
         Ok(Self(text.into()))
     }
 
-    /// The text as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -289,7 +281,7 @@ mod tests {
         assert_eq!(UserId::parse(&id.to_string()), Ok(id));
         assert!(UserId::parse("").is_err());
         assert!(UserId::parse(&"A".repeat(23)).is_err());
-        // Characters that decode to the same bytes would be a second name of the same user.
+        // Characters that decode to the same bytes would be a second id of the same user.
         assert!(UserId::parse("AAAAAAAAAAAAAAAAAAAAAB").is_err());
     }
 }

@@ -1,17 +1,17 @@
 //! Paths of media files.
 
-/// The longest path of a file, in bytes.
+/// Maximum length in bytes.
 const PATH_MAX: usize = 1_024;
-/// The deepest path of a file, in segments.
+/// Maximum depth in segments.
 const DEPTH_MAX: usize = 16;
 
-/// A relative path of a media file: plain segments alone. Nothing of this type leads out of a
-/// directory, short of a symbolic link, or to a hidden file.
+/// A relative path of plain segments. It cannot leave its directory, except by a symbolic link, and names no
+/// hidden file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaPath(String);
 
 impl MediaPath {
-    /// Takes a path that has been percent-decoded once.
+    /// Parses a path that has been percent-decoded once.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let plain = |segment: &str| {
@@ -24,7 +24,6 @@ impl MediaPath {
         (fits && text.split('/').all(plain)).then(|| Self(text.to_owned()))
     }
 
-    /// The path, with `/` between its segments.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -36,12 +35,13 @@ impl MediaPath {
         self.0.split('/').count() - 1
     }
 
-    /// The first `depth` directories, if the file lies in or under them.
+    /// The first `depth` directories, if the file is in or below them.
     #[must_use]
     pub fn directory(&self, depth: usize) -> Option<&str> {
         let own = self.depth();
         if depth == 0 {
-            // A manifest in the media directory itself opens its neighbours, not the whole tree.
+            // A manifest in the media directory itself grants access to files next to it, not to the whole
+            // tree.
             return (own == 0).then_some("");
         }
         let end = self.0.match_indices('/').nth(depth - 1).map(|(at, _)| at)?;
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(path.depth(), 2);
         assert_eq!(path.directory(1), Some("film"));
         assert_eq!(path.directory(2), Some("film/hd"));
-        // Only a neighbour of the media directory's own files is in its directory.
+        // A depth of 0 covers only files directly in the media directory.
         assert_eq!(path.directory(0), None);
         assert_eq!(path.directory(3), None);
         assert_eq!(MediaPath::parse("1.m4s").unwrap().directory(0), Some(""));

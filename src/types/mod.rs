@@ -1,7 +1,7 @@
-//! The vocabulary that every other module speaks: ids, instants, tokens, addresses, playback values.
+//! Value types that all modules share: ids, instants, tokens, addresses, playback values.
 //!
-//! A value of one of these types has been checked: whoever holds a [`LiveOffset`] need not ask
-//! whether it is in range. Nothing here reads a clock, a file or the network.
+//! Each value is validated on construction: a [`LiveOffset`] is always in range. Nothing here may read a
+//! clock, a file or the network.
 
 pub mod drm;
 pub mod duration_unit;
@@ -33,13 +33,12 @@ pub use secret::{Password, Pin};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
 pub use token::{Token, TokenHash, TokenInfo, TokenKind};
 
-/// Why a text is not a value of the type it was parsed as: a sentence for the partner's developer,
-/// without the offending text itself.
+/// Why a text could not be parsed: a sentence for the partner's developer that never repeats the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
 
-/// What runs: the version, and with it the commit where a package was made of one between two releases.
+/// The running version. A package built between two releases adds its commit.
 pub const VERSION: &str = match option_env!("PLAYGATE_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),

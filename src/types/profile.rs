@@ -1,4 +1,4 @@
-//! What a user says about themself: name, language, country, day of birth.
+//! The data of a user profile: name, language, country, date of birth.
 
 use std::fmt;
 
@@ -14,14 +14,10 @@ use super::{Malformed, TvDay};
 pub struct Locale(Box<str>);
 
 impl Locale {
-    /// The longest tag, in characters: what RFC 5646 asks implementations to take at least.
+    /// Maximum length in characters: the length that RFC 5646 asks implementations to support.
     pub const MAX: usize = 35;
 
-    /// Reads a tag of the form `language[-subtag]…`; an underscore is taken for the hyphen, since
-    /// half of all platforms write it so.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another form.
+    /// Parses `language[-subtag]…`. Underscores are accepted as hyphens, because many platforms write them.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be a language tag such as `sv` or `pt-BR`");
         if text.len() > Self::MAX {
@@ -40,28 +36,24 @@ impl Locale {
         Ok(Self(text.replace('_', "-").into()))
     }
 
-    /// The tag as it was given, with hyphens.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The language alone: `pt` of `pt-BR`.
+    /// The primary language: `pt` of `pt-BR`.
     #[must_use]
     pub fn language(&self) -> &str {
         self.0.split('-').next().unwrap_or_default()
     }
 }
 
-/// A country as ISO 3166-1 names it in two letters.
+/// An ISO 3166-1 alpha-2 country code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Country([u8; 2]);
 
 impl Country {
-    /// Reads two letters, in either case.
-    ///
-    /// # Errors
-    /// [`Malformed`] for anything else.
+    /// Parses two letters, in either case.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be a country code of two letters");
         let mut letters: [u8; 2] = text.as_bytes().try_into().map_err(|_| malformed)?;
@@ -73,7 +65,6 @@ impl Country {
         }
     }
 
-    /// The two letters, in upper case.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Two ASCII letters by construction; a record with other bytes reads as no country.
@@ -87,20 +78,15 @@ impl fmt::Debug for Country {
     }
 }
 
-/// The name that a user goes by: at most 256 characters, all of which can be shown.
-/// Personal data, so it has no `Debug`.
+/// A display name: at most 256 visible characters. Personal data, so it has no `Debug`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PersonName(Box<str>);
 
 impl PersonName {
-    /// The longest name, in characters.
     pub const MAX: usize = 256;
 
-    /// Takes a name, trimmed.
-    ///
-    /// # Errors
-    /// [`Malformed`] for a longer one, or one with characters that cannot be shown.
+    /// Trims and validates a name.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let text = text.trim();
         if text.len() > Self::MAX * 4 || text.chars().count() > Self::MAX {
@@ -110,28 +96,21 @@ impl PersonName {
         Ok(Self(text.into()))
     }
 
-    /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A day of birth.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BirthDate(NaiveDate);
 
 impl BirthDate {
-    /// Reads `YYYY-MM-DD`, a date that exists. Whether it lies in the past is for the account
-    /// rules to say.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another form or an impossible date.
+    /// Parses `YYYY-MM-DD`; the date must exist. Account rules check that it is in the past.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         TvDay::parse(text).map(|day| Self(day.date()))
     }
 
-    /// The calendar date.
     #[must_use]
     pub const fn date(self) -> NaiveDate {
         self.0

@@ -1,4 +1,4 @@
-//! What an operator may do.
+//! The roles of operators.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +12,15 @@ pub enum Role {
     Content,
     /// Users, their sessions and their mail.
     Agent,
-    /// Reads everything that holds no secret and changes nothing. The last: stored roles count on.
+    /// Reads everything that is not secret, changes nothing. Records store the index of the variant: new
+    /// roles go to the end.
     Observer,
 }
 
 impl Role {
-    /// Every role.
     pub const ALL: [Self; 4] = [Self::Admin, Self::Content, Self::Agent, Self::Observer];
 
-    /// The name on the command line and on the wire.
+    /// The name on the command line and in the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -31,14 +31,13 @@ impl Role {
         }
     }
 
-    /// Whether tokens and PINs in users' mail are shown to the role. An agent who could read them
-    /// could take an account over by its reset mail.
+    /// Whether the role may see tokens and PINs in users' mail. An agent who could read them could take over
+    /// an account with its reset mail.
     #[must_use]
     pub const fn sees_secrets(self) -> bool {
         matches!(self, Self::Admin)
     }
 
-    /// Reads a name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)

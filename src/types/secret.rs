@@ -1,26 +1,23 @@
-//! Passwords and PINs while they are in our hands: neither printed nor compared, only hashed.
+//! Plain-text passwords and PINs. They are neither printed nor compared, only hashed.
 
 use unicode_normalization::UnicodeNormalization;
 
 use super::Malformed;
 
-/// A password as the user typed it, after Unicode NFC, so that two keyboards give the same bytes.
-/// It has no `Debug` and no `Display`. Whether it is long and uncommon enough is for the account
-/// rules to say; only the bound on its size stands here, since it guards the normalisation.
+/// A password as the user typed it, normalised to Unicode NFC so that different keyboards give the same
+/// bytes. It has no `Debug` and no `Display`. Only the maximum length is checked here, because it bounds the
+/// normalisation; account rules check the rest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
 impl Password {
-    /// The longest password, in characters.
+    /// Maximum length in characters.
     pub const MAX: usize = 256;
 
-    /// Normalises the text.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it has over [`Password::MAX`] characters.
+    /// Normalises the text; fails if it has more than [`Password::MAX`] characters.
     pub fn new(text: &str) -> Result<Self, Malformed> {
         let too_long = Malformed("a password has at most 256 characters");
-        // 4 bytes a character, and NFC can shrink a text to a third.
+        // 4 bytes per character, and NFC can shrink a text to a third.
         if text.len() > Self::MAX * 12 {
             return Err(too_long);
         }
@@ -31,13 +28,12 @@ impl Password {
         Ok(Self(normal))
     }
 
-    /// The number of characters.
     #[must_use]
     pub fn length(&self) -> usize {
         self.0.chars().count()
     }
 
-    /// The text, for hashing and for the list of common passwords.
+    /// The plain text, for hashing and for the list of common passwords.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -49,10 +45,6 @@ impl Password {
 pub struct Pin(String);
 
 impl Pin {
-    /// Takes four to six ASCII digits.
-    ///
-    /// # Errors
-    /// [`Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         if (4..=6).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit()) {
             Ok(Self(text.to_owned()))
@@ -61,7 +53,7 @@ impl Pin {
         }
     }
 
-    /// The digits, for hashing and for the mail that brings them.
+    /// The digits, for hashing and for the mail that contains them.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

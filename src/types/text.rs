@@ -1,10 +1,10 @@
-//! Which characters a name may have: names are shown to people beside other text, in tables and mails,
-//! and must neither change the order of what stands around them nor hide a part of themselves.
+//! Checks the characters of names. Names are shown next to other text in tables and mails, and must neither
+//! reorder the text around them nor hide a part of themselves.
 
 use super::Malformed;
 
-/// Format characters (Unicode category Cf) and the separators of lines and paragraphs (Zl, Zp). The
-/// zero-width joiner and non-joiner are not among them: Persian, Hindi and many emoji need them.
+/// Format characters (Unicode category Cf), line and paragraph separators (Zl, Zp). The zero-width joiner and
+/// non-joiner are allowed: Persian, Hindi and many emoji need them.
 const INVISIBLE: [(char, char); 20] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{600}', '\u{605}'),
@@ -15,9 +15,9 @@ const INVISIBLE: [(char, char); 20] = [
     ('\u{8e2}', '\u{8e2}'),
     ('\u{180e}', '\u{180e}'),
     ('\u{200b}', '\u{200b}'),
-    // Directional marks; the joiners stand between these and the zero-width space.
+    // Directional marks. The joiners are between these and the zero-width space.
     ('\u{200e}', '\u{200f}'),
-    // Separators of lines and paragraphs, bidirectional embeddings and overrides.
+    // Line and paragraph separators, bidirectional embeddings and overrides.
     ('\u{2028}', '\u{202e}'),
     // Invisible operators, bidirectional isolates.
     ('\u{2060}', '\u{206f}'),
@@ -28,24 +28,21 @@ const INVISIBLE: [(char, char); 20] = [
     ('\u{13430}', '\u{1343f}'),
     ('\u{1bca0}', '\u{1bca3}'),
     ('\u{1d173}', '\u{1d17a}'),
-    // Tags: a whole text that nobody sees.
+    // Tag characters: they can encode a whole invisible text.
     ('\u{e0000}', '\u{e007f}'),
 ];
 
 fn is_invisible(c: char) -> bool {
-    // Nearly every character of a name comes before the first of the list.
+    // Fast path: nearly every character of a name is below the first entry.
     c >= '\u{ad}'
         && INVISIBLE
             .iter()
             .any(|(from, to)| (*from..=*to).contains(&c))
 }
 
-/// Checks that a text can be shown on one line as it is.
-///
-/// # Errors
-/// [`Malformed`] for control characters, separators of lines, and format characters.
+/// Rejects control characters, line separators and invisible format characters.
 pub fn check_visible(text: &str) -> Result<(), Malformed> {
-    // Nearly all texts are ASCII, and every heartbeat brings four of them.
+    // Fast path: nearly all texts are ASCII, and every heartbeat has four of them.
     let refused = if text.is_ascii() {
         text.bytes().any(|b| b.is_ascii_control())
     } else {

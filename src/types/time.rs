@@ -1,4 +1,4 @@
-//! Instants, the live offset and the tv day.
+//! Instants, the live offset and the TV day.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Malformed;
 
-/// Seconds in an hour.
 pub const HOUR: i64 = 3_600;
-/// Seconds in a day that has no clock change.
+/// Seconds in a day without a clock change.
 pub const DAY: i64 = 86_400;
 
-/// An instant in whole Unix seconds, as bodies carry it.
+/// An instant in whole Unix seconds, as in request and response bodies.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -21,13 +20,13 @@ pub const DAY: i64 = 86_400;
 pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
-    /// The seconds from `earlier` to this instant; negative if it is the later one.
+    /// Seconds from `earlier` to this instant; negative if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The instant as a person reads it, to the minute.
+    /// Formats the instant for people, to the minute.
     #[must_use]
     pub fn in_utc(self) -> String {
         let time = chrono::DateTime::from_timestamp(self.0, 0);
@@ -37,7 +36,7 @@ impl UnixSeconds {
         )
     }
 
-    /// The number of the UTC day that the instant lies in, counted from 1970-01-01.
+    /// Number of the UTC day, counted from 1970-01-01.
     #[must_use]
     pub const fn utc_day(self) -> i64 {
         self.0.div_euclid(DAY)
@@ -71,16 +70,13 @@ impl fmt::Display for UnixSeconds {
 pub struct LiveOffset(i32);
 
 impl LiveOffset {
-    /// The live point itself.
+    /// The live point.
     pub const LIVE: Self = Self(0);
-    /// The furthest that one may go back.
+    /// The furthest offset back.
     pub const MIN: i32 = -86_400;
 
-    /// Reads a decimal integer: an optional minus, digits, nothing else. `+0`, leading zeros and
-    /// `1e2` are refused. `-0` is 0: clients that negate a distance send it.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another form or a value out of range.
+    /// Parses a decimal integer: an optional minus sign and digits. `+0`, leading zeros and `1e2` are
+    /// rejected. `-0` is 0: clients that negate a distance send it.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be an integer from -86400 to 0");
         let digits = text.strip_prefix('-').unwrap_or(text);
@@ -103,28 +99,23 @@ impl LiveOffset {
         now + i64::from(self.0)
     }
 
-    /// The offset in seconds.
     #[must_use]
     pub const fn seconds(self) -> i32 {
         self.0
     }
 }
 
-/// The date of a tv day: the local date on which it begins.
+/// The date of a TV day: the local date on which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TvDay(NaiveDate);
 
 impl TvDay {
-    /// The tv day of a calendar date.
     #[must_use]
     pub const fn from_date(date: NaiveDate) -> Self {
         Self(date)
     }
 
-    /// Reads `YYYY-MM-DD`, a date that exists.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another form or an impossible date.
+    /// Parses `YYYY-MM-DD`; the date must exist.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be a date as YYYY-MM-DD");
         let shape = text.len() == 10
@@ -141,7 +132,7 @@ impl TvDay {
         else {
             return Err(malformed);
         };
-        // The year 0 exists for chrono, not for the partner.
+        // chrono has a year 0, the interface has not.
         if year == 0 {
             return Err(malformed);
         }
@@ -150,19 +141,18 @@ impl TvDay {
             .ok_or(malformed)
     }
 
-    /// The calendar date.
     #[must_use]
     pub const fn date(self) -> NaiveDate {
         self.0
     }
 
-    /// Days from 0001-01-01, the form in which keys hold it.
+    /// Days since 0001-01-01, for use in store keys.
     #[must_use]
     pub fn number(self) -> i32 {
         self.0.num_days_from_ce()
     }
 
-    /// The tv day that [`TvDay::number`] gave the number of.
+    /// The inverse of [`TvDay::number`].
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         NaiveDate::from_num_days_from_ce_opt(number).map(Self)

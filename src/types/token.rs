@@ -1,4 +1,4 @@
-//! Bearer secrets. The service keeps their SHA-256 and looks that up; it never compares a token.
+//! Bearer tokens. The service stores their SHA-256 and looks that up; it never compares tokens.
 
 use std::fmt;
 
@@ -8,22 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use super::UnixSeconds;
 
-/// What a token is good for. The kind is its prefix, and part of what is hashed, so that a token
-/// of one kind is unknown in every other place.
+/// The purpose of a token. The kind is its prefix and part of the hashed text, so a token of one kind is
+/// unknown everywhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenKind {
-    /// The User Authorization Token.
     User,
-    /// The Entitlement Token.
     Entitlement,
-    /// The token of a reset mail.
+    /// The token in a password reset mail.
     Reset,
     /// An operator's token for the administration interface.
     Operator,
 }
 
 impl TokenKind {
-    /// The characters that a token of this kind begins with.
     #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -35,23 +32,23 @@ impl TokenKind {
     }
 }
 
-/// The length of every token: a prefix of 4 and 256 bits in base64url.
+/// Length of every token: a prefix of 4 characters and 256 bits in base64url.
 const TOKEN_LENGTH: usize = 4 + 43;
 
-/// The SHA-256 of a token: the only form in which one is stored.
+/// The SHA-256 of a token: the only form in which a token is stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash that a presented token would be stored under, or `None` if it has not the form of
-    /// a token of this kind. Nothing of unbounded length is hashed.
+    /// Hashes a presented token; `None` if it does not have the form of a token of this kind. The length
+    /// check bounds the work.
     #[must_use]
     pub fn hash_presented(kind: TokenKind, text: &str) -> Option<Self> {
         let form = text.len() == TOKEN_LENGTH && text.starts_with(kind.prefix());
         form.then(|| Self::of(text.as_bytes()))
     }
 
-    /// The hash of a partner's access token: a UUID in lower case, as it was handed out.
+    /// Hashes a partner's access token: a UUID in lower case, as issued.
     #[must_use]
     pub fn hash_partner_token(text: &str) -> Option<Self> {
         let form = text.len() == 36
@@ -68,32 +65,30 @@ impl TokenHash {
         Self(hash)
     }
 
-    /// The bytes, as keys are made of.
+    /// The bytes, for use in store keys.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A hash read back from a key.
+    /// Restores a hash from a store key.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The handle by which people name the token: the first 48 bits in hexadecimal, of which nobody
-    /// makes the token.
+    /// A handle for people: the first 48 bits in hexadecimal, from which the token cannot be derived.
     #[must_use]
     pub fn handle(&self) -> String {
         HEXLOWER.encode(self.0.first_chunk::<6>().unwrap_or(&[0; 6]))
     }
 }
 
-/// What may be told of a token of a partner or an operator once it has been shown.
+/// What may be shown of a partner's or operator's token after its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenInfo {
-    /// The handle by which it is revoked.
+    /// The handle used to revoke the token.
     pub handle: String,
-    /// When it was made.
     pub created: UnixSeconds,
 }
 
@@ -103,7 +98,7 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// A token on its way to its owner. It has no `Debug` and no `Display`.
+/// A new token on its way to its owner. It has no `Debug` and no `Display`.
 #[derive(Clone)]
 pub struct Token {
     text: String,
@@ -111,7 +106,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// A token of `kind` from 256 bits that the caller drew at random.
+    /// Makes a token from 256 bits that the caller drew at random.
     #[must_use]
     pub fn new(kind: TokenKind, random: [u8; 32]) -> Self {
         let text = format!("{}{}", kind.prefix(), BASE64URL_NOPAD.encode(&random));
@@ -119,7 +114,7 @@ impl Token {
         Self { text, hash }
     }
 
-    /// A partner's access token from 128 bits that the caller drew at random: a UUID of version 4.
+    /// Makes a partner's access token from 128 bits that the caller drew at random: a UUID of version 4.
     #[must_use]
     pub fn new_partner(random: [u8; 16]) -> Self {
         let bits = u128::from_be_bytes(random);
@@ -136,13 +131,12 @@ impl Token {
         Self { text, hash }
     }
 
-    /// The token itself, for the one reply or mail that carries it.
+    /// The plain token, for the one response or mail that carries it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    /// What is stored of it.
     #[must_use]
     pub const fn hash(&self) -> TokenHash {
         self.hash

@@ -1,8 +1,6 @@
-//! Mistakes in the language of TOML files, in words of ours: what a person is to change. The parser's own
-//! sentences are for those who write parsers.
+//! Translates TOML parser errors into messages that tell a user what to change.
 
-/// What the parser says begins with the first text; what a person is told is the second. The first row
-/// that fits counts.
+/// Prefix of the parser's message, and the message for the user. The first match wins.
 const WORDS: &[(&str, &str)] = &[
     ("duplicate key", "the key stands twice in its table"),
     (
@@ -96,7 +94,7 @@ const CONTROL: &str = "expected no control characters";
 const DATE: &str = "expected a date and time such as 2026-01-01T00:00:00Z";
 const NUMBER: &str = "expected a number such as 10, -3 or 1.5";
 
-/// What to tell of a mistake that a TOML parser describes so, at a place of the text.
+/// Returns the message for a parser error `description` at byte `at` of `text`.
 #[must_use]
 pub fn explain(text: &str, at: usize, description: &str) -> String {
     let found = WORDS

@@ -1,20 +1,19 @@
-//! Why a grant was not changed.
+//! Errors of granting and revoking offers.
 
 use crate::store::StoreError;
 
 /// Why a grant was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// The catalogue has no such offer.
     #[error("there is no such offer")]
     OfferNotFound,
-    /// There is no such user, or not any more.
+    /// The user does not exist, or was erased.
     #[error("there is no such user")]
     UserNotFound,
-    /// It would end before it begins.
+    /// The expiry is not in the future.
     #[error("the expiry is in the past")]
     ExpiryPast,
-    /// The user has as many grants as there may be, all of them active.
+    /// The user has the maximum number of grants, all of them active.
     #[error("the user has too many grants")]
     TooMany,
     /// The user has no active grant of the offer.

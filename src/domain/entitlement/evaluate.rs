@@ -1,4 +1,4 @@
-//! The decision on rights: who may play what, from where, when.
+//! The entitlement decision: which user may play which asset, from which country, at what time.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::domain::catalog::{Asset, Catalog, Livestream, Offer, OfferKind, Snaps
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
-/// Decides on rights, from memory alone. A handle.
+/// Evaluates rights from memory only. Cheap to clone.
 #[derive(Clone)]
 pub struct EntitlementService {
     catalog: Catalog,
@@ -19,51 +19,49 @@ pub struct EntitlementService {
     settings: Settings,
 }
 
-/// What an asset id names.
+/// What an asset id resolves to.
 pub(super) enum Subject {
     Livestream(Arc<Livestream>),
     Broadcast(Arc<Livestream>, Program),
     Asset(Arc<Asset>),
 }
 
-/// Whether a user has an offer.
+/// Relation of a user to one offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OfferState {
-    /// Until then, if there is an end.
+    /// Held, until the given end if there is one.
     Yes(Option<UnixSeconds>),
-    /// A default offer outside of its sale window.
+    /// A default offer outside its sale window.
     NotOnSale,
-    /// The last grant ran out.
+    /// The last grant expired at that time.
     Expired(UnixSeconds),
-    /// The last grant was taken away.
+    /// The last grant was revoked at that time.
     Revoked(UnixSeconds),
-    /// Never given.
     No,
 }
 
-/// How an offer that holds an asset stands to a user.
+/// An offer that includes the asset, with the user's relation to it.
 pub(super) struct OfferEvaluation {
     pub(super) offer: Arc<Offer>,
     pub(super) held: OfferState,
-    /// Whether it holds where the viewer is.
+    /// Whether it covers the viewer's country.
     pub(super) here: bool,
 }
 
-/// The end of an access and where it holds.
+/// End of the access, and the countries where it applies.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) until: Option<UnixSeconds>,
     pub(super) countries: Vec<Country>,
 }
 
-/// Whether a tag switches the country check off for a user.
+/// Whether a tag of the user disables the country check.
 #[must_use]
 pub fn any_country(user: &User) -> bool {
     user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
 }
 
 impl EntitlementService {
-    /// Puts the decision together.
     #[must_use]
     pub const fn new(
         catalog: Catalog,
@@ -79,11 +77,11 @@ impl EntitlementService {
         }
     }
 
-    /// Whether `user` may play `asset` from `address`, the country of the request as far as it is
-    /// known. `offset` is the position on a livestream; it means nothing for anything else.
+    /// Decides whether `user` may play `asset`. `address` is the country of the request by IP address, if
+    /// known. `offset` is the position on a livestream and is ignored for everything else.
     ///
     /// # Errors
-    /// The first reason against it in the order of [`Denied`].
+    /// The first reason against it, in the order of [`Denied`].
     pub fn decide(
         &self,
         user: &User,
@@ -109,7 +107,8 @@ impl EntitlementService {
         })
     }
 
-    /// Whether `user` still has an offer that holds `asset` where the viewer is, whatever is on.
+    /// Whether `user` still has an offer that includes `asset` and covers the viewer's country, whatever the
+    /// current program is.
     #[must_use]
     pub fn is_entitled(
         &self,
@@ -125,13 +124,12 @@ impl EntitlementService {
         })
     }
 
-    /// The rules for PINs.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What the id names; broadcasts of a livestream that is not in the catalogue are nothing.
+    /// Resolves an asset id. A broadcast whose livestream is not in the catalogue does not resolve.
     pub(super) fn subject(&self, snapshot: &Snapshot, id: &AssetId) -> Option<Subject> {
         if let Some(livestream) = snapshot.livestream(&LivestreamId::from(id)) {
             return Some(Subject::Livestream(Arc::clone(livestream)));
@@ -144,7 +142,7 @@ impl EntitlementService {
         Some(Subject::Broadcast(Arc::clone(livestream), program))
     }
 
-    /// How the offers that hold a subject stand to a user.
+    /// Evaluates each offer that includes the subject.
     pub(super) fn standings(
         &self,
         snapshot: &Snapshot,
@@ -172,7 +170,7 @@ impl EntitlementService {
         snapshot.offers_of(&id).map(standing).collect()
     }
 
-    /// What is played, and the end of the right to it apart from offers.
+    /// What is played, and the end of the right to it independent of offers.
     pub(super) fn playing(
         &self,
         subject: Subject,
@@ -225,7 +223,6 @@ impl EntitlementService {
         }
     }
 
-    /// The catalogue that it reads.
     #[must_use]
     pub const fn catalog(&self) -> &Catalog {
         &self.catalog
@@ -237,7 +234,6 @@ impl EntitlementService {
 }
 
 impl Playing {
-    /// The age rating of what is played.
     #[must_use]
     pub fn pg_age(&self) -> Option<u8> {
         match self {
@@ -248,8 +244,8 @@ impl Playing {
     }
 }
 
-/// A broadcast by its own id: live while it is on air and may be seen live; else from its start,
-/// while it is on air by the right to start it over, later by its catch-up.
+/// Resolves a broadcast id: live while it is on air and has live rights; otherwise from its start, while on
+/// air by its start-over right, later by its catch-up.
 fn broadcast(
     livestream: Arc<Livestream>,
     program: Program,
@@ -301,10 +297,10 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
     })
 }
 
-/// What the standings come to.
+/// Combines the evaluated offers.
 ///
-/// Decision: whoever has an offer that does not hold here, and whoever no offer here could help, is
-/// told about the country; whoever could get one here is told about that.
+/// `GeoBlocked` if the user has an offer that does not cover this country, or if no offer covers it;
+/// `NotEntitled` if an offer that covers it could be bought.
 pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Access, Denied> {
     let has = |standing: &&OfferEvaluation| matches!(standing.held, OfferState::Yes(_));
     let mut open = standings
@@ -339,7 +335,7 @@ pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Acces
     Ok(Access { until, countries })
 }
 
-/// The later of two ends; none at all is the latest.
+/// The later of two ends. `None` means no end.
 pub(super) fn later(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
     Some(a?.max(b?))
 }

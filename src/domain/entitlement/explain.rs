@@ -1,4 +1,4 @@
-//! The decision explained, for an operator whom a viewer has called.
+//! Explains an entitlement decision to an operator.
 
 use super::evaluate::{
     EntitlementService, OfferEvaluation, OfferState, Subject, access, any_country,
@@ -8,18 +8,18 @@ use crate::domain::accounts::User;
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
 
-/// A decision with everything that it looked at.
+/// A decision with every step that led to it.
 pub struct EntitlementExplanation {
-    /// What was looked at, in order. It goes on after a denial where there is more to see.
+    /// The checks in order. They continue after a denial if there is more to show.
     pub steps: Vec<Step>,
-    /// The denial that the viewer meets; none if there is none.
+    /// The denial that the viewer gets, if any.
     pub denied: Option<Denied>,
-    /// Whether the PIN is asked for; known only if nothing is denied.
+    /// Whether the PIN is required; `None` if the viewer is denied.
     pub pin_needed: Option<bool>,
 }
 
 impl EntitlementService {
-    /// As [`EntitlementService::decide`], with its steps.
+    /// Like [`EntitlementService::decide`], with its steps.
     #[must_use]
     pub fn why(
         &self,

@@ -1,4 +1,4 @@
-//! Offers given to users and taken away again.
+//! Owns the grants: gives offers to users, renews and revokes them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::store::{Commit, Durability, Store, StoreError, Txn};
 use crate::types::time::DAY;
 use crate::types::{OfferId, OperatorId, UnixSeconds, UserId};
 
-/// How many grants a user has, history included; the oldest that are over make room.
+/// Maximum number of grants per user, including history. The oldest inactive grants make room.
 pub const GRANTS_MAX: usize = 200;
 
-/// The offers of users. A handle.
+/// The offers of users. Cheap to clone.
 #[derive(Clone)]
 pub struct Grants {
     store: Store,
@@ -25,10 +25,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Reads the grants into memory. `exists` knows the users of the same store.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Loads the grants into memory. `exists` looks up users in the same store.
     pub fn open(store: Store, catalog: Catalog, exists: UserExists) -> Result<Self, StoreError> {
         let mirror = Arc::new(GrantMirror::default());
         store.attach::<tables::Grants>(Arc::clone(&mirror) as _)?;
@@ -40,14 +37,14 @@ impl Grants {
         })
     }
 
-    /// All that a user has or had, in the order in which it was given.
+    /// All current and past grants of a user, oldest first.
     #[must_use]
     pub fn for_user(&self, user: &UserId) -> Vec<Arc<Grant>> {
         self.mirror.of(user)
     }
 
-    /// How many users hold each offer at `now`. It walks over all users: for imports, not for requests
-    /// of viewers.
+    /// The number of users that hold each offer at `now`. Walks over all users: for imports, not for viewer
+    /// requests.
     #[must_use]
     pub fn holders(&self, now: UnixSeconds) -> HashMap<OfferId, usize> {
         let mut holders = HashMap::new();
@@ -61,16 +58,14 @@ impl Grants {
         holders
     }
 
-    /// Gives an offer to a user: until `expiry`, else for the offer's duration, else until revoked.
-    /// Durable.
+    /// Grants an offer to a user: until `expiry`, otherwise for the offer's duration, otherwise until
+    /// revoked. Durable.
     ///
-    /// Decision: giving what the user has renews it, counted from now, and never shortens it unless
-    /// `expiry` says so; there is no second grant beside it. An operator's gift is no sale, so the
-    /// sale window does not bind it.
+    /// Granting an active offer again renews that grant from now on; only `expiry` can shorten it. The sale
+    /// window does not apply: an operator's grant is not a sale.
     ///
     /// # Errors
-    /// [`GrantError::OfferNotFound`], [`GrantError::ExpiryPast`], [`GrantError::TooMany`],
-    /// [`GrantError::UserNotFound`].
+    /// `OfferNotFound`, `ExpiryPast`, `TooMany`, `UserNotFound`.
     pub fn grant(
         &self,
         user: UserId,
@@ -96,7 +91,7 @@ impl Grants {
             if let Some((key, old)) = active.find(|(_, grant)| grant.offer == offer) {
                 let renewed = match (expiry, old.expiry) {
                     (Some(_), _) => end,
-                    // What lasts until it is revoked cannot last longer.
+                    // A grant without an end cannot be extended.
                     (None, None) => None,
                     (None, Some(old)) => end.map(|end| end.max(old)),
                 };
@@ -120,10 +115,7 @@ impl Grants {
         })
     }
 
-    /// Takes an offer away from a user. Durable.
-    ///
-    /// # Errors
-    /// [`GrantError::NotGranted`].
+    /// Revokes an active grant. Durable. Returns [`GrantError::NotGranted`] if there is none.
     pub fn revoke(
         &self,
         user: UserId,
@@ -145,7 +137,7 @@ impl Grants {
     }
 }
 
-/// The number of the next grant. Where the bound is reached the oldest that is over goes.
+/// The number of the next grant. At the limit the oldest inactive grant is deleted.
 fn make_room(
     txn: &mut Txn<'_>,
     grants: &[((UserId, u32), Grant)],
@@ -160,10 +152,7 @@ fn make_room(
     Ok(last.map_or(0, |last| last.saturating_add(1)))
 }
 
-/// Erases what is held of a user, in the commit that erases the account.
-///
-/// # Errors
-/// That the store failed.
+/// Erases the grants of a user, in the transaction that erases the account.
 pub fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (key, _) in txn.scan::<tables::Grants>(user, usize::MAX)? {
         txn.delete::<tables::Grants>(&key)?;

@@ -1,4 +1,4 @@
-//! When the viewer has to give the PIN (decisions part 5).
+//! Decides when the viewer must enter the PIN.
 
 use super::model::{PinRule, Settings};
 use crate::domain::accounts::User;
@@ -6,9 +6,9 @@ use crate::domain::catalog::{Livestream, Unrated};
 use crate::types::{Country, UnixSeconds};
 
 impl Settings {
-    /// Whether the user's parental control asks for the PIN before a program of a livestream, live
-    /// or in catch-up. In a gap of the guide `start` is the position and there is no rating: what
-    /// is not known is not free.
+    /// Whether the user's parental control requires the PIN for a program of a livestream, live or in
+    /// catch-up. In a gap of the schedule `start` is the position and there is no rating: unknown content
+    /// counts as unrated.
     #[must_use]
     pub fn program_needs_pin(
         &self,
@@ -28,14 +28,14 @@ impl Settings {
             }
     }
 
-    /// Whether the user's parental control asks for the PIN before a video on demand: by its
-    /// rating, under either rule.
+    /// Whether the user's parental control requires the PIN for a video on demand: by its rating, under
+    /// either rule.
     #[must_use]
     pub fn asset_needs_pin(&self, user: &User, pg_age: Option<u8>) -> bool {
         user.parental.enabled && self.is_rated_above(user, pg_age, None)
     }
 
-    /// `unrated` is what the livestream says of programs without a rating, if anything.
+    /// `unrated` is the livestream's override for programs without a rating.
     fn is_rated_above(&self, user: &User, pg_age: Option<u8>, unrated: Option<Unrated>) -> bool {
         pg_age
             .map(Unrated::Age)
@@ -44,9 +44,9 @@ impl Settings {
             .needs_pin(user.parental.limit)
     }
 
-    /// Where the viewer is: the country of the address, else that of the account, which users cannot
-    /// change after sign-up, unless the operator has switched that off. An unknown country is outside
-    /// of every list.
+    /// The country of the viewer: that of the address, otherwise that of the account, unless the operator
+    /// disabled that. Users cannot change the country of their account after sign-up. An unknown country is
+    /// in no list.
     #[must_use]
     pub fn viewer_country(&self, user: &User, address: Option<Country>) -> Option<Country> {
         address.or(user.country.filter(|_| self.profile_country))

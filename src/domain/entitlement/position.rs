@@ -1,7 +1,7 @@
 //! The rights at a position: whether what a livestream shows at one instant may be watched now.
 //!
-//! Entitlement, license and heartbeat all ask [`PositionRights::check`], so that a position which one
-//! of them refuses cannot be reached through another.
+//! Entitlement, license and heartbeat must all use [`PositionRights::check`]: a position that one of them
+//! refuses must not be reachable through another.
 
 use super::model::Denied;
 use crate::domain::catalog::Livestream;
@@ -9,15 +9,14 @@ use crate::domain::schedule::{self, Program};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 
-/// How far from the present a position still is the live point. Players hold some segments back, and
-/// clocks differ.
+/// Seconds from the present within which a position counts as the live point. Players buffer some segments,
+/// and clocks differ.
 const LIVE: i64 = 60;
-/// How far back a position can lie. `offset` reaches back a day, and a player that pauses there falls
-/// behind; what lies further back is no Unix time (a player that counts from its start).
+/// Seconds that a position can lie back. `offset` reaches back a day, and a player that pauses there falls
+/// further behind. A position before that is no Unix time (a player that counts from its own start).
 const SHIFT_MAX: i64 = 25 * HOUR;
 
-/// The position that a claimed one is judged at: the live point, where no player can be at the
-/// claimed one.
+/// The position to check for a claimed one: the live point, if no player can be at the claimed position.
 #[must_use]
 pub fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
@@ -27,29 +26,27 @@ pub fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     }
 }
 
-/// The rights in what a livestream shows at a position.
+/// Rights of what a livestream shows at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionRights {
-    /// The first second at which it is no longer on air.
+    /// The first second after it is on air.
     pub stop: UnixSeconds,
-    /// Whether it may be watched live.
     pub live: bool,
-    /// Whether it may be watched from its start while it is on air.
+    /// Whether it may be watched from its start while on air.
     pub start_over: bool,
-    /// Whether a viewer may go back in it while it is on air, given that it may be watched live.
+    /// Whether the viewer may rewind while it is on air. Requires `live`.
     pub rewind: bool,
     /// The catch-up window, half open.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// Whether programs of the livestream have live rights unless something else is said of them.
+    /// Whether programs of the livestream have live rights by default.
     pub live_by_default: bool,
 }
 
 /// Why a position may not be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withheld {
-    /// The program may not be watched live.
     NoLiveRights {
-        /// Whether others of the livestream may be.
+        /// Whether other programs of the livestream may be watched live.
         by_default: bool,
     },
     /// The position is behind the live point, and no right reaches back to it.
@@ -82,7 +79,7 @@ impl PositionRights {
         }
     }
 
-    /// The rights in a program of a livestream.
+    /// The rights of a program of a livestream.
     #[must_use]
     pub fn for_program(livestream: &Livestream, program: &Program) -> Self {
         Self {
@@ -95,9 +92,9 @@ impl PositionRights {
         }
     }
 
-    /// In a gap of the guide the livestream's defaults hold, as if the gap were a program. A
-    /// livestream without a guide is one gap without ends: its catch-up does not wait for the end of
-    /// it, unless that would show what may not be watched live.
+    /// In a gap of the schedule the livestream's defaults apply, as if the gap were a program. A livestream
+    /// without a schedule is one endless gap: its catch-up does not wait for the end of it, unless that would
+    /// show what may not be watched live.
     fn in_gap(livestream: &Livestream, (from, to): (UnixSeconds, UnixSeconds)) -> Self {
         let days = i64::from(livestream.catchup_days);
         let opens = if livestream.live_rights || livestream.start_over {
@@ -115,10 +112,7 @@ impl PositionRights {
         }
     }
 
-    /// Whether the position `at`, which these rights are of, may be watched at `now`.
-    ///
-    /// # Errors
-    /// [`Withheld`].
+    /// Checks whether the position `at`, which these rights belong to, may be watched at `now`.
     pub fn check(&self, at: UnixSeconds, now: UnixSeconds) -> Result<(), Withheld> {
         let on_air = now < self.stop;
         let caught_up = self
@@ -128,8 +122,8 @@ impl PositionRights {
             by_default: self.live_by_default,
         };
         if at.since(now) >= -LIVE {
-            // A player that holds segments back shows the last of a program after its stop: by then
-            // its catch-up counts as well.
+            // A player that buffers shows the end of a program after its stop; from then on its catch-up
+            // right counts as well.
             let allowed = self.live || (!on_air && caught_up);
             return allowed.then_some(()).ok_or(no_live_rights);
         }
@@ -151,7 +145,7 @@ mod tests {
 
     const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
-    /// A program that began an hour ago; `stop` from now.
+    /// A program that began an hour ago; `stop` is relative to now.
     fn rights(stop: i64) -> PositionRights {
         PositionRights {
             stop: NOW + stop,
@@ -217,7 +211,7 @@ mod tests {
         for (from, to, expected) in [(0, 1, Ok(())), (1, 2, UNAVAILABLE), (-9, 0, UNAVAILABLE)] {
             assert_eq!(window(from, to).check(NOW - 600, NOW), expected);
         }
-        // The last seconds of a blackout, as a player shows them that is a little behind.
+        // The last seconds of a blackout on a player that is slightly behind.
         assert_eq!(window(0, 1).check(NOW - 30, NOW), Ok(()));
         assert_eq!(window(1, 2).check(NOW - 30, NOW), DARK);
     }

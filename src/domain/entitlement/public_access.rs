@@ -1,4 +1,4 @@
-//! What anybody may watch without an account: for players that take an address and nothing else.
+//! Livestreams that anyone may watch without an account, for players that accept only a URL.
 
 use std::sync::Arc;
 
@@ -8,25 +8,23 @@ use super::position::PositionRights;
 use crate::domain::catalog::{Livestream, Offer, OfferKind};
 use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};
 
-/// A livestream that anybody may watch now.
+/// A livestream that anyone may watch now.
 pub struct PublicLivestream {
-    /// The livestream.
     pub livestream: Arc<Livestream>,
-    /// When that ends: with the offer, or with the first broadcast that may not be seen live.
+    /// End of the public access: that of the offer, or the start of the first broadcast without live rights.
     pub until: UnixSeconds,
 }
 
 impl EntitlementService {
-    /// Whether a livestream may be watched now by whoever asks, from `address` as far as that is
-    /// known, and for how long, `most` seconds at the most.
+    /// Decides whether anyone may watch a livestream now, and for how long: at most `most` seconds. `address`
+    /// is the country of the request, if known.
     ///
-    /// Decision: what a user could watch who has signed up a moment ago. Such a user has the default
-    /// offers and no parental control, and whoever holds a partner token can make one; so nothing is
-    /// opened that is not open already. It has to be in the clear: without a session there is no
-    /// license either.
+    /// Anyone may watch what a user could watch who signed up a moment ago: such a user has the default
+    /// offers and no parental control, and any holder of a partner token can create one. So this grants no
+    /// new access. The livestream must be unencrypted, because there is no license without a session.
     ///
     /// # Errors
-    /// The first reason against it in the order of [`Denied`].
+    /// The first reason against it, in the order of [`Denied`].
     pub fn open_to_all(
         &self,
         livestream: &LivestreamId,

@@ -1,4 +1,4 @@
-//! The table of grants and its mirror in memory.
+//! The table of grants, and its copy in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,12 @@ use super::model::Grant;
 use crate::store::{Changed, CommitListener, Record, Schema, Table, TreeName};
 use crate::types::UserId;
 
-/// The schema of what stands here.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<Grants>()
 }
 
-/// Grants by user and number, in the order in which they were given.
+/// Grants by user and number, in the order in which they were granted.
 pub(super) struct Grants;
 
 impl Record for Grant {}

@@ -1,4 +1,4 @@
-//! Decisions over a real catalogue, schedule and grants: every refusal, every PIN rule.
+//! Entitlement decisions over a real catalogue, schedule and grants: every denial and every PIN rule.
 
 use chrono::DateTime;
 use data_encoding::HEXLOWER;
@@ -268,7 +268,7 @@ fn every_refusal() {
         ("news", -3_600, None),
         ("audio", 0, Some(NoLiveRights)),
         ("strict", 0, Some(NoLiveRights)),
-        // What is over and has no window can no more be gone back to.
+        // What has ended and has no catch-up window cannot be watched any more.
         ("strict", -3_600, Some(NotAvailable)),
         ("strict", -7_200, None),
         // Broadcasts by id.
@@ -295,7 +295,7 @@ fn the_country_comes_first_after_the_asset() {
         country: country.map(|country| Country::parse(country).unwrap()),
         ..user()
     };
-    // No offer that holds it holds there.
+    // No offer that includes it covers that country.
     assert_eq!(
         world.denied(&from(Some("US")), "nordic", 0),
         Some(Denied::GeoBlocked)
@@ -304,14 +304,14 @@ fn the_country_comes_first_after_the_asset() {
         world.denied(&from(None), "nordic", 0),
         Some(Denied::GeoBlocked)
     );
-    // One could be had there.
+    // An offer that covers that country is on sale.
     assert_eq!(
         world.denied(&from(Some("IT")), "nordic", 0),
         Some(Denied::NotEntitled)
     );
     world.give("north", None, EVENING).unwrap();
     assert_eq!(world.denied(&from(Some("SE")), "nordic", 0), None);
-    // What the user has does not hold there.
+    // The user's offer does not cover that country.
     assert_eq!(
         world.denied(&from(Some("IT")), "nordic", 0),
         Some(Denied::GeoBlocked)
@@ -320,7 +320,7 @@ fn the_country_comes_first_after_the_asset() {
     tagged.tags = vec![TAG_ANY_COUNTRY.to_owned()];
     let granted = world.decide_at(&tagged, "nordic", 0, NOW).ok().unwrap();
     assert!(granted.countries.is_empty());
-    // The address counts before the account.
+    // The address takes precedence over the account.
     let asset = AssetId::parse("nordic").unwrap();
     let at = |address| {
         let address = Country::parse(address).ok();
@@ -347,7 +347,7 @@ fn grants_open_and_end() {
     assert_eq!(past, Err(GrantError::ExpiryPast));
     let grant = world.give("month", None, EVENING - 10 * DAY).unwrap();
     assert_eq!(grant.expiry, Some(UnixSeconds(EVENING + 20 * DAY)));
-    // The asset's own window ends before.
+    // The asset's own window ends first.
     let granted = world.decide_at(&user(), "premium", 0, NOW).ok().unwrap();
     assert_eq!(granted.valid_until, Some(UnixSeconds(1_768_089_600)));
     let granted = world.decide_at(&user(), "pay", 0, NOW).ok().unwrap();
@@ -358,7 +358,7 @@ fn grants_open_and_end() {
         world.decide_at(&user(), "pay", 0, last + 1).err(),
         Some(Denied::NotEntitled)
     );
-    // Renewed, it counts from now; it is not a second grant.
+    // A renewal counts from now and is not a second grant.
     let renewed = world.give("month", None, EVENING).unwrap();
     assert_eq!(renewed.expiry, Some(UnixSeconds(EVENING + 30 * DAY)));
     assert_eq!(
@@ -370,7 +370,7 @@ fn grants_open_and_end() {
     world.take("month", NOW).unwrap();
     assert_eq!(world.denied(&user(), "pay", 0), Some(Denied::NotEntitled));
     assert_eq!(world.take("month", NOW), Err(GrantError::NotGranted));
-    // The history stays, also over a start.
+    // The history is kept, also across a restart.
     world.give("month", None, EVENING).unwrap();
     let reopened = Grants::open(
         world.store.clone(),
@@ -429,7 +429,7 @@ fn a_right_ends_with_the_catchup() {
     assert_eq!(end_of("past", NOW).ok(), Some(Some(end)));
     assert!(end_of("past", end - 1).is_ok());
     assert_eq!(end_of("past", end).err(), Some(Denied::NotAvailable));
-    // A running one goes over into its catch-up.
+    // A running broadcast continues into its catch-up.
     assert_eq!(
         end_of("now", NOW).ok(),
         Some(Some(UnixSeconds(EVENING + HOUR + 7 * DAY)))
@@ -445,7 +445,7 @@ fn a_right_ends_with_the_catchup() {
     let stop = UnixSeconds(EVENING + HOUR);
     assert!(matches!(playing("now", stop - 1), Playing::Live { .. }));
     assert!(matches!(playing("now", stop), Playing::Catchup { .. }));
-    // A blackout's window opens at its stop.
+    // The catch-up window of a blackout opens at its stop.
     assert_eq!(end_of("s-now", stop - 1).err(), Some(Denied::NoLiveRights));
     assert!(matches!(playing("s-now", stop), Playing::Catchup { .. }));
     assert_eq!(
@@ -470,7 +470,7 @@ fn a_livestream_is_judged_by_what_it_shows() {
     assert_eq!(shown(0).as_deref(), Some("Now"));
     assert_eq!(shown(-1_800).as_deref(), Some("Now"));
     assert_eq!(shown(-1_801).as_deref(), Some("Before"));
-    // Before the guide begins there is a gap; nothing is withheld there.
+    // Before the schedule begins there is a gap; nothing is withheld there.
     assert_eq!(shown(-86_400), None);
 }
 
@@ -582,10 +582,10 @@ fn the_pin_by_the_watershed() {
         ("s-22", true),
         ("s-05", true),
         ("s-06", false),
-        // On that one the start alone.
+        // On that channel only the start counts.
         ("before", false),
         ("next", false),
-        // Videos on demand have no start.
+        // Videos on demand have no start time.
         ("free", false),
         ("adult", true),
         ("unrated", true),
@@ -600,7 +600,7 @@ fn the_pin_by_the_watershed() {
                 .pin_needed
         );
     }
-    // Live at night, judged by the start of the program and not by the clock.
+    // Live at night: the start of the program decides, not the clock.
     let pin_at = |hours: i64| {
         let now = UnixSeconds(EVENING + hours * HOUR);
         world
@@ -610,7 +610,7 @@ fn the_pin_by_the_watershed() {
             .pin_needed
     };
     assert!(pin_at(4) && pin_at(11) && !pin_at(12));
-    // In a gap the clock is all there is: 04:00, and 07:00 on a channel that verifies nothing.
+    // In a gap only the clock decides: 04:00, and 07:00 on a channel that verifies nothing.
     let gap = |asset, hours| {
         let now = UnixSeconds(EVENING + hours * HOUR);
         world

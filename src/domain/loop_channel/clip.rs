@@ -1,4 +1,4 @@
-//! A clip as it lies in the media directory: its manifest, its tracks, and whether they fit together.
+//! A clip in the media directory: parses its manifest and tracks and checks that they fit together.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 
@@ -12,12 +12,12 @@ use super::track::{HEAD_MAX, Head};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Bytes of a manifest of a clip. They describe it, they do not list it.
+/// Maximum size of a clip's manifest, in bytes.
 const MANIFEST_MAX: u64 = 1024 * 1024;
-/// Bytes that are read of a track at first: enough for the head of most.
+/// Bytes of a track that are read at first: they contain the header of most tracks.
 const HEAD_USUAL: usize = 16 * 1024;
 
-/// A clip that can be played round.
+/// A clip that can be repeated endlessly.
 #[derive(Debug)]
 pub(super) struct Clip {
     manifest: Manifest,
@@ -39,11 +39,8 @@ struct Track {
 }
 
 impl Clip {
-    /// Reads what there is to know of a clip: its manifest and the heads of its tracks. That is done
-    /// for every answer: it is a few kilobytes, and nothing is remembered of a clip that has changed.
-    ///
-    /// # Errors
-    /// [`LoopError`].
+    /// Reads the manifest of a clip and the headers of its tracks. It does so for every request: it is a few
+    /// kilobytes, and a changed clip needs no invalidation.
     pub(super) fn read(
         media: &MediaDirectory,
         path: &MediaPath,
@@ -85,7 +82,7 @@ impl Clip {
         })
     }
 
-    /// The manifest of a span as it is now, or the playlist of one of its tracks.
+    /// The current manifest of a range, or the playlist of one of its tracks.
     pub(super) fn manifest(
         &self,
         span: ManifestRange,
@@ -113,16 +110,14 @@ impl Clip {
         Ok(text.into_bytes())
     }
 
-    /// What players read before any segment of a track.
+    /// The initialisation segment of a track.
     pub(super) fn init(mut self, track: usize) -> Result<Vec<u8>, LoopError> {
         let track = self.tracks.get_mut(track).ok_or(LoopError::Absent)?;
         Ok(std::mem::take(&mut track.head.init))
     }
 
-    /// A segment that is over.
-    ///
-    /// Decision: none is too long ago. Catch-up reaches back as far as the catalogue says, and the
-    /// loop has played before there was a catalogue.
+    /// A segment that has ended. There is no oldest segment: catch-up reaches back as far as the catalogue
+    /// says.
     pub(super) fn segment(
         &self,
         media: &MediaDirectory,
@@ -146,7 +141,7 @@ impl Clip {
         if u64::try_from(bytes.len()).ok() != Some(length) {
             return Err(at(&track.path, "is shorter than its index says"));
         }
-        // The number that follows is as good as any: it grows, and wraps like a clock.
+        // Any sequence number that grows and wraps is valid.
         let sequence = u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
         retime::moved(&bytes, shift, sequence).map_err(|why| at(&track.path, why))
     }
@@ -174,7 +169,7 @@ impl Track {
     }
 }
 
-/// The beat that all tracks keep.
+/// Checks that all tracks have the same segments, and returns the common timeline.
 fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
     let length = |track: &&Track| {
         // Compared as fractions of a second.
@@ -197,7 +192,8 @@ fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
         let scale = u128::from(track.head.scale);
         let starts = track.head.pieces.iter().map(|piece| piece.start);
         let places = (0..).map(|number: u128| number * piece * scale);
-        // A quarter of a segment: what players look for must be in the segment of its place.
+        // At most a quarter of a segment apart: the position that a player looks for must be in the segment
+        // listed for it.
         let fits = starts
             .chain([track.head.end])
             .zip(places)
@@ -214,7 +210,7 @@ fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
     Ok(grid)
 }
 
-/// What a manifest's relative address names.
+/// Resolves a relative URL in a manifest.
 fn beside(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
     let folder = manifest.as_str().rsplit_once('/');
     let path = folder.map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"));
@@ -222,7 +218,7 @@ fn beside(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
         .ok_or_else(|| unfit(format!("`{name}` is no file beside or below the manifest")))
 }
 
-/// Says which file is at fault.
+/// Names the file at fault.
 fn at(path: &MediaPath, why: impl std::fmt::Display) -> LoopError {
     unfit(format!("{}: {why}", path.as_str()))
 }
@@ -239,7 +235,7 @@ fn text(media: &MediaDirectory, path: &MediaPath) -> Result<Option<String>, Loop
     Ok(Some(text))
 }
 
-/// The next bytes of a file, at most as many as asked for.
+/// Reads the next bytes of a file, at most `most`.
 fn some(opened: &mut MediaFile, most: u64) -> Result<Vec<u8>, LoopError> {
     let mut bytes = Vec::new();
     (&mut opened.file).take(most).read_to_end(&mut bytes)?;

@@ -1,10 +1,9 @@
-//! MPEG-DASH: takes what an on-demand manifest says of the tracks into one of a livestream, or of a
-//! part of one that is over.
+//! MPEG-DASH: turns the on-demand manifest of a clip into a live manifest, or into one of a finished range.
 //!
-//! Decision: segments are listed by a timeline, not by their duration alone, though each is as long
-//! as the next: Shaka Player looks no further back than a thousand segments of a duration, and a
-//! timeline tells players that the clock of a lab was moved. A segment of sound may begin a little
-//! beside its place in the list, because its frames do not divide the length of the pictures.
+//! Segments are listed by a `SegmentTimeline` although all have the same duration: Shaka Player looks back at
+//! most a thousand segments by duration, and a timeline reveals a moved clock to players. An audio segment
+//! may begin slightly before or after its listed time, because audio frames do not divide the video segment
+//! length.
 
 use std::fmt::Write as _;
 
@@ -17,46 +16,43 @@ use super::path::{LoopPath, ManifestRange};
 use super::timeline::{DASH_BACK, Timeline, Window, decimal, instant};
 use crate::types::UnixSeconds;
 
-/// How far behind the live point players are to play, in segments.
+/// Suggested presentation delay, in segments.
 const DELAY: u64 = 3;
-/// The representations of a manifest.
+/// Maximum number of representations in a manifest.
 const TRACKS_MAX: usize = 32;
 
-/// An on-demand manifest, cut where a livestream's says something else.
+/// An on-demand manifest, split where a live manifest differs.
 #[derive(Debug)]
 pub(super) struct Dash {
     parts: Vec<Part>,
-    /// The file of each representation, as the manifest names it.
+    /// The file name of each representation.
     pub(super) files: Vec<String>,
 }
 
 #[derive(Debug)]
 enum Part {
     Kept(String),
-    /// The attributes that `MPD` keeps.
+    /// Attributes of `MPD` that are copied.
     Mpd(String),
-    /// The attributes that `Period` keeps.
+    /// Attributes of `Period` that are copied.
     Period(String),
-    /// Where the segments of a representation are.
+    /// Position of the segment template of a representation.
     Segments(usize),
-    /// The end of `MPD`.
+    /// The end of `MPD`, where `UTCTiming` is inserted.
     Clock,
 }
 
-/// A manifest being cut.
+/// State of splitting a manifest.
 struct Cut {
     kept: Writer<Vec<u8>>,
     dash: Dash,
     periods: usize,
-    /// The file of the open representation.
+    /// The file name of the representation being parsed.
     file: Option<String>,
 }
 
 impl Dash {
-    /// Reads the manifest.
-    ///
-    /// # Errors
-    /// [`LoopError::Unfit`].
+    /// Parses the manifest; returns [`LoopError::Unfit`] if a loop cannot be made of it.
     pub(super) fn read(text: &str) -> Result<Self, LoopError> {
         let mut reader = Reader::from_str(text);
         reader.config_mut().expand_empty_elements = true;
@@ -74,7 +70,7 @@ impl Dash {
             match reader.read_event().map_err(broken)? {
                 Event::Start(start) => match start.name().as_ref() {
                     "BaseURL" => cut.file = Some(text_of(&mut reader)?),
-                    // What says where segments are, and what a livestream says otherwise.
+                    // Elements that locate segments or that a live manifest replaces are dropped.
                     "SegmentBase" | "Location" | "UTCTiming" => {
                         let end = start.to_end().into_owned();
                         reader.read_to_end(end.name()).map_err(broken)?;
@@ -99,11 +95,11 @@ impl Dash {
             .ok_or_else(|| unfit("the manifest must be an MPD of one period with tracks"))
     }
 
-    /// The manifest of what can be fetched.
+    /// Writes the manifest of the segments in the window.
     pub(super) fn write(&self, grid: &Timeline, stretch: &Window, now: UnixSeconds) -> String {
         let mut out = String::new();
         for part in &self.parts {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = match part {
                 Part::Kept(text) => out.write_str(text),
                 Part::Mpd(kept) => mpd(&mut out, kept, grid, stretch, now),
@@ -146,7 +142,7 @@ impl Cut {
                 Part::Period(kept(start, &["start", "duration"], |name| name)?)
             }
             "AdaptationSet" => {
-                // What holds for the parts of a file holds for segments, under another name.
+                // The attributes have the same meaning for segments, under another name.
                 let attributes = kept(start, &[], |name| match name {
                     "subsegmentAlignment" => "segmentAlignment",
                     "subsegmentStartsWithSAP" => "startWithSAP",
@@ -198,7 +194,7 @@ fn attributes(error: quick_xml::events::attributes::AttrError) -> LoopError {
     unfit(format!("the manifest is broken: {error}"))
 }
 
-/// The attributes of an element but for some, as they are written in a tag.
+/// Formats the attributes of an element, except the dropped ones, as in a tag.
 fn kept<'a>(
     start: &'a BytesStart<'_>,
     but: &[&str],
@@ -217,7 +213,7 @@ fn kept<'a>(
     Ok(kept.attributes_raw().to_owned())
 }
 
-/// The text of the open element, and reads over it.
+/// Reads the text of the open element, including its end tag.
 fn text_of(reader: &mut Reader<&[u8]>) -> Result<String, LoopError> {
     let mut text = String::new();
     loop {

@@ -1,22 +1,21 @@
-//! Why a loop has nothing to answer.
+//! Errors of loop channels.
 
 use std::io;
 
-/// Why a loop has nothing to answer.
+/// Why a loop channel cannot serve a path.
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
-    /// There is no such manifest, track or segment, or not yet.
+    /// The manifest, track or segment does not exist, or not yet.
     #[error("there is nothing of that name")]
     Absent,
-    /// The clip cannot be played round: a sentence for the operator.
+    /// The clip cannot be used as a loop; a message for the operator.
     #[error("{0}")]
     Unfit(String),
-    /// The disk failed.
     #[error(transparent)]
     Disk(#[from] io::Error),
 }
 
-/// A clip that cannot be played round.
+/// The clip cannot be used as a loop.
 pub(super) fn unfit(why: impl Into<String>) -> LoopError {
     LoopError::Unfit(why.into())
 }

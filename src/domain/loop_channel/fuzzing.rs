@@ -1,4 +1,4 @@
-//! What [`crate::fuzzing`] has to reach of the reading of clips.
+//! Entry points of [`crate::fuzzing`] into the clip parsers.
 
 use super::dash::Dash;
 use super::hls::{Hls, Media};
@@ -7,7 +7,7 @@ use super::retime::moved;
 use super::track::Head;
 use crate::types::MediaPath;
 
-/// Any bytes as the head of a track and as one of its segments.
+/// Parses any bytes as the header of a track and as one of its segments.
 pub fn track(data: &[u8]) {
     if let Ok(Some(head)) = Head::read(data) {
         assert!(head.scale > 0, "no ticks a second");
@@ -28,7 +28,7 @@ pub fn track(data: &[u8]) {
     }
 }
 
-/// Any text as a manifest of each form, and as the name of what is below one.
+/// Parses any text as a manifest of each format, and as a name below one.
 pub fn manifest(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

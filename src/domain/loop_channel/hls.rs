@@ -1,5 +1,4 @@
-//! HLS: takes what the playlists of a clip say of its tracks into those of a livestream, or of a part
-//! of one that is over.
+//! HLS: turns the playlists of a clip into live playlists, or into those of a finished range.
 
 use std::fmt::Write as _;
 
@@ -8,40 +7,37 @@ use super::path::{LoopPath, ManifestFormat, ManifestRange};
 use super::timeline::{Timeline, Window, decimal, moment};
 use super::track::Head;
 
-/// The media playlists of a master playlist.
+/// Maximum number of media playlists in a master playlist.
 const TRACKS_MAX: usize = 32;
 
-/// The playlist that a loop is named by.
+/// The playlist that a loop channel is named by.
 #[derive(Debug)]
 pub(super) enum Hls {
-    /// A master playlist: its lines.
+    /// The lines of a master playlist.
     Master(Vec<Line>),
-    /// That of the only track.
+    /// The media playlist of the only track.
     Media,
 }
 
-/// A line of a master playlist.
 #[derive(Debug)]
 pub(super) enum Line {
     Kept(String),
-    /// One that names the playlist of a track, between what stands before and behind it.
+    /// A line that names a media playlist: text before the name, index of the track, text after it.
     Track(String, usize, String),
 }
 
-/// What a media playlist says of a track.
+/// A parsed media playlist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Media {
-    /// The file of all of its segments.
+    /// The file that contains all of its segments.
     pub(super) file: String,
-    /// How it is encrypted, as it is written.
+    /// The `EXT-X-KEY` lines, unchanged.
     keys: Vec<String>,
 }
 
 impl Hls {
-    /// Reads the playlist, and the names of the media playlists in it.
-    ///
-    /// # Errors
-    /// [`LoopError::Unfit`].
+    /// Parses the playlist, and returns the names of its media playlists; [`LoopError::Unfit`] if a loop
+    /// cannot be made of it.
     pub(super) fn read(text: &str) -> Result<(Self, Vec<String>), LoopError> {
         let mut names: Vec<String> = Vec::new();
         let mut track = |name: &str| {
@@ -60,7 +56,7 @@ impl Hls {
         let mut lines = Vec::new();
         for line in text.lines().map(str::trim) {
             lines.push(match line {
-                // The frames that it lists are parts of segments.
+                // I-frame playlists are dropped: their frames are parts of segments.
                 line if line.starts_with("#EXT-X-I-FRAME-STREAM-INF:") => continue,
                 line if line.starts_with("#EXT-X-MEDIA:") => match attribute(line, "URI") {
                     Some((before, name, behind)) => {
@@ -79,11 +75,11 @@ impl Hls {
     }
 }
 
-/// A master playlist whose media playlists tell of a span.
+/// Writes the master playlist for a range.
 pub(super) fn master(lines: &[Line], span: ManifestRange) -> String {
     let mut out = String::new();
     for line in lines {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = match line {
             Line::Kept(text) => writeln!(out, "{text}"),
             Line::Track(before, track, behind) => {
@@ -96,10 +92,7 @@ pub(super) fn master(lines: &[Line], span: ManifestRange) -> String {
 }
 
 impl Media {
-    /// Reads the playlist of a track.
-    ///
-    /// # Errors
-    /// [`LoopError::Unfit`].
+    /// Parses the media playlist of a track; [`LoopError::Unfit`] if a loop cannot be made of it.
     pub(super) fn read(text: &str) -> Result<Self, LoopError> {
         let mut media = Self::default();
         let one_file =
@@ -132,7 +125,7 @@ impl Media {
         }
     }
 
-    /// The playlist of what can be fetched of a track.
+    /// Writes the media playlist of a track for the segments in the window.
     pub(super) fn write(
         &self,
         track: usize,
@@ -141,7 +134,7 @@ impl Media {
         stretch: &Window,
     ) -> String {
         let mut out = String::new();
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = self.try_write(&mut out, track, head, grid, stretch);
         out
     }
@@ -162,7 +155,7 @@ impl Media {
         let begin = grid.begin(turn, head.scale).unwrap_or_default();
         let begin = begin.saturating_add(head.pieces.get(piece).map_or(0, |piece| piece.start));
         writeln!(out, "#EXTM3U\n#EXT-X-VERSION:6")?;
-        // Rounded, as RFC 8216 compares it with the lengths.
+        // RFC 8216 compares the target duration with rounded segment durations.
         let target = longest.saturating_add(scale / 2) / scale;
         writeln!(out, "#EXT-X-TARGETDURATION:{target}")?;
         writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{first}")?;
@@ -171,7 +164,7 @@ impl Media {
             (ManifestRange::Window { .. }, false) => writeln!(out, "#EXT-X-PLAYLIST-TYPE:VOD")?,
             (ManifestRange::Window { .. }, true) => {
                 writeln!(out, "#EXT-X-PLAYLIST-TYPE:EVENT")?;
-                // Who starts a program over begins at its start.
+                // A viewer who starts a program over begins at its start.
                 writeln!(out, "#EXT-X-START:TIME-OFFSET=0")?;
             }
         }
@@ -196,7 +189,7 @@ impl Media {
     }
 }
 
-/// The value of a quoted attribute, between what stands before and behind it.
+/// Splits a line around the value of a quoted attribute: before it, the value, after it.
 fn attribute<'a>(line: &'a str, name: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let mark = format!("{name}=\"");
     let at = line.match_indices(&mark).map(|(at, _)| at).find(|at| {

@@ -1,10 +1,10 @@
-//! Livestreams without an encoder: a clip for on-demand play that is played round and round for
-//! ever, so that live, time-shift and catch-up can be tried against moving pictures.
+//! Loop channels: livestreams without an encoder. A clip for on-demand play is repeated endlessly, so that
+//! live, time-shift and catch-up can be tried with moving pictures.
 //!
-//! A playlist location `loop:demo/clear/manifest.mpd` names the clip's manifest, of MPEG-DASH or HLS.
-//! Below it, where no file can lie, the origin answers with manifests and segments that are made as
-//! they are asked for: the clip's own, moved in time. The loop's media time is the Unix time, as the
-//! heartbeat wants it, so it needs no state and goes on over restarts. The `name` module tells what there is.
+//! A playlist location `loop:demo/clear/manifest.mpd` names the clip's DASH or HLS manifest. Below that path,
+//! where no file can lie, the origin serves manifests and segments that are generated on request: the clip's
+//! own, shifted in time. The media time is the Unix time, as heartbeats need it, so a loop needs no state and
+//! survives restarts. Module `path` defines the names.
 
 mod clip;
 mod dash;
@@ -30,10 +30,7 @@ pub use path::{ManifestRange, manifest};
 use clip::Clip;
 use path::LoopPath;
 
-/// What stands at a path below a clip's manifest, at one moment. Blocks: it reads files.
-///
-/// # Errors
-/// [`LoopError`].
+/// Generates the response for a path below a clip's manifest. Blocks: it reads files.
 pub fn answer(
     media: &MediaDirectory,
     path: &MediaPath,

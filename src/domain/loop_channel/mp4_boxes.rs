@@ -1,53 +1,43 @@
-//! The boxes of an MP4 file, as far as a loop looks into them.
+//! Parses the boxes of an MP4 file, as far as loop channels need them.
 
 use super::error::{LoopError, unfit};
 
-/// One box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mp4Box<'a> {
-    /// Its type.
     pub(super) kind: [u8; 4],
-    /// Where it begins among its siblings.
+    /// Offset of the box among its siblings.
     pub(super) at: usize,
-    /// All of it.
     pub(super) whole: &'a [u8],
-    /// What follows its header.
+    /// The bytes after its header.
     pub(super) content: &'a [u8],
 }
 
 impl Mp4Box<'_> {
-    /// The length of its header.
     pub(super) const fn header(&self) -> usize {
         self.whole.len() - self.content.len()
     }
 }
 
-/// The boxes that follow one another.
+/// Iterates over consecutive boxes.
 pub(super) struct Boxes<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// What there is to read of a box.
+/// Result of [`Boxes::step`].
 pub(super) enum Next<'a> {
-    /// All of it.
     Whole(Mp4Box<'a>),
-    /// Its type, but not all of its content.
+    /// Only the type is available: the content is cut off.
     Cut([u8; 4]),
-    /// The bytes end.
     End,
 }
 
 impl<'a> Boxes<'a> {
-    /// At the first one.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The next one of bytes that may end in the middle of a box.
-    ///
-    /// # Errors
-    /// That its length cannot be.
+    /// Reads the next box of bytes that may end in the middle of a box.
     pub(super) fn step(&mut self) -> Result<Next<'a>, LoopError> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some((head, _)) = rest.split_first_chunk::<8>() else {
@@ -61,7 +51,7 @@ impl<'a> Boxes<'a> {
             },
             short => (8, u64::from(short)),
         };
-        // A length of 0 is a box up to the end of the file, which cannot be cut into segments.
+        // A length of 0 means "up to the end of the file"; such a file cannot be cut into segments.
         let length = usize::try_from(length)
             .ok()
             .filter(|length| *length >= header);
@@ -79,7 +69,6 @@ impl<'a> Boxes<'a> {
         }))
     }
 
-    /// All of them, of bytes that end with the last one.
     pub(super) fn all(mut self) -> Result<Vec<Mp4Box<'a>>, LoopError> {
         let mut all = Vec::new();
         loop {
@@ -92,7 +81,6 @@ impl<'a> Boxes<'a> {
     }
 }
 
-/// The only one of a type.
 pub(super) fn only<'a>(boxes: &[Mp4Box<'a>], kind: [u8; 4]) -> Result<Mp4Box<'a>, LoopError> {
     let mut found = boxes.iter().filter(|one| one.kind == kind);
     match (found.next(), found.next()) {
@@ -104,11 +92,10 @@ pub(super) fn only<'a>(boxes: &[Mp4Box<'a>], kind: [u8; 4]) -> Result<Mp4Box<'a>
     }
 }
 
-/// Numbers, one after the other.
+/// Reads big-endian numbers one after the other.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl Fields<'_> {
-    /// The next bytes.
     pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], LoopError> {
         let (bytes, rest) = self
             .0
@@ -118,17 +105,15 @@ impl Fields<'_> {
         Ok(*bytes)
     }
 
-    /// The next 32 bits.
     pub(super) fn u32(&mut self) -> Result<u32, LoopError> {
         self.take().map(u32::from_be_bytes)
     }
 
-    /// The next 64 bits.
     pub(super) fn u64(&mut self) -> Result<u64, LoopError> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// The next 32 bits, or 64 in a later version of the box.
+    /// Reads 32 bits, or 64 in version 1 of the box.
     pub(super) fn wide(&mut self, version: u8) -> Result<u64, LoopError> {
         match version {
             0 => self.u32().map(u64::from),
@@ -136,7 +121,6 @@ impl Fields<'_> {
         }
     }
 
-    /// Version and flags.
     pub(super) fn version(&mut self) -> Result<(u8, u32), LoopError> {
         let [version, flags @ ..] = self.take::<4>()?;
         let [a, b, c] = flags;

@@ -1,41 +1,36 @@
-//! The names below a clip's manifest. A manifest is a plain file, so that nothing real can lie below
-//! it: `demo/clear/manifest.mpd/live.mpd` takes no other file's place.
+//! The paths below a clip's manifest. A manifest is a file, so no real file can lie below it:
+//! `demo/clear/manifest.mpd/live.mpd` never hides one.
 
 use std::fmt;
 
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Bytes of a name: two instants and a track.
+/// Maximum length of a name in bytes: two instants and a track.
 const NAME_MAX: usize = 64;
 
-/// What a manifest tells of.
+/// The time range that a manifest covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManifestRange {
-    /// What is on, and what was until a while ago.
+    /// From some time ago up to the live point.
     Live,
-    /// From `start` up to `stop`.
+    /// From `start` up to `stop`, exclusive.
     Window {
-        /// Its first second.
         start: UnixSeconds,
-        /// The first second after it.
         stop: UnixSeconds,
     },
 }
 
-/// How a manifest is written: by its extension.
+/// The format of a manifest, by its file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManifestFormat {
-    /// MPEG-DASH.
     Dash,
-    /// HLS.
     Hls,
 }
 
-/// What a loop is asked for.
+/// A parsed request path of a loop channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopPath {
-    /// `live.mpd`, `catchup-START-STOP.mpd`, the same with `.m3u8`, and for a track of HLS
-    /// `live-TRACK.m3u8`.
+    /// `live.mpd`, `catchup-START-STOP.mpd`, the same with `.m3u8`, and for an HLS track `live-TRACK.m3u8`.
     Manifest(ManifestFormat, ManifestRange, Option<usize>),
     /// `TRACK-init.mp4`.
     Init(usize),
@@ -60,7 +55,7 @@ impl ManifestFormat {
 }
 
 impl LoopPath {
-    /// Reads a name. Each has one spelling.
+    /// Parses a name. Only the canonical spelling is accepted.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let name = if let Some((rest, form)) = ManifestFormat::from_suffix(text) {
             let mut parts = rest.split('-');
@@ -103,19 +98,19 @@ impl fmt::Display for LoopPath {
     }
 }
 
-/// The path at which the loop of the clip at `path` has its manifest. `None` if the clip's is no
-/// manifest, or if the path would be too long or too deep.
+/// The path of the loop manifest for the clip at `path`. `None` if `path` is not a manifest, or too long or
+/// too deep.
 #[must_use]
 pub fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     let clip = MediaPath::parse(path)?;
     let (_, form) = ManifestFormat::from_suffix(clip.as_str())?;
-    // Whether there is room for every name, not for this one alone.
+    // Checks that the longest possible name fits, not only this one.
     MediaPath::parse(&format!("{}/{:x<NAME_MAX$}", clip.as_str(), ""))?;
     let name = LoopPath::Manifest(form, span, None);
     MediaPath::parse(&format!("{}/{name}", clip.as_str()))
 }
 
-/// The clip's manifest and the name below it.
+/// Splits a path into the clip's manifest and the name below it.
 pub(super) fn split(path: &MediaPath) -> Option<(MediaPath, ManifestFormat, LoopPath)> {
     let (clip, name) = path.as_str().rsplit_once('/')?;
     let (_, form) = ManifestFormat::from_suffix(clip)?;

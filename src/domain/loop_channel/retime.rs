@@ -1,22 +1,20 @@
-//! Moves a segment to its turn of the loop: decode time and sequence number of its fragments, and
-//! what stands elsewhere because of that. Samples and their encryption stay as they are.
+//! Shifts a segment to its iteration of the loop: rewrites decode time and sequence number of its fragments,
+//! and the offsets that depend on their size. Samples and their encryption are unchanged.
 
 use super::error::{LoopError, unfit};
 use super::mp4_boxes::{Boxes, Fields, Mp4Box, only};
 
-/// What a 64-bit decode time takes more than one of 32 bits.
+/// Extra bytes of a 64-bit decode time compared with 32 bits.
 const WIDENED: usize = 4;
-/// `tfhd`: offsets count from a place in the file and not from the fragment.
+/// `tfhd` flag: offsets count from a position in the file, not from the fragment.
 const BASE_DATA_OFFSET: u32 = 0x1;
-/// `trun`: it says where its samples begin.
+/// `trun` flag: contains the offset of its samples.
 const DATA_OFFSET: u32 = 0x1;
-/// `saio`: a type of what it tells of precedes the rest.
+/// `saio` flag: a type precedes the offsets.
 const AUX_INFO_TYPE: u32 = 0x1;
 
-/// The segment, decoded `shift` ticks later.
-///
-/// # Errors
-/// [`LoopError::Unfit`].
+/// Returns the segment with its decode time shifted by `shift` ticks; [`LoopError::Unfit`] if it cannot be
+/// rewritten.
 pub(super) fn moved(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8>, LoopError> {
     let mut out = Vec::with_capacity(segment.len() + WIDENED);
     for one in Boxes::new(segment).all()? {
@@ -28,7 +26,7 @@ pub(super) fn moved(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8>
     Ok(out)
 }
 
-/// A fragment whose boxes behind byte `behind` stand `by` bytes further on.
+/// Growth of a fragment: everything after byte `behind` moves by `by` bytes.
 #[derive(Clone, Copy)]
 struct Growth {
     behind: usize,
@@ -36,7 +34,7 @@ struct Growth {
 }
 
 impl Growth {
-    /// An offset from the fragment's beginning, after it grew.
+    /// Adjusts an offset that counts from the start of the fragment.
     fn apply(self, offset: u64) -> u64 {
         let behind = usize::try_from(offset).is_ok_and(|offset| offset >= self.behind);
         match behind {
@@ -95,10 +93,10 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     Ok(())
 }
 
-/// The header of a box that grows.
+/// Writes the header of a box that grows.
 fn open(out: &mut Vec<u8>, one: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
     let length = u32::try_from(one.whole.len() + growth.by).ok();
-    // A header of 16 bytes belongs to boxes of gigabytes.
+    // A 16-byte header is only needed for boxes over 4 GiB.
     let length = length.filter(|_| one.header() == 8);
     let length = length.ok_or_else(|| unfit("the head of a fragment is too long"))?;
     out.extend_from_slice(&length.to_be_bytes());
@@ -115,7 +113,7 @@ fn trun(out: &mut Vec<u8>, trun: &Mp4Box<'_>, growth: Growth) -> Result<(), Loop
     fields.u32()?; // the number of samples
     let rest = fields.0.len();
     let offset = u64::from(fields.u32()?);
-    // Signed in the standard; samples before their fragment do not come in a segment.
+    // The offset is signed in the standard, but samples of a segment are never before their fragment.
     let offset = i32::try_from(growth.apply(offset));
     let offset = offset.map_err(|_| unfit("the samples of a fragment are not behind it"))?;
     let kept = trun.whole.len() - rest;
@@ -125,7 +123,7 @@ fn trun(out: &mut Vec<u8>, trun: &Mp4Box<'_>, growth: Growth) -> Result<(), Loop
     Ok(())
 }
 
-/// Where what a decryption needs of each sample begins.
+/// Rewrites the offsets of the encryption data of samples.
 fn saio(out: &mut Vec<u8>, saio: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
     let mut fields = Fields(saio.content);
     let (version, flags) = fields.version()?;

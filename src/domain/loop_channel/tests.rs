@@ -1,4 +1,4 @@
-//! Loops of the demo's clip: what comes out is read back box by box.
+//! Loop channels made from the demo's clip: the output is parsed box by box.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +12,9 @@ use super::{LoopError, ManifestRange, answer, manifest};
 use crate::ports::media::MediaDirectory;
 use crate::types::{MediaPath, UnixSeconds};
 
-/// 2026-01-01T12:00:00Z: the beginning of a turn.
+/// 2026-01-01T12:00:00Z: the beginning of an iteration.
 const NOON: UnixSeconds = UnixSeconds(1_767_268_800);
-/// The piece of the demo's clip that begins then.
+/// The number of the segment that begins at [`NOON`].
 const FIRST: u64 = 883_634_400;
 
 /// A media directory with the demo's clip.
@@ -46,7 +46,7 @@ impl Lab {
         String::from_utf8(self.ask(path, now).unwrap()).unwrap()
     }
 
-    /// Changes a file of the clip.
+    /// Modifies a file of the clip.
     fn change(&self, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
         let path = self.folder.path().join(name);
         let changed = change(fs::read(&path).unwrap());
@@ -61,7 +61,7 @@ impl Lab {
         });
     }
 
-    /// Why the clip is unfit.
+    /// The reason why the clip is rejected.
     fn complaint(&self, path: &str) -> String {
         match self.ask(path, NOON) {
             Err(LoopError::Unfit(why)) => why,
@@ -70,19 +70,19 @@ impl Lab {
     }
 }
 
-/// What a fragment says of itself.
+/// The parsed header of a fragment.
 #[derive(Debug, PartialEq, Eq)]
 struct Fragment {
     sequence: u32,
     time: u64,
-    /// Where its samples begin and end.
+    /// Byte range of its samples.
     samples: (usize, usize),
     duration: u64,
-    /// What decrypts the first sample, if it is encrypted: the bytes that `saio` points at.
+    /// The encryption data of the first sample, if it is encrypted: the bytes that `saio` points at.
     vector: Option<Vec<u8>>,
 }
 
-/// Reads a segment of one fragment. The duration of a sample is `usual` unless it says otherwise.
+/// Parses a segment with one fragment. `usual` is the default duration of a sample.
 fn fragment(segment: &[u8]) -> Fragment {
     let boxes = Boxes::new(segment).all().unwrap();
     assert_eq!(boxes.len(), 2);
@@ -147,7 +147,7 @@ fn segments_follow_one_another_over_the_seam() {
             let read = fragment(&segment);
             assert_eq!(read.time, expected, "{path}");
             assert_eq!(u64::from(read.sequence), number);
-            // Samples begin where the fragment's data does, and fill it.
+            // Samples begin where the data of the fragment begins, and fill it.
             let boxes = Boxes::new(&segment).all().unwrap();
             let data = only(&boxes, *b"mdat").unwrap();
             assert_eq!(read.samples, (data.at + 8, segment.len()));
@@ -160,7 +160,7 @@ fn segments_follow_one_another_over_the_seam() {
 fn what_decrypts_a_segment_stays_with_it() {
     let lab = Lab::new();
     let file = fs::read(lab.folder.path().join("encrypted/video-360.mp4")).unwrap();
-    // The vectors that follow the head of `senc` in each fragment of the file.
+    // The initialisation vectors that follow the header of `senc` in each fragment of the file.
     let marks: Vec<_> = (0..file.len() - 4)
         .filter(|at| &file[*at..at + 4] == b"senc")
         .collect();
@@ -300,12 +300,12 @@ fn playlists_of_hls_do_the_same() {
     let running = lab.text(playlist, NOON + 2);
     assert!(running.contains("#EXT-X-PLAYLIST-TYPE:EVENT\n#EXT-X-START:TIME-OFFSET=0\n"));
     assert!(!running.contains("ENDLIST"));
-    // A media playlist by itself. What precedes the first sample has its place in every turn.
+    // A media playlist on its own. Samples before the first one take their time in every iteration.
     let sound = lab.text("clear/audio.m3u8/live.m3u8", NOON + 12);
     assert_eq!(sound, live);
 }
 
-/// Why the clip cannot be played round after a change.
+/// The reason why the clip is rejected after a change.
 fn complaint(manifest: &str, change: impl FnOnce(&Lab)) -> String {
     let lab = Lab::new();
     change(&lab);
@@ -392,7 +392,7 @@ fn an_unfit_track_is_told_from_a_fit_one() {
         let told = complaint(mpd, |lab| cut(lab, length));
         assert!(told.contains("video-180.mp4: has no index"), "{told}");
     }
-    // The index is whole where the file is not.
+    // The index is complete, the file is not.
     let lab = Lab::new();
     cut(&lab, 5_000);
     assert!(lab.ask("clear/manifest.mpd/live.mpd", NOON).is_ok());
@@ -410,7 +410,7 @@ fn an_unfit_track_is_told_from_a_fit_one() {
     };
     let told = index(|sidx| sidx[..4].copy_from_slice(b"free"));
     assert!(told.contains("before its first fragment"), "{told}");
-    // A segment fewer; the first one a second longer; one that is another index.
+    // A segment fewer; the first one a second longer; an entry that is another index.
     let told = index(|sidx| sidx[27] -= 1);
     assert!(told.contains("another number of segments"), "{told}");
     let told = index(|sidx| sidx[34] += 50);
@@ -427,7 +427,7 @@ fn no_damage_makes_it_panic() {
     let first = head.pieces[0];
     let begin = usize::try_from(first.offset).unwrap();
     let end = begin + usize::try_from(first.length).unwrap();
-    // Every byte of what precedes the first samples.
+    // Every byte of the headers before the first samples.
     for at in 0..begin + 1_400 {
         for value in [0x00, 0x01, 0x7f, 0x80, 0xff] {
             let mut bytes = whole[..end].to_vec();
@@ -436,7 +436,7 @@ fn no_damage_makes_it_panic() {
             let _ = moved(&bytes[begin..], u64::MAX / 2, 1);
         }
     }
-    // Cut off anywhere but between two boxes.
+    // Cut anywhere but between two boxes.
     let cut = |length: &usize| moved(&whole[begin..begin + length], 1, 1).is_ok();
     assert_eq!((0..end - begin).filter(cut).count(), 2);
 }

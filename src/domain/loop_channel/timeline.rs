@@ -1,6 +1,5 @@
-//! Which piece of the clip is on when. The clip has played round since 1970, without a pause: piece
-//! after piece of one length, numbered from there, so that a position is the Unix time and nothing
-//! has to be remembered.
+//! Maps wall-clock time to segments. The clip repeats endlessly from the Unix epoch, in segments of equal
+//! length that are numbered from there: a media position is the Unix time, and no state is needed.
 
 use std::ops::RangeInclusive;
 
@@ -10,42 +9,40 @@ use super::error::{LoopError, unfit};
 use super::path::ManifestRange;
 use crate::types::UnixSeconds;
 
-/// How far back a live manifest of DASH reaches, in seconds: a time-shift of a day and an hour of
-/// pause. One line of the manifest holds it.
+/// How far back a live DASH manifest reaches, in seconds: a day of time-shift and an hour of pause. One line
+/// of the manifest covers it.
 pub(super) const DASH_BACK: i64 = 25 * 3_600;
-/// How far back a live playlist of HLS reaches, in seconds: a time-shift of an hour and five minutes
-/// of pause. Each piece is a line of a playlist that is fetched again every few seconds.
+/// How far back a live HLS playlist reaches, in seconds: an hour of time-shift and five minutes of pause.
+/// Each segment is a line of a playlist that is fetched again every few seconds.
 pub(super) const HLS_BACK: i64 = 3_600 + 300;
-/// The pieces of a catch-up playlist of HLS: a day in pieces of two seconds, and some.
+/// Maximum number of segments in an HLS catch-up playlist: a day of two-second segments, and some more.
 pub(super) const HLS_PIECES_MAX: u64 = 50_000;
 
-/// The beat of a loop.
+/// Length, time scale and segment count of a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timeline {
-    /// The length of the clip, in ticks.
+    /// Length of the clip, in ticks.
     length: u64,
-    /// Ticks a second.
+    /// Ticks per second.
     scale: u64,
-    /// Pieces of the clip.
+    /// Number of segments in the clip.
     pieces: u64,
 }
 
-/// The part of a loop that a manifest tells of, at one moment.
+/// The segments that a manifest lists at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
-    /// What was asked for.
+    /// The requested range.
     pub(super) span: ManifestRange,
-    /// The numbers of its pieces.
+    /// Segment numbers.
     pub(super) numbers: RangeInclusive<u64>,
-    /// Whether more will come.
+    /// Whether more segments will follow.
     pub(super) goes_on: bool,
 }
 
 impl Timeline {
-    /// A clip of `length` ticks of `scale` to the second, in as many pieces.
-    ///
-    /// # Errors
-    /// That the pieces are too short or too long for players.
+    /// A clip of `length` ticks at `scale` ticks per second, in `pieces` segments. Returns
+    /// [`LoopError::Unfit`] if the segments are too short or too long for players.
     pub(super) fn new(length: u64, scale: u32, pieces: usize) -> Result<Self, LoopError> {
         let pieces = u64::try_from(pieces).unwrap_or(u64::MAX);
         let scale = u64::from(scale);
@@ -60,20 +57,20 @@ impl Timeline {
         })
     }
 
-    /// The length of a piece, as a fraction of a second in lowest terms.
+    /// Duration of a segment, as a fraction of a second in lowest terms.
     pub(super) fn piece(&self) -> (u64, u64) {
         let (a, b) = (self.length, self.scale.saturating_mul(self.pieces));
         let divisor = gcd(a, b).max(1);
         (a / divisor, b / divisor)
     }
 
-    /// How many pieces have begun before the instant: the number of the one that is on, unless one
-    /// begins at it.
+    /// Number of segments that began before `at`: the number of the current segment, unless one begins
+    /// exactly at `at`.
     fn begun_before(&self, at: UnixSeconds) -> u64 {
         self.divide(at, u128::div_ceil)
     }
 
-    /// The number of the piece that is on at the instant.
+    /// Number of the segment on air at `at`.
     pub(super) fn at(&self, at: UnixSeconds) -> u64 {
         self.divide(at, |whole, piece| whole / piece)
     }
@@ -85,34 +82,34 @@ impl Timeline {
             .unwrap_or(u64::MAX)
     }
 
-    /// The latest piece that can be fetched; none in the first seconds of 1970.
+    /// Number of the newest available segment; `None` in the first seconds of 1970.
     ///
-    /// A piece can be fetched once it is over: in the second in which it ends, for the clock counts
-    /// whole ones and a player's may be a little finer.
+    /// A segment becomes available in the second in which it ends: the server clock counts whole seconds, and
+    /// that of a player may be slightly ahead.
     pub(super) fn newest(&self, now: UnixSeconds) -> Option<u64> {
         self.begun_before(now + 1).checked_sub(2)
     }
 
-    /// The turn of the clip that a number belongs to, and its piece of the clip.
+    /// The iteration of the clip that a segment number belongs to, and the index of the segment in the clip.
     pub(super) fn iteration(&self, number: u64) -> (u64, usize) {
         let pieces = self.pieces.max(1);
         let piece = usize::try_from(number % pieces).unwrap_or(usize::MAX);
         (number / pieces, piece)
     }
 
-    /// When a turn of the clip begins, in ticks of `scale` to the second; `None` beyond all time.
+    /// Start of an iteration, in ticks of `scale`; `None` on overflow.
     pub(super) fn begin(&self, turn: u64, scale: u32) -> Option<u64> {
         let ticks = u128::from(turn) * u128::from(self.length);
         let ticks = ticks.checked_mul(u128::from(scale))? / u128::from(self.scale.max(1));
         u64::try_from(ticks).ok()
     }
 
-    /// The length of the clip in ticks of `scale` to the second.
+    /// Length of the clip, in ticks of `scale`.
     pub(super) fn clip(&self, scale: u32) -> u64 {
         self.begin(1, scale).unwrap_or(u64::MAX)
     }
 
-    /// What can be fetched of a span by now; none if that is nothing.
+    /// The available part of a range; `None` if it is empty.
     pub(super) fn window(
         &self,
         span: ManifestRange,
@@ -143,18 +140,18 @@ pub(super) fn decimal(ticks: u64, scale: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An instant as XML and HLS write it.
+/// Formats an instant as in XML and HLS.
 pub(super) fn instant(at: UnixSeconds) -> String {
     moment(u64::try_from(at.0).unwrap_or(0), 1)
 }
 
-/// An instant that is counted in ticks, to the millisecond where it has them.
+/// Formats an instant given in ticks, to the millisecond if needed.
 pub(super) fn moment(ticks: u64, scale: u64) -> String {
     let millis = u128::from(ticks) * 1_000 / u128::from(scale.max(1));
     let date = i64::try_from(millis)
         .ok()
         .and_then(DateTime::from_timestamp_millis);
-    // Beyond the year 262142 no calendar is known.
+    // chrono ends at the year 262142.
     date.unwrap_or(DateTime::<Utc>::MAX_UTC)
         .to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
@@ -172,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// The demo's: ten seconds in five pieces.
+    /// The demo's clip: ten seconds in five segments.
     fn demo() -> Timeline {
         Timeline::new(128_000, 12_800, 5).unwrap()
     }
@@ -265,7 +262,7 @@ mod tests {
             let number = grid.at(UnixSeconds(now));
             prop_assert!(begin(number) <= at && at < begin(number + 1));
             if let Some(newest) = grid.newest(UnixSeconds(now)) {
-                // Over within this second, and the next one is not.
+                // The newest segment ends within this second, and the next one does not.
                 prop_assert!(begin(newest + 1) < at + i128::from(second));
                 prop_assert!(begin(newest + 2) >= at + i128::from(second));
             }

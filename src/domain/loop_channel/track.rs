@@ -1,45 +1,43 @@
-//! One file of a clip: a single track in fragments, with an index of them (`sidx`) before the first,
-//! as packagers write it for on-demand play.
+//! One media file of a clip: a single track of fragments with an index (`sidx`) before the first, as
+//! packagers write it for on-demand play.
 
 use super::error::{LoopError, unfit};
 use super::mp4_boxes::{Boxes, Fields, Mp4Box, Next, only};
 
-/// Bytes before the first fragment, at most.
+/// Maximum number of bytes before the first fragment.
 pub(super) const HEAD_MAX: usize = 1024 * 1024;
-/// Pieces of a clip: five hours and a half of two seconds each.
+/// Maximum number of segments: 5.5 hours of two-second segments.
 const PIECES_MAX: usize = 10_000;
-/// Bytes of one piece: twelve seconds at 20 Mbit/s. It is read whole.
+/// Maximum size of a segment: twelve seconds at 20 Mbit/s. A segment is read into memory as a whole.
 const PIECE_BYTES_MAX: u32 = 32 * 1024 * 1024;
 
-/// What precedes the first fragment.
+/// The parsed header of a track: everything before the first fragment.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// The part that players fetch first.
+    /// The initialisation segment.
     pub(super) init: Vec<u8>,
-    /// Ticks a second.
+    /// Ticks per second.
     pub(super) scale: u32,
-    /// Where each piece begins in the clip, in ticks, and its place in the file.
+    /// The segments, in order.
     pub(super) pieces: Vec<Piece>,
-    /// How long all of it takes, in ticks.
+    /// Length of the track, in ticks.
     pub(super) end: u64,
 }
 
-/// A piece of the clip in its file.
+/// A segment of the clip in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// When it begins, in ticks.
+    /// Start time in ticks.
     pub(super) start: u64,
-    /// Where it begins, in bytes.
+    /// Start in bytes.
     pub(super) offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(super) length: u32,
 }
 
 impl Head {
-    /// Reads the beginning of a file; `None` if it must be longer.
-    ///
-    /// # Errors
-    /// [`LoopError::Unfit`].
+    /// Parses the beginning of a file. `None` if more bytes are needed; [`LoopError::Unfit`] if a loop cannot
+    /// be made of it.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, LoopError> {
         let mut boxes = Boxes::new(bytes);
         let mut init = None;
@@ -84,8 +82,8 @@ impl Head {
 }
 
 impl Head {
-    /// How long each piece lasts in a clip of this length, in ticks: from its beginning to that of
-    /// the next, which after the last one is the first of the next turn. So nothing adds up.
+    /// Duration of each segment in a clip of this length, in ticks: from its start to the start of the next,
+    /// which after the last is the first of the next iteration. Rounding errors do not add up.
     pub(super) fn lengths(&self, clip: u64) -> Vec<u64> {
         let first = self.pieces.first().map(|first| first.start);
         let again = first.map(|first| clip.saturating_add(first));
@@ -96,10 +94,10 @@ impl Head {
     }
 }
 
-/// The ticks a second of the only track, and how many it has before the first that is played.
+/// Time scale of the only track, and the number of its samples' ticks before presentation begins.
 ///
-/// An encoder of sound puts samples before the first, which an edit list hides and the index does not
-/// count. They take their time all the same, in every turn.
+/// Audio encoders write priming samples, which an edit list hides and the index does not count. They take
+/// their time in every iteration.
 fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let trak = only(&Boxes::new(moov.content).all()?, *b"trak")?;
     let boxes = Boxes::new(trak.content).all()?;
@@ -107,7 +105,7 @@ fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let scale = scale(&only(&mdia, *b"mdhd")?)?;
     let mut hdlr = Fields(only(&mdia, *b"hdlr")?.content);
     hdlr.u64()?;
-    // Pictures that are shown in another order than decoded have such a list too: nothing is hidden.
+    // Reordered video frames have an edit list too, but hide nothing.
     let sound = hdlr.take::<4>()? == *b"soun";
     let edits = boxes.iter().find(|one| &one.kind == b"edts" && sound);
     let Some(edits) = edits else {
@@ -119,7 +117,7 @@ fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
         return Err(unfit("a track of sound is pieced together by an edit list"));
     }
     elst.wide(version)?; // the length of the edit
-    // Before the presentation begins; a negative one is an empty edit.
+    // Ticks before the presentation begins; a negative value is an empty edit.
     let lead = elst.wide(version)?;
     let lead = u32::try_from(lead).ok().filter(|lead| *lead < scale);
     let lead =
@@ -139,8 +137,7 @@ fn scale(mdhd: &Mp4Box<'_>) -> Result<u32, LoopError> {
     }
 }
 
-/// What says how long all fragments are together would tell a player that the livestream ends then:
-/// its box becomes one that is free space.
+/// Overwrites the total duration with a `free` box: it would tell a player that the livestream ends there.
 fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
     let extends = Boxes::new(moov.content).all()?;
     for mvex in extends.iter().filter(|one| &one.kind == b"mvex") {
@@ -156,7 +153,8 @@ fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// The pieces of an index that ends at byte `anchor`, and where the last one ends in ticks.
+/// Parses the segments of an index that ends at byte `anchor`; returns them and the end of the last one in
+/// ticks.
 fn pieces(sidx: &Mp4Box<'_>, anchor: usize, scale: u32) -> Result<(Vec<Piece>, u64), LoopError> {
     let mut fields = Fields(sidx.content);
     let (version, _) = fields.version()?;
@@ -174,7 +172,7 @@ fn pieces(sidx: &Mp4Box<'_>, anchor: usize, scale: u32) -> Result<(Vec<Piece>, u
     }
     let mut pieces = Vec::with_capacity(count);
     for _ in 0..count {
-        // The highest bit says that an index follows in place of a segment: over the limit too.
+        // The highest bit marks a nested index instead of a segment: such a value exceeds the limit too.
         let length = fields.u32()?;
         if !(1..=PIECE_BYTES_MAX).contains(&length) {
             return Err(unfit(

@@ -1,4 +1,4 @@
-//! Entitlement tokens and the unlocks that go with them.
+//! Issues entitlement tokens. A right that needs a PIN must be unlocked first, which the types enforce.
 
 use std::sync::Arc;
 
@@ -14,23 +14,22 @@ use super::model::{Entitlement, Playing, add_unlock};
 use super::session::{Liveness, Session};
 use super::tables;
 
-/// What the decision on rights has granted.
+/// The right that the entitlement decision granted.
 #[derive(Clone, Debug)]
 pub struct GrantedRight {
-    /// What the asset is.
     pub playing: Playing,
-    /// The program at the playing position, and when it stops.
+    /// The program at the playing position, and its stop time.
     pub program: Option<(BroadcastId, UnixSeconds)>,
-    /// Whether the user has to give a PIN for it.
+    /// Whether the user must enter a PIN.
     pub pin_needed: bool,
-    /// The end of the right, if it has one.
+    /// End of the right, if it has one.
     pub valid_until: Option<UnixSeconds>,
-    /// Where the right holds; empty means everywhere.
+    /// Countries where the right applies; empty means everywhere.
     pub countries: Vec<Country>,
 }
 
 impl GrantedRight {
-    /// What a PIN unlocks: the program, or the asset where there is no program.
+    /// What a PIN unlocks: the program, or the asset if it has no programs.
     fn unlocks(&self, asset: &AssetId) -> AssetId {
         self.program
             .as_ref()
@@ -44,18 +43,15 @@ pub struct Issuable {
     asset: AssetId,
     right: GrantedRight,
     session: Option<Arc<Session>>,
-    /// A PIN was given just now.
+    /// Whether a PIN was entered just now.
     unlocked: bool,
 }
 
-/// A right that lacks the PIN. There is one way out of it.
+/// A right that lacks its PIN. [`PinRequired::unlock`] is the only way to make it [`Issuable`].
 pub struct PinRequired(Issuable);
 
 impl PinRequired {
-    /// Unlocks the right if `check` takes the user's PIN.
-    ///
-    /// # Errors
-    /// What `check` says.
+    /// Unlocks the right if `check` accepts the user's PIN; otherwise returns the error of `check`.
     pub fn unlock<E>(self, check: impl FnOnce(&UserId) -> Result<(), E>) -> Result<Issuable, E> {
         check(&self.0.viewer.user)?;
         Ok(Issuable {
@@ -65,29 +61,26 @@ impl PinRequired {
     }
 }
 
-/// Whether a PIN is missing.
+/// Outcome of [`Playback::check_pin`].
 pub enum PinCheck {
-    /// None is.
     Open(Issuable),
-    /// One is.
     Locked(PinRequired),
 }
 
-/// A token for its owner.
 pub struct Issued {
-    /// The Entitlement Token.
     pub token: Token,
-    /// From when on it is worthless.
+    /// First second at which the token is no longer valid.
     pub expires: UnixSeconds,
-    /// For live: the program and its stop, when the player has to ask again.
+    /// For live: the program and its stop, when the player has to request the next token.
     pub program: Option<(BroadcastId, UnixSeconds)>,
 }
 
 impl Playback {
-    /// Says whether a granted right lacks a PIN. What was unlocked in the named session needs none.
+    /// Checks whether a granted right lacks a PIN. A program or asset that was unlocked in the named session
+    /// needs none.
     ///
-    /// Decision: a session that is unknown, has ended, is another user's or plays another asset is
-    /// taken as none named: a player that changes the channel still sends its last one.
+    /// A session that is unknown, has ended, belongs to another user or plays another asset is ignored: a
+    /// player that changes the channel still sends its previous session.
     #[must_use]
     pub fn check_pin(
         &self,
@@ -126,7 +119,7 @@ impl Playback {
         }
     }
 
-    /// Issues the token, and adds program and unlock to the session that was named.
+    /// Issues the token, and adds program and unlock to the named session.
     pub fn issue(&self, grant: Issuable, now: UnixSeconds) -> Commit<Issued, PlaybackError> {
         let Issuable {
             viewer,
@@ -185,7 +178,7 @@ impl Playback {
                             txn.put::<tables::Sessions>(key, &stored)?;
                         }
                     }
-                    // No session yet, or it ended meanwhile: the first preflight takes the unlock.
+                    // There is no session yet, or it ended since: the first preflight consumes the unlock.
                     None => entitlement.unlock = unlock,
                 }
                 txn.put::<tables::Entitlements>(&(user, token.hash()), &entitlement)?;

@@ -1,78 +1,71 @@
-//! Why playback is refused: situations that the interface has words for.
+//! Errors of playback. Each maps to an error code of the interface.
 
 use crate::store::StoreError;
 use crate::types::{AssetId, Drm, LimitReached, SessionId, UnixSeconds};
 
 use super::model::{Device, EndReason};
 
-/// A session that stands in the way of a new one.
+/// A running session that occupies a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingSession {
-    /// Its id, with which the user may end it.
+    /// The session id: the user can end the session with it.
     pub session: SessionId,
-    /// What it plays.
     pub asset: AssetId,
-    /// On what.
     pub device: Device,
-    /// When it began.
     pub since: UnixSeconds,
 }
 
-/// Why a preflight, heartbeat, license or change of a session is refused.
+/// Why a preflight, heartbeat, license or session change is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaybackError {
-    /// The DRM system and the protocol or the asset do not go together here.
+    /// The DRM system does not go with the protocol or the asset.
     #[error("{0}")]
     DrmProtocolMismatch(&'static str),
-    /// The entitlement is bad, expired, or for another user, asset, partner or device: alike.
+    /// The entitlement is unknown or expired, or belongs to another user, asset, partner or device. Clients
+    /// cannot tell these apart.
     #[error("the entitlement is not valid here")]
     EntitlementInvalid,
     /// The user's account was erased while the request ran.
     #[error("the user's account is gone")]
     UserGone,
-    /// The entitlement does not reach to this country.
+    /// The entitlement does not cover this country.
     #[error("not from this country")]
     GeoBlocked,
-    /// The user has as many devices as may be.
+    /// The user has reached the device limit.
     #[error("no further device may be registered")]
     DeviceLimitReached,
-    /// The user has as many streams as may be; the sessions in the way, oldest first.
+    /// The user has reached the stream limit. Lists the sessions that hold slots, oldest first.
     #[error("no further stream may run")]
     StreamLimitReached(Vec<BlockingSession>),
-    /// The catalogue has no such asset any more.
     #[error("no such asset")]
     AssetNotFound,
-    /// The asset has no address for the protocol.
+    /// The asset has no playlist for the protocol.
     #[error("the asset has no playlist for this protocol")]
     ProtocolNotAvailable,
-    /// The asset has no address at all.
     #[error("the catalogue has no playlist for this asset, so no protocol can play it")]
     NoPlaylist,
-    /// Nobody would give out licenses of this system.
+    /// No license server is configured for the DRM system.
     #[error(
         "the asset is encrypted, and no license server is configured for {drm}: set `license.{drm}.url`",
         drm = .0.as_str()
     )]
     NoLicenseServer(Drm),
-    /// No such session.
     #[error("no such session")]
     SessionNotFound,
-    /// The session has ended.
     #[error("the session has ended")]
     SessionEnded(EndReason),
-    /// The entitlement has expired while playing.
+    /// The entitlement has expired during playback.
     #[error("the entitlement has expired")]
     EntitlementExpired,
-    /// The session is another user's, device's or asset's.
+    /// The session belongs to another user, device or asset.
     #[error("the session is another's")]
     SessionMismatch,
-    /// The session sends more beats than its rate allows.
     #[error("too many heartbeats: {0}")]
     TooManyBeats(LimitReached),
     /// The program at the playing position may not be watched live.
     #[error("the program at the playing position has no live rights")]
     NoLiveRights {
-        /// Whether other programs of the livestream may be.
+        /// Whether other programs of the livestream may be watched live.
         by_default: bool,
     },
     /// The playing position is behind the live point, and no right reaches back to it.
@@ -80,19 +73,17 @@ pub enum PlaybackError {
         "the playing position is behind the live point, and neither start-over, rewind nor catch-up reaches back to it"
     )]
     NotAvailable,
-    /// The program at the playing position needs a PIN that this session has not given.
+    /// The program at the playing position needs a PIN that was not entered in this session.
     #[error("a PIN is needed")]
     PinCodeRequired,
     /// Not the DRM system of the preflight.
     #[error("the session was started with another system")]
     DrmMismatch,
-    /// A key that is not the asset's.
+    /// A requested key does not belong to the asset.
     #[error("a key id is not the asset's")]
     KeyNotAllowed,
-    /// No such device.
     #[error("no such device")]
     DeviceNotFound,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

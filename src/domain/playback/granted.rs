@@ -1,4 +1,4 @@
-//! From the decision on rights to what playback keeps of it.
+//! Converts entitlement decisions into the types of playback.
 
 use crate::domain::accounts::User;
 use crate::domain::entitlement::{self, Decision, TAG_ANY_DEVICE};
@@ -9,7 +9,7 @@ use super::entitlement_token::GrantedRight;
 use super::model::Playing;
 
 impl Viewer {
-    /// A user who asks from a country, as far as the address or the user's record tells it.
+    /// `country` is the country of the request, by IP address or by the user's record.
     #[must_use]
     pub fn new(user: &User, country: Option<Country>) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl Viewer {
 }
 
 impl GrantedRight {
-    /// The right of a decision that was made at `now`.
+    /// Converts a decision made at `now`.
     #[must_use]
     pub fn of(granted: Decision, now: UnixSeconds) -> Self {
         use entitlement::Playing as Decided;
@@ -35,7 +35,7 @@ impl GrantedRight {
             } => {
                 let playing = Playing::Live {
                     livestream: livestream.id.clone(),
-                    // At most a day back: the offset was checked when it was read.
+                    // At most a day back: the offset was validated when it was parsed.
                     offset: i32::try_from(at.since(now)).unwrap_or(0),
                 };
                 (playing, program)

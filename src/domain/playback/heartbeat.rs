@@ -1,6 +1,6 @@
-//! Heartbeats and licenses: what a running session may do at its playing position.
+//! Heartbeats and licenses: checks what a running session may do at its playing position.
 //!
-//! A heartbeat reads and writes memory alone, and takes no lock that all share.
+//! A heartbeat reads and writes memory only, and takes no lock that all sessions share.
 
 use std::sync::Arc;
 
@@ -15,68 +15,61 @@ use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
 use crate::domain::entitlement::{Withheld, judged_position};
 
-/// How long a player has to bring a PIN after a program has begun.
+/// Seconds a player has to bring a PIN after a program began.
 const PIN_GRACE: i64 = 30;
-/// How far a catch-up stream may run over the ends of its broadcast: recordings are padded.
+/// Seconds a catch-up stream may run past the ends of its broadcast: recordings are padded.
 const PADDING: i64 = 60;
-/// Media positions from here on are milliseconds: as seconds they lie 3,000 years ahead.
+/// Media positions from here on are milliseconds: read as seconds they are 3,000 years in the future.
 const MILLISECONDS: u64 = 100_000_000_000;
 
-/// A heartbeat, its headers read.
+/// A heartbeat with parsed headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Heartbeat<'a> {
-    /// The user of the token.
     pub user: &'a UserId,
-    /// `Service-Play-Session`, if it has the form of a session id.
+    /// `Service-Play-Session`, if it is a well-formed session id.
     pub session: Option<SessionId>,
-    /// `Service-Play-EntitlementId`, if it has the form of an entitlement token.
+    /// `Service-Play-EntitlementId`, if it is a well-formed entitlement token.
     pub token: Option<TokenHash>,
-    /// `Service-Play-DeviceId`.
     pub device: &'a str,
-    /// The rest; the position as it was sent.
+    /// Bitrate, resolution, and the position as the player sent it.
     pub beat: Beat,
 }
 
-/// How a heartbeat was taken.
+/// Outcome of an accepted heartbeat.
 pub enum HeartbeatOutcome {
-    /// The session lives on.
     Counted,
-    /// The session had lost its slot, and asks for it again.
+    /// The session had lost its slot and asks for it again.
     Reviving(Commit<(), PlaybackError>),
 }
 
-/// A license request, as far as it can be read.
+/// A license request with parsed headers and challenge.
 #[derive(Clone, Copy, Debug)]
 pub struct LicenseRequest<'a> {
-    /// The user of the token.
     pub user: &'a UserId,
-    /// `Service-Play-Session`, if it has the form of a session id.
     pub session: Option<SessionId>,
-    /// `Service-Play-EntitlementId`, if it has the form of an entitlement token.
     pub token: Option<TokenHash>,
-    /// `Service-Play-DeviceId`, which players that know only the header map do not send.
+    /// `Service-Play-DeviceId`. Players that can set headers only for playlist requests do not send it.
     pub device: Option<&'a str>,
-    /// The system of the path.
     pub drm: Drm,
-    /// The key ids that are asked for.
     pub kids: &'a [[u8; 16]],
 }
 
-/// Whether a PIN may still be on its way.
+/// Whether the PIN may still be missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grace {
-    /// A program may have begun just now.
+    /// Allowed for [`PIN_GRACE`] seconds after a program or session began.
     Allowed,
-    /// What was entitled as a whole must be unlocked before its keys are given.
+    /// Allowed on livestreams only. VOD and catch-up must be unlocked before their keys are given.
     OnlyLive,
 }
 
 impl Playback {
-    /// Counts a beat and judges the program at the playing position. The order of the refusals is
-    /// that of the decisions. A session that is refused for its program stays open.
+    /// Records a heartbeat and checks the program at the playing position. Errors take precedence in the
+    /// order below. A session that is refused because of its program stays open.
     ///
     /// # Errors
-    /// Those of the heartbeat in [`PlaybackError`].
+    /// `TooManyBeats`, `SessionNotFound`, `SessionEnded`, `EntitlementInvalid`, `EntitlementExpired`,
+    /// `SessionMismatch`; then, for the program, `NoLiveRights`, `NotAvailable`, `PinCodeRequired`.
     pub fn heartbeat(
         &self,
         heartbeat: &Heartbeat<'_>,
@@ -85,7 +78,7 @@ impl Playback {
         let at = self.expiry.at(now);
         let session = self.find(heartbeat.session.as_ref())?;
         let own = session.user == *heartbeat.user;
-        // Another user's beats must not use up the session's rate.
+        // Heartbeats of another user must not use up the session's rate.
         if own && !session.admit(self.settings.beats, at) {
             return Err(PlaybackError::TooManyBeats(self.settings.beats.reached()));
         }
@@ -120,7 +113,7 @@ impl Playback {
         Ok(HeartbeatOutcome::Reviving(self.revive(session, judged, at)))
     }
 
-    /// Gives an idle session its slot back if it is free; `at` is in token time.
+    /// Gives an idle session its slot back if one is free. `at` is in token time.
     fn revive(
         &self,
         session: Arc<Session>,
@@ -144,7 +137,7 @@ impl Playback {
                     return Err(ended);
                 }
                 let sessions = stream_limits::sessions_of(txn, session.user)?;
-                // A plan of the same group may have ended it.
+                // An earlier transaction of the same group may have ended it.
                 if !sessions.iter().any(|(id, _)| *id == session.id) {
                     return Err(ended);
                 }
@@ -169,13 +162,11 @@ impl Playback {
             })
     }
 
-    /// Checks what a license rests on.
-    ///
-    /// Decision: what needs a PIN that this session has not given gets no license, so that a token
-    /// which has passed its unlock on to one session opens no second one.
+    /// Checks whether a license may be issued to the session.
     ///
     /// # Errors
-    /// Those of the license in [`PlaybackError`].
+    /// `SessionNotFound`, `SessionEnded`, `EntitlementInvalid`, `KeyNotAllowed`, `DrmMismatch`,
+    /// `NoLiveRights`, `NotAvailable`, `PinCodeRequired`.
     pub fn license(
         &self,
         request: &LicenseRequest<'_>,
@@ -213,20 +204,21 @@ impl Playback {
         if session.start.drm != request.drm {
             return Err(PlaybackError::DrmMismatch);
         }
+        // A token that passed its unlock on to one session must not open a second one: the session itself
+        // must be unlocked.
         self.check_program(&session, Grace::OnlyLive, now)?;
         Ok(session)
     }
 
-    /// The key ids that the asset lists.
     #[must_use]
     pub fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
         self.world.key_ids(asset)
     }
 
-    /// The keys of key ids that [`Playback::license`] has let pass.
+    /// The content keys for key ids that [`Playback::license`] accepted.
     ///
     /// # Errors
-    /// [`PlaybackError::KeyNotAllowed`] if the catalogue has changed under the request.
+    /// `KeyNotAllowed` if the catalogue changed since.
     pub fn clear_keys(
         &self,
         asset: &AssetId,
@@ -238,7 +230,7 @@ impl Playback {
             .ok_or(PlaybackError::KeyNotAllowed)
     }
 
-    /// Rights and PIN at the playing position.
+    /// Checks rights and PIN at the playing position.
     fn check_program(
         &self,
         session: &Session,
@@ -275,7 +267,7 @@ impl Playback {
                     Some(at) if judged_position(at, now) == at => {
                         return self.judge_livestream(session, livestream, at, now);
                     }
-                    // No position yet, or one of a player that counts from its start.
+                    // No position yet, or the player counts from its own start.
                     Some(_) | None => *start,
                 };
                 match self.world.broadcast(broadcast) {
@@ -283,7 +275,7 @@ impl Playback {
                         let late = !self.in_grace(session, grace, now);
                         self.judge_shown(session, livestream, &shown, (at, late), now)
                     }
-                    // The guide has forgotten it; the entitlement's expiry remains.
+                    // The schedule no longer has the broadcast; the expiry of the entitlement still applies.
                     None => Ok(()),
                 }
             }
@@ -298,14 +290,14 @@ impl Playback {
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         let shown = self.world.shown_at(livestream, at);
-        // A livestream that has left the catalogue has no rights to be watched by.
+        // A livestream that was removed from the catalogue has no rights.
         let shown = shown.ok_or(PlaybackError::NotAvailable)?;
         let start = shown.program.as_ref().map(|program| program.start);
         let late = start.is_some_and(|start| at.since(start) >= PIN_GRACE);
         self.judge_shown(session, livestream, &shown, (at, late), now)
     }
 
-    /// `late` says that a PIN which the program needs should have been given by now.
+    /// `late`: the PIN that the program needs should have been entered by now.
     fn judge_shown(
         &self,
         session: &Session,
@@ -327,7 +319,6 @@ impl Playback {
         }
     }
 
-    /// What is entitled as a whole begins with its session.
     fn in_grace(&self, session: &Session, grace: Grace, now: UnixSeconds) -> bool {
         grace == Grace::Allowed && now.since(session.start.since) < PIN_GRACE
     }

@@ -1,15 +1,15 @@
-//! The key ids of license challenges, where they can be read. A challenge belongs to player and
-//! license server: what we do not understand of one passes, and the server decides.
+//! Extracts key ids from license challenges. A challenge is a contract between player and license server:
+//! what cannot be parsed here is passed on, and the license server decides.
 
 use data_encoding::BASE64;
 
 use crate::types::Drm;
 
-/// Key ids of one challenge that are looked at: far more than an asset has.
+/// Maximum number of key ids read from one challenge: far more than an asset has.
 const KIDS_MAX: usize = 256;
 
-/// The key ids that a challenge asks for; none if none can be read. FairPlay's are encrypted for its
-/// server, and so are Widevine's where the player hides them.
+/// The key ids that a challenge requests; empty if none can be read. FairPlay challenges are encrypted for
+/// the license server, and so are Widevine challenges in privacy mode.
 #[must_use]
 pub fn key_ids(drm: Drm, challenge: &[u8]) -> Vec<[u8; 16]> {
     let mut kids = match drm {
@@ -21,8 +21,8 @@ pub fn key_ids(drm: Drm, challenge: &[u8]) -> Vec<[u8; 16]> {
     kids
 }
 
-/// A signed message (1: its type, 2: the request), whose request (2: the content) names initialisation
-/// data (1) of the asset (1), which lists key ids (2). A request for a certificate has no content.
+/// Widevine `SignedMessage` (1: type, 2: request). The request (2: content id) contains the initialisation
+/// data (1) of the asset (1), which lists key ids (2). A request for a service certificate has no content id.
 fn widevine(challenge: &[u8]) -> Option<Vec<[u8; 16]>> {
     let mut kids = Vec::new();
     for request in bytes_of(challenge, 2)? {
@@ -41,7 +41,7 @@ fn widevine(challenge: &[u8]) -> Option<Vec<[u8; 16]>> {
     Some(kids)
 }
 
-/// The byte fields of this number in a protocol buffer, or nothing if it is none.
+/// The byte fields with number `wanted` of a protocol buffer message, or `None` if it is malformed.
 fn bytes_of(mut message: &[u8], wanted: u64) -> Option<Vec<&[u8]>> {
     let mut found = Vec::new();
     while !message.is_empty() {
@@ -79,7 +79,7 @@ fn varint(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// XML with elements `KID`: the id as their text, or from header version 4.1 on in `VALUE`.
+/// PlayReady: XML with `KID` elements. The id is the text, or since header version 4.1 the attribute `VALUE`.
 fn playready(challenge: &[u8]) -> Vec<[u8; 16]> {
     let Ok(text) = std::str::from_utf8(challenge) else {
         return Vec::new();
@@ -95,7 +95,7 @@ fn playready_kid(after_name: &str) -> Option<[u8; 16]> {
         None => content.split('<').next()?,
     };
     let guid = BASE64.decode(encoded.trim().as_bytes()).ok()?;
-    // A GUID has its first three numbers in little-endian order.
+    // The first three numbers of a GUID are little-endian.
     let [a, b, c, d, e, f, g, h, rest @ ..] = <[u8; 16]>::try_from(guid).ok()?;
     let [i, j, k, l, m, n, o, p] = rest;
     Some([d, c, b, a, f, e, h, g, i, j, k, l, m, n, o, p])

@@ -1,4 +1,4 @@
-//! The end of sessions, and the work of jobs on them.
+//! Ends, revokes, expires and exports sessions, and lists and removes devices.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,30 +15,25 @@ use super::stream_limits;
 use super::tables;
 use super::token_map::HeldEntitlement;
 
-/// How long it is remembered how a session ended, and that an entitlement has expired.
+/// Seconds that the end of a session and the expiry of an entitlement are remembered.
 const REMEMBER: i64 = 3_600;
-/// Ended sessions that are remembered at most; of older ones it is forgotten that they existed.
+/// Maximum number of remembered ended sessions. Older ones are forgotten: they answer `SESSION_NOT_FOUND`.
 const REMEMBERED_MAX: usize = 100_000;
-/// How much older than memory the stored beat of a session may be.
+/// Maximum age of the stored heartbeat of a session relative to memory, in seconds.
 const CHECKPOINT: i64 = 300;
-/// Changes of one plan of a job, so that requests wait for none of them long.
+/// Changes per transaction of a background job. It is small so that requests do not wait long for the writer
+/// thread.
 const BATCH: usize = 256;
 
-/// What is held about a user's playback.
+/// The personal data that playback holds about a user.
 pub struct Export {
-    /// Registered devices, oldest first.
     pub devices: Vec<Registered>,
-    /// Running sessions, oldest first.
     pub sessions: Vec<SessionView>,
-    /// Entitlements that have not been swept, oldest first.
     pub entitlements: Vec<Entitlement>,
 }
 
 impl Playback {
-    /// What is held about a user. Reads cold.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Exports the playback data of a user. Reads the devices from disk.
     pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<Export, PlaybackError> {
         let tokens = self.tokens.tokens_of_user(user);
         let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
@@ -66,7 +61,7 @@ impl Playback {
             .collect()
     }
 
-    /// Running sessions of everybody, oldest first, up to `limit`; for operators.
+    /// Running sessions of all users, oldest first, at most `limit`.
     #[must_use]
     pub fn all_sessions(&self, limit: usize, now: UnixSeconds) -> Vec<SessionView> {
         let (mut views, at) = (Vec::new(), self.expiry.at(now));
@@ -80,7 +75,6 @@ impl Playback {
         views
     }
 
-    /// A session as clients see it, in wall time.
     fn view(&self, session: &Session, now: UnixSeconds) -> SessionView {
         let view = session.view();
         SessionView {
@@ -89,7 +83,6 @@ impl Playback {
         }
     }
 
-    /// The number of sessions that hold a slot.
     #[must_use]
     pub fn streams(&self, now: UnixSeconds) -> usize {
         let (mut count, at) = (0, self.expiry.at(now));
@@ -98,11 +91,6 @@ impl Playback {
         count
     }
 
-    /// Ends one of the user's sessions.
-    ///
-    /// # Errors
-    /// [`PlaybackError::SessionNotFound`], [`PlaybackError::SessionEnded`] or
-    /// [`PlaybackError::SessionMismatch`] for another user's.
     pub fn stop(
         &self,
         user: &UserId,
@@ -120,10 +108,6 @@ impl Playback {
         Ok(self.end(vec![session], reason, now))
     }
 
-    /// Ends any session; for operators.
-    ///
-    /// # Errors
-    /// [`PlaybackError::SessionNotFound`] or [`PlaybackError::SessionEnded`].
     pub fn revoke(
         &self,
         session: &SessionId,
@@ -133,7 +117,6 @@ impl Playback {
         Ok(self.end(vec![session], EndReason::Revoked, now))
     }
 
-    /// Ends all sessions of a user.
     pub fn end_all(
         &self,
         user: &UserId,
@@ -157,7 +140,7 @@ impl Playback {
             .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 for session in sessions {
                     let key = (session.user, session.id);
-                    // An earlier plan may have ended it; the first reason stands.
+                    // An earlier transaction of the same group may have ended it; the first reason wins.
                     if txn.get::<tables::Sessions>(&key)?.is_some() {
                         stream_limits::end(txn, session.user, session.id, reason, now)?;
                     }
@@ -166,10 +149,7 @@ impl Playback {
             })
     }
 
-    /// The registered devices of a user, oldest first. Reads cold.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// The registered devices of a user, oldest first. Reads from disk.
     pub fn devices_of(&self, user: &UserId) -> Result<Vec<Registered>, PlaybackError> {
         let found = self
             .store
@@ -179,7 +159,7 @@ impl Playback {
         Ok(devices)
     }
 
-    /// Takes a device off the user's list, and ends what runs on it.
+    /// Removes a device from the user's list and ends the sessions on it.
     pub fn forget_device(
         &self,
         user: &UserId,
@@ -202,7 +182,7 @@ impl Playback {
         })
     }
 
-    /// Empties the user's list, and ends all that runs.
+    /// Removes all devices of the user and ends all sessions.
     pub fn clear_devices(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
         let user = *user;
         self.store.write(Durability::Durable, move |txn| {
@@ -213,8 +193,8 @@ impl Playback {
         })
     }
 
-    /// Voids the entitlement tokens that no offer of the user stands behind any more, and ends what
-    /// plays by them: to be called when an offer has been taken away.
+    /// Voids the entitlement tokens that no offer of the user covers any more, and ends the sessions that use
+    /// them. Must be called after an offer was revoked.
     pub fn void_lost(&self, viewer: &Viewer, now: UnixSeconds) -> Commit<(), PlaybackError> {
         let user = viewer.user;
         let held = self.tokens.tokens_of_user(&user).into_iter();
@@ -225,7 +205,7 @@ impl Playback {
             let assets = tokens.iter().map(|(_, held)| &held.entitlement.asset);
             assets.cloned().collect()
         };
-        // What another token opens goes on: an offer elsewhere may hold the same asset.
+        // An asset that another token still covers keeps playing: another offer may include it.
         let ending = &assets(&lost) - &assets(&kept);
         self.store.write(Durability::Durable, move |txn| {
             for (hash, _) in &lost {
@@ -240,9 +220,8 @@ impl Playback {
         })
     }
 
-    /// Where the viewer was when the token was issued is not kept; one of the countries where the
-    /// right held will do.
     fn is_lost(&self, viewer: &Viewer, entitlement: &Entitlement, now: UnixSeconds) -> bool {
+        // The country of the request is not stored; any country of the entitlement is used instead.
         let there = Viewer {
             country: entitlement.countries.first().copied().or(viewer.country),
             ..viewer.clone()
@@ -250,17 +229,14 @@ impl Playback {
         !self.world.still_entitled(&there, &entitlement.asset, now)
     }
 
-    /// Gives every session that has not ended its time again: to be called once, when the service is
-    /// ready after a start. A restart neither ends a running session nor brings an ended one back.
+    /// Restarts the liveness period of every session that has not ended. Must be called once, when the
+    /// service is ready: a restart neither ends a running session nor revives an ended one.
     pub fn refresh(&self, now: UnixSeconds) {
         let at = self.expiry.at(now);
         self.sessions.for_each(|session| session.revive(at));
     }
 
-    /// Ends the sessions that no beat came for. Blocks.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Ends the sessions whose heartbeats stopped. Blocks.
     pub fn sweep_sessions(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let (mut over, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
@@ -274,21 +250,15 @@ impl Playback {
         Ok(over.len())
     }
 
-    /// Deletes entitlements that expired a while ago. Until then a player that goes on with one is told
-    /// that it has expired, and not that there is none. Blocks.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Deletes entitlements that expired more than an hour ago. Blocks.
     pub fn sweep_entitlements(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
+        // Until then a player gets "entitlement expired" and not "entitlement invalid".
         let expired = self.tokens.expired(self.expiry.at(now) - REMEMBER);
         self.delete_all::<tables::Entitlements>(&expired)?;
         Ok(expired.len())
     }
 
-    /// Forgets sessions that ended long ago. Blocks.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Deletes the records of sessions that ended long ago. Blocks.
     pub fn sweep_ended(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let forgotten = self.forgettable(now);
         self.delete_all::<tables::EndedSessions>(&forgotten)?;
@@ -303,7 +273,7 @@ impl Playback {
         Ok(())
     }
 
-    /// Ended sessions that are too old to remember, or too many.
+    /// Keys of ended sessions that are too old, or exceed [`REMEMBERED_MAX`].
     fn forgettable(&self, now: UnixSeconds) -> Vec<(UserId, SessionId)> {
         let ended = self.ended.by_age();
         let surplus = ended.len().saturating_sub(REMEMBERED_MAX);
@@ -315,11 +285,8 @@ impl Playback {
             .collect()
     }
 
-    /// Writes beats that the store is minutes behind with; what it lacks, a start makes up for.
-    /// Blocks. Returns how many it wrote.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Writes the heartbeats that are minutes newer than their stored value, and returns how many it wrote.
+    /// Blocks. A restart loses at most that much, and [`Playback::refresh`] makes up for it.
     pub fn checkpoint(&self) -> Result<usize, PlaybackError> {
         let mut due = Vec::new();
         self.sessions.for_each(|session| {

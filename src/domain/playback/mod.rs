@@ -1,15 +1,15 @@
 //! Playback: entitlement tokens and unlocks, preflight, sessions and heartbeats, devices, licenses
 //! and signed playlist addresses.
 //!
-//! Whether a user has a right is decided elsewhere; this module keeps what was decided, counts
-//! streams and devices, and judges a running session by the program that it shows. What it asks of
-//! the other domains stands in [`context::PlaybackContext`].
+//! Module `entitlement` evaluates rights. This module stores the results, counts
+//! streams and devices, and checks a running session against the program that it shows. It reaches
+//! other domains only through [`context::PlaybackContext`].
 //!
 //! # States
 //!
-//! An entitlement is a token and what it stands for; a session is a stream. What moves either stands
-//! on the arrows; what does not move it (an answer 403 `PIN_CODE_REQUIRED` or 552, a refused
-//! preflight, a license) stands nowhere.
+//! An entitlement is a token and its record; a session is a stream. Only transitions are shown: an
+//! answer 403 `PIN_CODE_REQUIRED` or 552, a refused
+//! preflight and a license change no state.
 //!
 //! ```text
 //! entitlement, with the PIN where one is asked for
@@ -29,27 +29,27 @@
 //!        ^ | ^----- a beat, and there is room ---------- idle
 //!        | |                                              | 300 s more
 //!  beats +-+                                              v
-//!        |                                              over: tells SESSION_ENDED (expired)
+//!        |                                              over: answers SESSION_ENDED (expired)
 //!        |                                              |
 //!        v                                              v a sweep
 //!      ended, with the first reason:                  ended: expired
 //!        stopped    its player's DELETE
-//!        replaced   a preflight on the same device (clients are told `displaced`)
+//!        replaced   a preflight on the same device (clients get `displaced`)
 //!        displaced  a preflight elsewhere, without room, under `displace`
 //!        revoked    the user, an operator, a new password by mail, the end of the right
 //!        signed_out its user logged out
 //!        erased     its user's account was erased
 //!        |
 //!        v an hour later
-//!      forgotten: tells SESSION_NOT_FOUND
+//!      forgotten: answers SESSION_NOT_FOUND
 //! ```
 //!
 //! A preflight on the device of a session that plays the same asset hands the unlocks of that session
-//! over to the new one: a fallback to another DRM system or a retry asks for no second PIN.
+//! over to the new one: a fallback to another DRM system or a retry does not ask for a second PIN.
 //!
-//! An idle session holds no slot, and ends by the same reasons. A restart makes each session that
-//! has not ended alive again, for 35 s from readiness, and moves no other. `tests/walk.rs` walks the
-//! diagram at random, beside a model that is nothing else.
+//! An idle session holds no slot and can end for the same reasons. A restart makes each session that
+//! has not ended alive again, for 35 s from readiness, and changes no other. `tests/walk.rs` walks
+//! the diagram at random and compares it with a model of the diagram.
 
 pub mod context;
 pub mod entitlement_token;
@@ -95,24 +95,22 @@ pub use tables::{erase, schema};
 use session::{EndedMap, SessionMap};
 use token_map::TokenMap;
 
-/// What an operator decides about playback.
+/// Limits and options of playback, from the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Streams of one user in all.
+    /// Concurrent streams per user.
     pub streams_total: u32,
-    /// Streams of one user of the same asset, where the channel says nothing else.
+    /// Concurrent streams per user and asset, unless the channel sets its own limit.
     pub streams_per_asset: u32,
-    /// Devices of one user.
+    /// Registered devices per user.
     pub devices: usize,
-    /// What happens to a start that finds all slots taken.
+    /// What happens to a new stream when all slots are taken.
     pub when_full: WhenFull,
-    /// Whether Clear Key is offered.
     pub clearkey: bool,
-    /// The systems that have a license server.
+    /// The DRM systems with a configured license server.
     pub license_servers: Vec<Drm>,
-    /// How long an entitlement is good, in seconds.
+    /// Lifetime of an entitlement token, in seconds.
     pub token_life: i64,
-    /// How often a session may beat.
     pub beats: BeatRate,
 }
 
@@ -135,7 +133,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether a system needs no license, or somebody gives its licenses out.
+    /// Whether the system needs no license, or licenses for it can be issued.
     fn has_licenses(&self, drm: Drm) -> bool {
         match drm {
             Drm::None => true,
@@ -145,7 +143,6 @@ impl Settings {
     }
 }
 
-/// The service.
 #[derive(Clone)]
 pub struct Playback {
     store: Store,
@@ -153,8 +150,7 @@ pub struct Playback {
     settings: Arc<Settings>,
     world: Arc<dyn PlaybackContext>,
     signing: Arc<Signing>,
-    /// Judges the expiry of entitlements and addresses, and how long sessions live: what they store
-    /// is in token time.
+    /// Maps wall time to token time. Stored expiry times and session liveness are in token time.
     expiry: Arc<ExpiryClock>,
     tokens: Arc<TokenMap>,
     sessions: Arc<SessionMap>,
@@ -162,10 +158,8 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Reads what the store has. Call [`Playback::refresh`] when the service is ready.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Loads entitlements and sessions from the store. [`Playback::refresh`] must be called when the service
+    /// is ready.
     pub fn open(
         store: &Store,
         entropy: Arc<dyn Entropy>,
@@ -191,20 +185,20 @@ impl Playback {
         Ok(playback)
     }
 
-    /// Whether the signed address of a media file is good.
+    /// Whether the signature in a URL of the built-in origin is valid for the path.
     #[must_use]
     pub fn origin_allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
         let at = self.expiry.at(now);
         self.signing.origin.allows(token, path, at)
     }
 
-    /// Whether a preflight may compute so long that it must not run on a thread that serves others.
+    /// Whether a preflight may compute too long for an async worker thread.
     #[must_use]
     pub fn signs_slowly(&self) -> bool {
         self.signing.is_slow()
     }
 
-    /// The session of an id, or how it ended.
+    /// The session with this id, or an error that says how it ended.
     fn find(&self, id: Option<&SessionId>) -> Result<Arc<Session>, PlaybackError> {
         let id = id.ok_or(PlaybackError::SessionNotFound)?;
         if let Some(session) = self.sessions.get(id) {

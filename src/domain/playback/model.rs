@@ -1,4 +1,4 @@
-//! What playback keeps: entitlements, sessions, devices, and how sessions ended.
+//! Records of playback: entitlements, sessions, devices, and how sessions ended.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,11 @@ use crate::types::{
     SessionId, UnixSeconds, UserId,
 };
 
-/// What an asset id came out as when the entitlement was asked for.
+/// What the asset id resolved to when the entitlement was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Playing {
     /// A livestream, at the live point or behind it.
     Live {
-        /// The channel.
         livestream: LivestreamId,
         /// Seconds from the live point, 0 or negative.
         offset: i32,
@@ -21,11 +20,8 @@ pub enum Playing {
     Catchup {
         /// The channel that showed it.
         livestream: LivestreamId,
-        /// The broadcast.
         broadcast: BroadcastId,
-        /// When it began.
         start: UnixSeconds,
-        /// When it ended.
         stop: UnixSeconds,
     },
     /// A video on demand.
@@ -33,7 +29,6 @@ pub enum Playing {
 }
 
 impl Playing {
-    /// The channel, if there is one.
     #[must_use]
     pub const fn livestream(&self) -> Option<&LivestreamId> {
         match self {
@@ -46,31 +41,28 @@ impl Playing {
 /// The record behind an entitlement token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entitlement {
-    /// Names the entitlement in logs, where the token must not stand.
+    /// Identifies the entitlement in logs: the token itself must not be logged.
     pub id: EntitlementId,
-    /// The partner of the user.
     pub partner: PartnerId,
-    /// What it is good for.
     pub asset: AssetId,
-    /// What the asset is.
     pub playing: Playing,
-    /// The program at the playing position when it was issued.
+    /// The program at the playing position at issue time.
     pub program: Option<BroadcastId>,
-    /// The program, or asset without programs, that a PIN was given for before there was a session.
-    /// The first preflight takes it along; it is never used twice.
+    /// The program, or asset without programs, that a PIN was entered for before a session existed. The first
+    /// preflight consumes it.
     pub unlock: Option<AssetId>,
-    /// Where it may be used; empty means everywhere.
+    /// Countries where it may be used; empty means everywhere.
     pub countries: Vec<Country>,
-    /// When it was issued, in token time.
+    /// Issue time, in token time.
     pub issued: UnixSeconds,
-    /// From when on it is worthless.
+    /// First second at which it is no longer valid, in token time.
     pub expires: UnixSeconds,
-    /// The device of its first preflight; no other may use it.
+    /// The device of its first preflight; no other device may use it.
     pub device: Option<DeviceId>,
 }
 
 impl Entitlement {
-    /// Whether it is still good at an instant of token time.
+    /// Whether it has not expired at `at` (token time).
     #[must_use]
     pub const fn holds(&self, at: UnixSeconds) -> bool {
         at.0 < self.expires.0
@@ -80,7 +72,7 @@ impl Entitlement {
 /// A device as its preflight headers describe it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// What counts as one device.
+    /// Identity of the device: counts against the device limit.
     pub id: DeviceId,
     /// `Service-Play-DevicePlatform`.
     pub platform: String,
@@ -93,44 +85,34 @@ pub struct Device {
 /// A registered device of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
-    /// What it says of itself.
     pub device: Device,
-    /// Its first start.
     pub since: UnixSeconds,
-    /// Its latest start.
     pub latest: UnixSeconds,
 }
 
-/// A session that has not ended, as it is stored. Beats are counted in memory alone.
+/// The stored part of a session that has not ended. Heartbeats are counted in memory only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSession {
-    /// The partner of the user.
     pub partner: PartnerId,
-    /// What is played.
     pub asset: AssetId,
-    /// What the asset is.
     pub playing: Playing,
-    /// The device, and so the stream.
+    /// The device that plays; one device is one stream.
     pub device: Device,
-    /// The system of the preflight.
     pub drm: Drm,
-    /// The protocol of the preflight.
     pub protocol: Protocol,
-    /// When it began.
     pub since: UnixSeconds,
     /// The program of the latest entitlement, for operators.
     pub program: Option<BroadcastId>,
-    /// The programs that a PIN was given for in this session, oldest first.
+    /// The programs that a PIN was entered for in this session, oldest first.
     pub unlocks: Vec<AssetId>,
-    /// The last beat that was checkpointed.
+    /// The last checkpointed heartbeat.
     pub seen: UnixSeconds,
 }
 
-/// Unlocks that one session keeps. A session that met more PIN programs than this forgets the
-/// oldest: a day has no more of them.
+/// Unlocks kept per session; further ones displace the oldest. No day has more programs that need a PIN.
 pub const UNLOCKS_MAX: usize = 48;
 
-/// Adds an unlock as the latest; beyond [`UNLOCKS_MAX`] the oldest go.
+/// Adds an unlock as the newest; beyond [`UNLOCKS_MAX`] the oldest are dropped.
 pub fn add_unlock(unlocks: &mut Vec<AssetId>, unlock: AssetId) {
     unlocks.retain(|other| *other != unlock);
     unlocks.push(unlock);
@@ -138,27 +120,23 @@ pub fn add_unlock(unlocks: &mut Vec<AssetId>, unlock: AssetId) {
     unlocks.drain(..forgotten);
 }
 
-/// How a session ended. Records hold the number of the variant: new ones go to the end.
+/// How a session ended. Records store the index of the variant: new variants go to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndReason {
-    /// The player stopped it.
     Stopped,
-    /// No beat came for too long, and no slot was free when one came.
+    /// Heartbeats stopped for too long, or no slot was free when they resumed.
     Expired,
-    /// Another device took the slot.
     Displaced,
     /// The same device started again.
     Replaced,
-    /// The user, an operator or a new password stopped it, or the right to it was taken away.
+    /// The user, an operator or a password reset ended it, or the right to it was revoked.
     Revoked,
-    /// Its user logged out.
     SignedOut,
-    /// Its user's account was erased.
     Erased,
 }
 
 impl EndReason {
-    /// The word that clients get.
+    /// The value of the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -172,40 +150,29 @@ impl EndReason {
     }
 }
 
-/// A session that has ended, kept for a while so that its player learns why.
+/// A session that has ended, kept for a while so that its player learns the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// How it ended.
     pub reason: EndReason,
-    /// When.
     pub at: UnixSeconds,
 }
 
 /// A running session as users and operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
-    /// Its id.
     pub id: SessionId,
-    /// Whose it is.
     pub user: UserId,
-    /// The partner of the user.
     pub partner: PartnerId,
-    /// What is played.
     pub asset: AssetId,
     /// The program of the latest entitlement.
     pub program: Option<BroadcastId>,
-    /// On what.
     pub device: Device,
-    /// The system of the preflight.
     pub drm: Drm,
-    /// The protocol of the preflight.
     pub protocol: Protocol,
-    /// When it began.
     pub since: UnixSeconds,
-    /// Its last beat.
     pub seen: UnixSeconds,
-    /// The bitrate of the last beat, in bits per second.
+    /// Bitrate at the last heartbeat, in bits per second.
     pub bitrate: u64,
-    /// The picture of the last beat, in pixels.
+    /// Width and height at the last heartbeat, in pixels.
     pub resolution: (u32, u32),
 }

@@ -1,24 +1,23 @@
-//! Whether an asset can be played at all, apart from any user: by which protocols, with which DRM
-//! systems. For operators, who otherwise learn it from a viewer who was granted what cannot start.
+//! Checks whether an asset can be played at all, independent of any user: by which protocols and DRM systems.
+//! Operators see it before a viewer is granted an asset that cannot start.
 
 use crate::types::{AssetId, Drm, Protocol};
 
 use super::Playback;
 use super::context::Playlists;
 
-/// The DRM systems that ask for licenses, in the order in which they are named.
+/// The DRM systems that need licenses, in display order.
 const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
 
-/// By what an asset can be played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Playability {
-    /// Each protocol that has a playlist, with the systems that can play it.
+    /// Each protocol that has a playlist, with the DRM systems that can play it.
     protocols: Vec<(Protocol, Vec<Drm>)>,
 }
 
 impl Playability {
-    /// What follows from the playlists of an asset, where `has_licenses` says of a system whether
-    /// somebody gives out its licenses.
+    /// Computes the playability of an asset. `has_licenses` returns whether licenses of a DRM system can be
+    /// issued.
     pub fn new(playlists: &Playlists, has_licenses: impl Fn(Drm) -> bool) -> Self {
         let systems = |protocol: Protocol| -> Vec<Drm> {
             if !playlists.encrypted {
@@ -33,7 +32,6 @@ impl Playability {
         }
     }
 
-    /// Whether there is any way.
     #[must_use]
     pub fn can_play(&self) -> bool {
         self.protocols
@@ -41,13 +39,12 @@ impl Playability {
             .any(|(_, systems)| !systems.is_empty())
     }
 
-    /// Whether no protocol has a playlist.
     #[must_use]
     pub fn lacks_playlist(&self) -> bool {
         self.protocols.is_empty()
     }
 
-    /// In words: the ways, or what is missing.
+    /// A text for operators: the ways to play the asset, or what is missing.
     #[must_use]
     pub fn describe(&self) -> String {
         if self.lacks_playlist() {
@@ -65,7 +62,7 @@ impl Playability {
     }
 }
 
-/// The systems that a protocol is offered with, of which one would do.
+/// The DRM systems of a protocol; one of them is enough.
 fn wanted(protocol: Protocol) -> String {
     let offered: Vec<Drm> = SYSTEMS
         .into_iter()
@@ -80,7 +77,7 @@ fn names(systems: &[Drm]) -> String {
 }
 
 impl Playback {
-    /// Whether and how an asset can be played; nothing if there is no such asset.
+    /// The playability of an asset; `None` if the asset does not exist.
     #[must_use]
     pub fn playability(&self, asset: &AssetId) -> Option<Playability> {
         let playlists = self.world.playlists(asset)?;

@@ -1,4 +1,4 @@
-//! Playlist addresses: those of the built-in origin, and the templates of other servers. A template
+//! Builds playlist URLs: those of the built-in origin, and those of other servers from templates. A template
 //! is filled in before it is signed.
 
 use std::fmt::Write as _;
@@ -11,30 +11,29 @@ use super::Playback;
 use super::error::PlaybackError;
 use super::model::Playing;
 
-/// Where a manifest is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Playlist {
-    /// With the built-in origin: what follows `{base_url}`, percent-encoded.
+    /// At the built-in origin: the part after `{base_url}`, percent-encoded.
     Origin(String),
-    /// Anywhere else.
+    /// At another server.
     Absolute(String),
 }
 
-/// What the placeholders of a template stand for.
+/// Values of the placeholders in a template.
 pub(super) struct Values<'a> {
     pub(super) asset: &'a AssetId,
     pub(super) session: &'a SessionId,
     pub(super) playing: &'a Playing,
     pub(super) expires: UnixSeconds,
-    /// When the address is given.
+    /// Time of the request.
     pub(super) now: UnixSeconds,
 }
 
-/// The path of the built-in origin.
+/// Path prefix of the built-in origin.
 pub const ORIGIN_PATH: &str = "/origin/v1/";
 
 impl Playback {
-    /// The address for a client. A protocol with a trailing `s` takes https addresses alone.
+    /// The signed playlist URL for a client. A protocol with a trailing `s` accepts https URLs only.
     pub(super) fn playlist(
         &self,
         address: Option<&str>,
@@ -46,7 +45,7 @@ impl Playback {
             let address = self.origin_address(&path, values.expires, values.now);
             (Playlist::Origin(address), https)
         };
-        // A catalogue has no location that cannot be read.
+        // Validation of the catalogue rejects locations that cannot be parsed.
         let location = address.and_then(|address| Location::parse(address).ok());
         let found = location.and_then(|location| match location {
             Location::Origin(path) => MediaPath::parse(path).map(ours),
@@ -64,8 +63,8 @@ impl Playback {
         Ok(playlist)
     }
 
-    /// The signed address of a file of the built-in origin, without `{base_url}`. It is good until
-    /// the wall clock of `now` shows `expires`.
+    /// The signed URL of a file at the built-in origin, without `{base_url}`. It is valid until the wall
+    /// clock shows `expires`.
     #[must_use]
     pub fn origin_address(
         &self,
@@ -83,7 +82,7 @@ impl Playback {
     }
 }
 
-/// What a loop's manifest is to tell of. A video on demand has none.
+/// The range that the manifest of a loop channel covers. A video on demand has none.
 fn span(playing: &Playing) -> Option<ManifestRange> {
     match playing {
         Playing::Live { .. } => Some(ManifestRange::Live),
@@ -95,8 +94,8 @@ fn span(playing: &Playing) -> Option<ManifestRange> {
     }
 }
 
-/// Fills in `{asset}`, `{session}`, `{expires}`, and for catch-up `{start}` and `{stop}`; what is no
-/// placeholder of ours stays, for a server further on may know it.
+/// Fills in `{asset}`, `{session}`, `{expires}`, and for catch-up `{start}` and `{stop}`. Unknown
+/// placeholders are kept for servers further down the line.
 fn fill(template: &str, values: &Values<'_>) -> String {
     let mut filled = String::with_capacity(template.len() + 32);
     let mut rest = template;
@@ -123,7 +122,7 @@ fn substitute(filled: &mut String, name: &str, values: &Values<'_>) -> bool {
         Playing::Catchup { start, stop, .. } => Some((start, stop)),
         Playing::Live { .. } | Playing::Vod => None,
     };
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = match (name, window) {
         ("asset", _) => {
             encode_into(filled, values.asset.as_str(), false);
@@ -139,7 +138,7 @@ fn substitute(filled: &mut String, name: &str, values: &Values<'_>) -> bool {
     true
 }
 
-/// Percent-encodes all but the unreserved characters of RFC 3986, and slashes if they separate.
+/// Percent-encodes all bytes but the unreserved characters of RFC 3986, and `/` if `slashes` is set.
 fn encode_into(out: &mut String, text: &str, slashes: bool) {
     for byte in text.bytes() {
         match byte {

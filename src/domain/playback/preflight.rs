@@ -1,5 +1,5 @@
-//! Preflight: identity, entitlement and limits, and the session that comes of it. The program of the
-//! moment is for license and heartbeat to judge.
+//! Preflight: checks identity, entitlement and limits, and creates the session. The current program is not
+//! checked here but by license and heartbeat.
 
 use std::sync::Arc;
 
@@ -18,35 +18,27 @@ use super::stream_limits::{self, StreamRequest};
 use super::tables;
 use super::token_map::HeldEntitlement;
 
-/// A preflight, its headers read.
+/// A preflight with parsed headers.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Who plays.
     pub viewer: Viewer,
-    /// The asset of the path.
     pub asset: AssetId,
-    /// `Service-Play-DRM`.
     pub drm: Drm,
-    /// `Service-Play-Protocol`.
     pub protocol: Protocol,
-    /// `Service-Play-EntitlementId`, if it has the form of an entitlement token.
+    /// `Service-Play-EntitlementId`, if it is a well-formed entitlement token.
     pub token: Option<TokenHash>,
-    /// `Service-Play-Device…`.
     pub device: Device,
 }
 
-/// A session that has begun.
+/// A session that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Its id.
     pub session: SessionId,
-    /// Where the manifest is.
     pub playlist: Playlist,
-    /// Whether a license is needed.
     pub encrypted: bool,
 }
 
-/// The part of a preflight that runs on the writer thread.
+/// The part of a preflight that runs as a transaction on the writer thread.
 struct Plan {
     user: UserId,
     session: SessionId,
@@ -56,7 +48,7 @@ struct Plan {
     any_device: bool,
     start: StoredSession,
     streams: Option<u32>,
-    /// When the entitlement was issued, by the wall clock.
+    /// Issue time of the entitlement, by the wall clock.
     issued: UnixSeconds,
     now: UnixSeconds,
     /// `now` in token time.
@@ -64,13 +56,15 @@ struct Plan {
 }
 
 impl Playback {
-    /// Starts a session. `https` says whether our own addresses are.
+    /// Starts a session. `https`: whether `{base_url}` is an https address.
     ///
-    /// The refusals come in the order of the decisions; those that need the user's other sessions
-    /// come with the commit, and change nothing either.
+    /// Errors that do not depend on the user's other sessions are returned at once, the others by the commit.
+    /// No error leaves a change behind.
     ///
     /// # Errors
-    /// Those of preflight in [`PlaybackError`].
+    /// `DrmProtocolMismatch`, `AssetNotFound`, `EntitlementInvalid`, `GeoBlocked`, `NoLicenseServer`,
+    /// `NoPlaylist`, `ProtocolNotAvailable`; by the commit `UserGone`, `EntitlementInvalid`,
+    /// `DeviceLimitReached`, `StreamLimitReached`.
     pub fn preflight(
         &self,
         start: Start,
@@ -88,8 +82,8 @@ impl Playback {
         let at = self.expiry.at(now);
         let playable = self.world.playable(&asset, protocol);
         self.check_pair(drm, protocol, playable.as_ref())?;
-        // Nobody can have an entitlement for what does not exist: without this it would be the
-        // entitlement that is at fault.
+        // Must come before the token check: no token can exist for an unknown asset, so the error would blame
+        // the entitlement.
         let playable = playable.ok_or(PlaybackError::AssetNotFound)?;
         let (hash, held) = token
             .and_then(|hash| Some((hash, self.tokens.get(&hash)?)))
@@ -157,10 +151,8 @@ impl Playback {
             }))
     }
 
-    /// The matrix of systems and protocols, and what depends on settings and asset.
-    ///
-    /// Decision: `clearkey` where it is switched off, and `none` for an encrypted asset, are pairs
-    /// that are not offered: 400 `DRM_PROTOCOL_MISMATCH`.
+    /// Checks the DRM system against the protocol, the settings and the asset. `clearkey` while it is
+    /// disabled, and `none` for an encrypted asset, answer 400 `DRM_PROTOCOL_MISMATCH` as well.
     fn check_pair(
         &self,
         drm: Drm,
@@ -180,7 +172,8 @@ impl Playback {
     }
 }
 
-/// Whether the entitlement is this viewer's, for this asset, still good, and not another device's.
+/// Whether the entitlement belongs to this viewer and asset, has not expired, and is not bound to another
+/// device.
 fn usable(
     held: &HeldEntitlement,
     viewer: &Viewer,
@@ -197,14 +190,13 @@ fn usable(
         && bound.is_none_or(|bound| *bound == device.id)
 }
 
-/// Whether a list of countries, empty for everywhere, holds the one of the request. Where that is
-/// not known, a list that is not empty does not hold it.
+/// Whether the country of the request is in the list. An empty list contains every country; an unknown
+/// country is only in an empty list.
 fn reaches(countries: &[Country], country: Option<&Country>) -> bool {
     countries.is_empty() || country.is_some_and(|here| countries.contains(here))
 }
 
 impl Plan {
-    /// Everything is read before anything is written, and a refusal drops the plan.
     fn run(
         mut self,
         txn: &mut Txn<'_>,
@@ -252,11 +244,11 @@ impl Plan {
         Ok(playlist)
     }
 
-    /// Takes over what the device's session of the same asset has gained: a fallback to another DRM
-    /// system and a retry go on with what the viewer has unlocked. Another asset is another player
-    /// session, and a session that is over has nothing to go on with.
+    /// Inherits program and unlocks from the device's session of the same asset: a fallback to another DRM
+    /// system, or a retry, does not ask for the PIN again. A session of another asset, or one that is over,
+    /// passes nothing on.
     fn take_over(&mut self, id: SessionId, stored: &StoredSession) {
-        // One that is not in memory was made by a plan of the same group, just now.
+        // A session that is not in memory was created by a transaction of the same group just now.
         let running = self.memory.get(&id);
         let life = (running.as_ref()).map_or(Liveness::Alive, |session| session.liveness(self.at));
         if stored.asset != self.start.asset || life == Liveness::Over {
@@ -265,8 +257,8 @@ impl Plan {
         for unlock in &stored.unlocks {
             add_unlock(&mut self.start.unlocks, unlock.clone());
         }
-        // The token that began the old session says where the player was then. One that was issued
-        // later says where it is.
+        // The token that began the old session says where the player was then. A token that was issued later
+        // says where the player is now.
         if life == Liveness::Alive && self.issued <= stored.since {
             self.start.program.clone_from(&stored.program);
             if let (Some(session), Playing::Live { offset, .. }) =
@@ -277,7 +269,7 @@ impl Plan {
         }
     }
 
-    /// The entitlement as the plans before this one left it, bound to this device.
+    /// The entitlement as earlier transactions left it, bound to this device.
     fn bound_entitlement(&self, txn: &Txn<'_>) -> Result<Entitlement, PlaybackError> {
         let mut entitlement = txn
             .get::<tables::Entitlements>(&(self.user, self.hash))?
@@ -289,8 +281,8 @@ impl Plan {
         Ok(entitlement)
     }
 
-    /// The entry of this device in the user's list, if it may stand there. A user without a device
-    /// limit has a list of the usual length, and further devices are not in it.
+    /// Registers this device in the user's list. For a user without a device limit the list has the usual
+    /// length, and further devices are not recorded.
     fn register(&self, txn: &Txn<'_>) -> Result<Option<Registered>, PlaybackError> {
         let device = self.start.device.clone();
         let key = (self.user, device.id.clone());

@@ -1,5 +1,5 @@
-//! Sessions in memory: what beats read and write. The store knows that they exist, memory knows
-//! that they live.
+//! Playback sessions in memory. The store persists sessions; liveness (last heartbeat, position, bitrate) is
+//! kept in memory only and is checkpointed every few minutes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -14,38 +14,33 @@ use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, U
 use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
 use super::tables;
 
-/// How long a session lives without a beat: three beats and a half.
+/// Seconds a session keeps its slot without a heartbeat: three and a half heartbeat intervals.
 pub const ALIVE: i64 = 35;
-/// How long after that a beat may revive it.
+/// Seconds after [`ALIVE`] during which a heartbeat may still revive the session.
 pub const REVIVE: i64 = 300;
 
-/// Stands for a position that no beat has told yet.
+/// Marks a position that no heartbeat has reported yet.
 const UNTOLD: i64 = i64::MIN;
 
-/// What a beat tells about the player.
+/// The player state that a heartbeat reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
     /// The media position: Unix seconds for live and catch-up, seconds from the start otherwise.
     pub position: i64,
-    /// Bits per second.
     pub bitrate: u64,
-    /// Pixels.
     pub width: u32,
-    /// Pixels.
     pub height: u32,
 }
 
-/// How often a session may beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeatRate {
-    /// Heartbeats a second in the long run.
     pub per_second: u32,
-    /// Heartbeats at once.
+    /// Heartbeats allowed in one burst.
     pub burst: u32,
 }
 
 impl BeatRate {
-    /// What clients are told where it was reached.
+    /// The limit as clients see it in an error response.
     pub(super) fn reached(self) -> LimitReached {
         LimitReached {
             name: "heartbeat",
@@ -56,42 +51,39 @@ impl BeatRate {
     }
 }
 
-/// Whether a session holds its slot.
+/// Whether a session occupies one of the user's stream slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// It holds it.
     Alive,
-    /// It has lost it, and may get it back if it is free.
+    /// The slot is lost; the next heartbeat gets it back if one is free.
     Idle,
-    /// It is gone for good.
+    /// The session has expired for good.
     Over,
 }
 
 /// A session that has not ended.
 pub struct Session {
-    /// Its id.
     pub id: SessionId,
-    /// Whose it is.
     pub user: UserId,
-    /// What was decided at its preflight. `program`, `unlocks` and `seen` are those of then: the
-    /// present ones stand in the other fields.
+    /// State at preflight. `program`, `unlocks` and `seen` are never updated here: current values are in the
+    /// other fields.
     pub start: StoredSession,
     gained: RwLock<LaterEntitlements>,
-    /// The second of the last beat, or its complement once a plan has given the slot away. One
-    /// word, so that a beat and a plan can never both think that they have the slot.
+    /// Unix second of the last heartbeat, or its bitwise complement once a transaction has given the slot
+    /// away.
+    // Flag and time share one word, so that a heartbeat and a transaction can never both own the slot.
     seen: AtomicI64,
-    /// How far the player is from the live point, in seconds, at the last beat.
+    /// Offset of the player from the live point at the last heartbeat, in seconds.
     lag: AtomicI64,
     bitrate: AtomicU64,
     width: AtomicU32,
     height: AtomicU32,
-    /// Up to when the allowed heartbeats are used up, in seconds times the rate.
+    /// Virtual time up to which the allowed heartbeats are used up, in seconds times the rate.
     spent: AtomicI64,
-    /// The last beat that is in the store.
     checkpointed: AtomicI64,
 }
 
-/// What later entitlements have added.
+/// Program and unlocks that later entitlements added to the session.
 struct LaterEntitlements {
     program: Option<BroadcastId>,
     unlocks: Vec<AssetId>,
@@ -117,19 +109,19 @@ impl Session {
         }
     }
 
-    /// The last beat, or the start if none has come.
+    /// Time of the last heartbeat, or of the start if there was none.
     #[must_use]
     pub fn last_beat(&self) -> UnixSeconds {
         UnixSeconds(last(self.seen.load(Ordering::Acquire)))
     }
 
-    /// Whether the session holds its slot at `now`.
+    /// Liveness of the session at `now`.
     #[must_use]
     pub fn liveness(&self, now: UnixSeconds) -> Liveness {
         life(self.seen.load(Ordering::Acquire), now)
     }
 
-    /// Counts a beat if the session holds its slot; says whether it does.
+    /// Records a heartbeat if the session holds its slot; returns whether it does.
     #[must_use]
     pub fn record_beat(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
@@ -147,8 +139,8 @@ impl Session {
         false
     }
 
-    /// For the plans of the writer thread: whether the session holds its slot. One that does not is
-    /// marked, so that only another plan can give the slot back to it.
+    /// Returns whether the session holds its slot. Only for transactions on the writer thread: a session
+    /// without a slot is marked, so that only another transaction can give the slot back.
     #[must_use]
     pub fn holds_slot(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
@@ -169,12 +161,12 @@ impl Session {
         }
     }
 
-    /// Gives the slot back; for the plans of the writer thread, and for the start.
+    /// Gives the slot back. Only for transactions on the writer thread, and at start-up.
     pub fn revive(&self, now: UnixSeconds) {
         self.seen.store(second(now), Ordering::Release);
     }
 
-    /// Takes over what a beat tells.
+    /// Stores position, bitrate and resolution of a heartbeat.
     pub fn record(&self, beat: &Beat, now: UnixSeconds) {
         let lag = beat.position.saturating_sub(now.0);
         self.lag.store(lag.max(UNTOLD + 1), Ordering::Relaxed);
@@ -183,13 +175,13 @@ impl Session {
         self.height.store(beat.height, Ordering::Relaxed);
     }
 
-    /// The position of a player that was entitled at another offset.
+    /// Sets the position of a player that was entitled at another offset.
     pub fn shift(&self, offset: i32) {
         self.lag.store(i64::from(offset), Ordering::Relaxed);
     }
 
-    /// Where the player is at `now`, as its last beat told it; before the first beat a livestream is
-    /// at the offset of its entitlement.
+    /// Position of the player at `now`, extrapolated from its last heartbeat. Before the first heartbeat a
+    /// livestream is at the offset of its entitlement.
     #[must_use]
     pub fn position(&self, now: UnixSeconds) -> Option<UnixSeconds> {
         match (self.lag.load(Ordering::Relaxed), &self.start.playing) {
@@ -199,8 +191,8 @@ impl Session {
         }
     }
 
-    /// How far from the live point a player of a livestream is, where a beat or a later entitlement
-    /// has said it; nothing for what no time-shift can reach.
+    /// Offset of a livestream player from the live point. `None` if no heartbeat or later entitlement set a
+    /// position, or if the position is further back than any time-shift.
     #[must_use]
     pub fn offset(&self, now: UnixSeconds) -> Option<i32> {
         let at = self.position(now)?;
@@ -208,7 +200,7 @@ impl Session {
         i32::try_from(at.since(now)).ok()
     }
 
-    /// Reserves one heartbeat.
+    /// Takes one heartbeat from the rate limit; returns false if none is left.
     #[must_use]
     pub fn admit(&self, rate: BeatRate, now: UnixSeconds) -> bool {
         let burst = i64::from(rate.burst);
@@ -227,14 +219,14 @@ impl Session {
             .is_ok()
     }
 
-    /// Whether a PIN was given for this in the session.
+    /// Whether a PIN was entered for this program or asset during the session.
     #[must_use]
     pub fn unlocked(&self, what: &str) -> bool {
         let gained = self.gained.read();
         gained.unlocks.iter().any(|unlock| unlock.as_str() == what)
     }
 
-    /// The beat to write to the store, if it is `every` seconds newer than what is there.
+    /// The heartbeat to checkpoint, if it is at least `every` seconds newer than the stored one.
     pub(super) fn due(&self, every: i64) -> Option<UnixSeconds> {
         let seen = self.last_beat();
         let stored = UnixSeconds(self.checkpointed.load(Ordering::Relaxed));
@@ -250,7 +242,6 @@ impl Session {
         };
     }
 
-    /// The session as users and operators see it.
     #[must_use]
     pub fn view(&self) -> SessionView {
         SessionView {
@@ -273,7 +264,7 @@ impl Session {
     }
 }
 
-/// An instant as the word of [`Session::last_beat`] holds it; its complement must be negative.
+/// Encodes a time for [`Session::seen`]. It is clamped to 0, because a complement must be negative.
 fn second(at: UnixSeconds) -> i64 {
     at.0.max(0)
 }
@@ -287,14 +278,14 @@ fn life(word: i64, now: UnixSeconds) -> Liveness {
     if age >= ALIVE + REVIVE {
         Liveness::Over
     } else if word < 0 || age.abs() >= ALIVE {
-        // A beat from the future: the clock was set back. The next beat sorts it out.
+        // The heartbeat is in the future because the clock was set back. The next heartbeat corrects it.
         Liveness::Idle
     } else {
         Liveness::Alive
     }
 }
 
-/// All sessions that have not ended.
+/// All sessions that have not ended, by id.
 #[derive(Default)]
 pub struct SessionMap {
     by_id: DashMap<SessionId, Arc<Session>>,
@@ -302,7 +293,6 @@ pub struct SessionMap {
 }
 
 impl SessionMap {
-    /// The session of an id.
     #[must_use]
     pub fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.by_id.get(id).map(|session| Arc::clone(&session))
@@ -320,20 +310,17 @@ impl SessionMap {
         sessions
     }
 
-    /// Calls `each` with every session, in no order.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<Session>)) {
         for session in &self.by_id {
             each(&session);
         }
     }
 
-    /// The number of sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
@@ -369,18 +356,17 @@ impl CommitListener<tables::Sessions> for SessionMap {
     }
 }
 
-/// Sessions that ended lately.
+/// Recently ended sessions.
 #[derive(Default)]
 pub struct EndedMap(DashMap<SessionId, (UserId, Ended)>);
 
 impl EndedMap {
-    /// How a session ended.
     #[must_use]
     pub fn reason(&self, id: &SessionId) -> Option<EndReason> {
         self.0.get(id).map(|ended| ended.1.reason)
     }
 
-    /// The keys of all, with the time of the end, oldest first.
+    /// All keys with their end time, oldest first.
     #[must_use]
     pub fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
         let mut ended: Vec<_> = self

@@ -1,8 +1,8 @@
-//! How many streams a user may have at once.
+//! Enforces the number of concurrent streams of a user.
 //!
-//! A stream is a device, so that a crashed player never locks its viewer out. The count is made by
-//! plans on the writer thread, one after the other, and by
-//! [`holds_slot`](super::session::Session::holds_slot): parallel starts cannot both take the last slot.
+//! One device is one stream, so that a crashed player never locks its viewer out. Streams are counted in
+//! transactions on the writer thread with [`holds_slot`](super::session::Session::holds_slot): parallel
+//! starts cannot both take the last slot.
 
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, DeviceId, SessionId, UnixSeconds, UserId};
@@ -12,32 +12,30 @@ use super::model::{EndReason, Ended, Playing, StoredSession};
 use super::session::SessionMap;
 use super::tables;
 
-/// What to do when all slots are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WhenFull {
-    /// Refuse the new stream.
     #[default]
     Deny,
-    /// End the oldest one.
+    /// End the oldest stream.
     Displace,
 }
 
-/// Sessions of one user that are looked at. Only a user without device limit gets near it: each
-/// device has one session, and an idle one is swept after minutes.
+/// Maximum number of sessions that are read for one user. Only a user without device limit gets near it: each
+/// device has one session, and an idle session is swept after minutes.
 const SCAN: usize = 1_024;
 
-/// A stream that wants a slot.
+/// A stream that requests a slot.
 pub(super) struct StreamRequest<'a> {
     pub(super) device: &'a DeviceId,
     pub(super) place: &'a str,
-    /// Streams in all.
+    /// Limit of streams in all.
     pub(super) total: u32,
-    /// Streams at the same place.
+    /// Limit of streams at the same place.
     pub(super) here: u32,
 }
 
-/// Where a stream counts: a channel is one place, whether it was asked for by its own id or by that
-/// of the running broadcast.
+/// The key that the per-asset limit counts by. A channel is one place, whether it was requested by its own id
+/// or by that of the running broadcast.
 pub(super) fn place<'a>(playing: &'a Playing, asset: &'a AssetId) -> &'a str {
     match playing {
         Playing::Live { livestream, .. } => livestream.as_str(),
@@ -45,7 +43,7 @@ pub(super) fn place<'a>(playing: &'a Playing, asset: &'a AssetId) -> &'a str {
     }
 }
 
-/// The sessions of a user, those of this plan's group included.
+/// The sessions of a user, including changes of this transaction group.
 pub(super) fn sessions_of(
     txn: &Txn<'_>,
     user: UserId,
@@ -54,8 +52,8 @@ pub(super) fn sessions_of(
     Ok(found.into_iter().map(|((_, id), s)| (id, s)).collect())
 }
 
-/// The sessions that have to end for the wanted stream to have a slot: none, or under
-/// [`WhenFull::Displace`] the oldest. Sessions on the wanted device do not count.
+/// The sessions that must end so that the request gets a slot: none, or under [`WhenFull::Displace`] the
+/// oldest. Sessions on the requesting device do not count.
 pub(super) fn select_evictions(
     sessions: &[(SessionId, StoredSession)],
     memory: &SessionMap,
@@ -66,7 +64,7 @@ pub(super) fn select_evictions(
     let mut others: Vec<&(SessionId, StoredSession)> = sessions
         .iter()
         .filter(|(_, stored)| stored.device.id != *wanted.device)
-        // One that is not in memory was made by a plan of the same group, just now.
+        // A session that is not in memory was created by a transaction of the same group just now.
         .filter(|(id, _)| memory.get(id).is_none_or(|session| session.holds_slot(at)))
         .collect();
     others.sort_by_key(|(id, stored)| (stored.since, *id));
@@ -108,7 +106,7 @@ fn described(session: SessionId, stored: &StoredSession) -> BlockingSession {
     }
 }
 
-/// Ends all sessions of a user in a plan.
+/// Ends all sessions of a user within a transaction.
 pub(super) fn end_all(
     txn: &mut Txn<'_>,
     user: UserId,
@@ -121,7 +119,7 @@ pub(super) fn end_all(
     Ok(())
 }
 
-/// Ends a session in a plan.
+/// Ends a session within a transaction.
 pub(super) fn end(
     txn: &mut Txn<'_>,
     user: UserId,

@@ -1,4 +1,4 @@
-//! The tables of playback.
+//! The store tables of playback.
 
 use crate::store::{PrefixOf, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::{DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
@@ -6,8 +6,8 @@ use crate::types::{DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
 use super::model::{EndReason, Ended, Entitlement, Registered, StoredSession};
 use super::stream_limits;
 
-/// The entitlements of each user, by the hash of their token. The user comes first, here and in the
-/// tables below, so that all of one user's is found with one scan.
+/// Entitlements by user and token hash. In all tables the user comes first, so that one scan finds everything
+/// of a user.
 pub struct Entitlements;
 
 impl Record for Entitlement {}
@@ -18,7 +18,6 @@ impl Table for Entitlements {
     type Record = Entitlement;
 }
 
-/// The devices of each user.
 pub struct Devices;
 
 impl Record for Registered {}
@@ -29,7 +28,7 @@ impl Table for Devices {
     type Record = Registered;
 }
 
-/// The sessions of each user that have not ended: those that count against the limits.
+/// Sessions that have not ended, by user: they count against the limits.
 pub struct Sessions;
 
 impl Record for StoredSession {}
@@ -40,11 +39,10 @@ impl Table for Sessions {
     type Record = StoredSession;
 }
 
-/// Sessions that ended lately.
+/// Recently ended sessions.
 ///
-/// The name sorts before `sessions`: the changes of a commit reach memory in the order of the
-/// names, so a session that ends is known as ended before it is gone from the others, and no beat
-/// between the two is told that it never existed.
+/// The name must sort before `sessions`: a commit reaches memory in the order of table names, so a session is
+/// known as ended before it leaves the session map, and no heartbeat in between gets `SESSION_NOT_FOUND`.
 pub struct EndedSessions;
 
 impl Record for Ended {}
@@ -55,7 +53,6 @@ impl Table for EndedSessions {
     type Record = Ended;
 }
 
-/// Adds the tables of playback.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
@@ -65,14 +62,11 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<EndedSessions>()
 }
 
-/// Who ended sessions of erased accounts are kept for: the ids of the sessions alone, for an hour, so
-/// that what still names one learns why it is gone. Nothing leads from them to the user.
+/// Owner of the ended sessions of erased accounts. Only the session ids are kept, for an hour, so that a
+/// player learns why its session ended. Nothing leads from them to the user.
 const ERASED: UserId = UserId::from_bytes([0; 16]);
 
-/// Erases all that is kept of a user, in the plan that erases the account.
-///
-/// # Errors
-/// That the store failed.
+/// Erases the playback data of a user, in the transaction that erases the account.
 pub fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     erase_from::<Devices>(txn, user)?;
@@ -88,11 +82,8 @@ pub fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), S
     Ok(())
 }
 
-/// Ends what a user plays and voids the entitlements, in a plan that takes the account out of the
-/// hands of whoever was logged in.
-///
-/// # Errors
-/// That the store failed.
+/// Ends the sessions of a user and voids the entitlements, in a transaction that takes the account away from
+/// everyone who was logged in.
 pub fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     stream_limits::end_all(txn, *user, EndReason::Revoked, now)

@@ -1,4 +1,4 @@
-//! The rules of playback, against a small world.
+//! Tests of the playback rules with a small fake of the other domains.
 
 mod entitling;
 mod limits;
@@ -19,7 +19,7 @@ use super::model::{Ended, Entitlement, StoredSession};
 use super::*;
 use world::Small;
 
-/// The time at which most tests begin: no round figure in hours or days.
+/// Start time of most tests: not a full hour or day.
 const NOW: UnixSeconds = UnixSeconds(1_800_000_123);
 
 fn asset(id: &str) -> AssetId {
@@ -98,7 +98,7 @@ impl Lab {
         Self::open_again(store, settings, world, 1)
     }
 
-    /// Another seed gives other tokens and ids, as another process would.
+    /// A different seed gives different tokens and ids, as in another process.
     fn open_again(store: &Store, settings: Settings, world: &Arc<Small>, seed: u64) -> Playback {
         Playback::open(
             store,
@@ -111,7 +111,7 @@ impl Lab {
         .unwrap()
     }
 
-    /// The token of a right that needs no PIN.
+    /// A token of a right that needs no PIN.
     fn token(&self, viewer: &Viewer, id: &str, right: GrantedRight, now: UnixSeconds) -> Token {
         self.issued(viewer, id, right, None, now).token
     }
@@ -133,7 +133,7 @@ impl Lab {
         }
     }
 
-    /// The token of a right for which the PIN is given.
+    /// A token of a right for which the PIN is entered.
     fn unlocked(
         &self,
         viewer: &Viewer,
@@ -169,7 +169,7 @@ impl Lab {
         self.playback.preflight(start, false, now)?.wait()
     }
 
-    /// Entitlement and preflight of a free asset.
+    /// Requests entitlement and preflight of an unencrypted asset.
     fn play(&self, viewer: &Viewer, id: &str, on: &str, now: UnixSeconds) -> Player {
         self.try_play(viewer, id, on, now).unwrap()
     }
@@ -247,7 +247,7 @@ impl Lab {
     }
 }
 
-/// A player that has a session.
+/// A player with a session.
 struct Player {
     session: SessionId,
     token: Token,
@@ -255,7 +255,7 @@ struct Player {
     device: String,
 }
 
-/// The bytes of a record as a table holds them, after checksum and version.
+/// The bytes of a record as stored, without checksum and version.
 fn body<R: crate::store::Record>(record: &R) -> String {
     let options = bincode::config::standard()
         .with_little_endian()

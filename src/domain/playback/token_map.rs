@@ -1,4 +1,4 @@
-//! Entitlements in memory.
+//! Entitlements in memory, by token hash and by user. Fed by commits of the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,35 +11,31 @@ use crate::types::{TokenHash, UnixSeconds, UserId};
 use super::model::Entitlement;
 use super::tables;
 
-/// Entitlements that one user may hold. A viewer who changes the channel every minute for half a
-/// day reaches it; beyond it the oldest goes, so that memory has a bound.
+/// Maximum number of entitlements per user; beyond it the oldest is dropped, which bounds memory. A viewer
+/// who changes the channel every minute reaches it in half a day.
 pub const TOKENS_MAX: usize = 512;
 
-/// An entitlement and whose it is.
 pub struct HeldEntitlement {
-    /// The user.
     pub user: UserId,
-    /// What the user holds.
     pub entitlement: Entitlement,
 }
 
-/// All entitlements, by token and by user.
+/// All entitlements.
 #[derive(Default)]
 pub struct TokenMap {
     by_hash: DashMap<TokenHash, Arc<HeldEntitlement>>,
-    /// In the order in which they were issued: whoever has as many as may be loses the oldest with
-    /// each new one, and that must not cost a look at all of them.
+    /// Ordered by issue time: a user at the limit drops the oldest with each new one, which must not require
+    /// a scan.
     by_user: DashMap<UserId, BTreeSet<(UnixSeconds, TokenHash)>>,
 }
 
 impl TokenMap {
-    /// The entitlement behind a token.
     #[must_use]
     pub fn get(&self, hash: &TokenHash) -> Option<Arc<HeldEntitlement>> {
         self.by_hash.get(hash).map(|held| Arc::clone(&held))
     }
 
-    /// The tokens of a user, the oldest first.
+    /// The tokens of a user, oldest first.
     #[must_use]
     pub fn tokens_of_user(&self, user: &UserId) -> Vec<TokenHash> {
         self.oldest(user, usize::MAX)
@@ -51,14 +47,14 @@ impl TokenMap {
         tokens.take(count).map(|(_, hash)| *hash).collect()
     }
 
-    /// The tokens that have to go before the user may have another.
+    /// The tokens to drop before the user may get another.
     #[must_use]
     pub fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
         let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
         self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
     }
 
-    /// The keys of the entitlements that are worthless at an instant of token time.
+    /// The keys of the entitlements that have expired at `at` (token time).
     #[must_use]
     pub fn expired(&self, at: UnixSeconds) -> Vec<(UserId, TokenHash)> {
         self.by_hash
@@ -68,13 +64,11 @@ impl TokenMap {
             .collect()
     }
 
-    /// The number of entitlements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_hash.len()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_hash.is_empty()
@@ -89,7 +83,7 @@ impl CommitListener<tables::Entitlements> for TokenMap {
                 Some(entitlement) => {
                     let issued = entitlement.issued;
                     let held = Arc::new(HeldEntitlement { user, entitlement });
-                    // When it was issued never changes.
+                    // The issue time never changes.
                     if self.by_hash.insert(hash, held).is_none() {
                         self.by_user.entry(user).or_default().insert((issued, hash));
                     }

@@ -1,5 +1,4 @@
-//! What a license server is told beside the challenge: whom the license is for, in the form that
-//! its vendor wants.
+//! Builds the header that identifies the subject of a license to the license server, in the vendor's format.
 
 use std::collections::HashSet;
 
@@ -12,53 +11,49 @@ use serde_json::{Value, json};
 use super::BadLicenseServer;
 use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
 
-/// How long a signed message is good, in seconds: it is made for one challenge that is sent at once.
+/// Validity of a signed message, in seconds: it is made for one challenge that is sent at once.
 const LIFE: i64 = 300;
 
-/// Whom a license is for.
+/// User, session and asset that a license is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LicenseSubject {
-    /// The user.
     pub user: UserId,
-    /// The playback session.
     pub session: SessionId,
-    /// What is played.
     pub asset: AssetId,
-    /// The key ids of the asset.
     pub kids: Vec<[u8; 16]>,
-    /// When it is asked for.
+    /// Time of the request.
     pub now: UnixSeconds,
 }
 
-/// The form of a vendor.
+/// The message format of a vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Base64 of `{"userId","sessionId","assetId"}` in the header of custom data, if one is named.
+    /// Base64 of `{"userId","sessionId","assetId"}` in the custom data header, if one is configured.
     Plain,
     /// DRMtoday: base64 of `{"userId","sessionId","merchant"}` in `x-dt-custom-data`.
     Drmtoday,
-    /// Axinom DRM: a License Service Message with the asset's key ids, as a JWT that is signed with
-    /// HMAC-SHA256, in `X-AxDRM-Message`.
+    /// Axinom DRM: a License Service Message with the asset's key ids, as a JWT signed with HMAC-SHA256, in
+    /// `X-AxDRM-Message`.
     Axinom,
-    /// A JWT of our own, signed with HMAC-SHA256, in the header of custom data: `sub` (the user),
-    /// `sid` (the session), `asset`, `kids` (hexadecimal), `iat` and `exp`.
+    /// A Playgate JWT signed with HMAC-SHA256, in the custom data header: `sub` (user), `sid` (session),
+    /// `asset`, `kids` (hexadecimal), `iat` and `exp`.
     Jwt,
 }
 
-/// What a form needs, as it is configured.
+/// The configured values that a format needs.
 #[derive(Clone, Default)]
 pub struct MessageSettings {
-    /// The header for custom data; those of vendors have names of their own.
+    /// The custom data header; vendors' formats have fixed header names.
     pub header: Option<String>,
     /// The merchant's name.
     pub merchant: Option<String>,
-    /// The name of the signing key.
+    /// The id of the signing key.
     pub key_id: Option<String>,
     /// The signing key, base64.
     pub key: Option<String>,
 }
 
-/// The writer of messages in one form.
+/// Writes messages in one format.
 pub struct MessageSigner {
     header: Option<HeaderName>,
     form: Form,
@@ -77,10 +72,10 @@ struct Signer {
 }
 
 impl MessageSigner {
-    /// Prepares the form.
+    /// Validates the settings of a format.
     ///
     /// # Errors
-    /// What is missing for it, or cannot be used.
+    /// [`BadLicenseServer`] names the setting that is missing or invalid.
     pub fn new(style: Style, settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let named = settings.header.as_deref().map(|name| {
@@ -110,7 +105,7 @@ impl MessageSigner {
         Ok(Self { header, form })
     }
 
-    /// The header of a message; nothing where the server wants none.
+    /// The header of a message; `None` if the server needs none.
     pub(super) fn header(&self, about: &LicenseSubject) -> Option<(HeaderName, HeaderValue)> {
         let name = self.header.clone()?;
         let text = match &self.form {
@@ -134,7 +129,7 @@ impl MessageSigner {
                 "exp": about.now.0 + LIFE,
             })),
         };
-        // Base64 and dots, so that it is a header value whatever it says.
+        // Base64 and dots: always a valid header value.
         let mut value = HeaderValue::try_from(text).ok()?;
         value.set_sensitive(true);
         Some((name, value))
@@ -145,11 +140,11 @@ fn in_base64(value: &Value) -> String {
     BASE64.encode(value.to_string().as_bytes())
 }
 
-/// The license is bound to the keys of the asset, and to now.
+/// The license is bound to the keys of the asset and to the current time.
 fn axinom(about: &LicenseSubject, key_id: Option<&str>) -> Value {
     let until = DateTime::from_timestamp(about.now.0 + LIFE, 0);
     let until = until.map(|until| until.to_rfc3339_opts(SecondsFormat::Secs, true));
-    // A key that two tracks share is named once.
+    // Tracks can share a key; each is listed once.
     let mut seen = HashSet::new();
     let kids = about.kids.iter().filter(|kid| seen.insert(**kid));
     let inline: Vec<Value> = kids.map(|kid| json!({"id": uuid(kid)})).collect();
@@ -194,7 +189,7 @@ impl Signer {
         })
     }
 
-    /// A JWT (RFC 7519) of these claims. Made, never read: ours are no JWTs.
+    /// Signs the claims as a JWT (RFC 7519). Playgate never verifies JWTs.
     fn token(&self, claims: &Value) -> String {
         let mut head = json!({"alg": "HS256", "typ": "JWT"});
         if let (Some(id), Value::Object(members)) = (&self.id, &mut head) {
@@ -241,7 +236,7 @@ mod tests {
         serde_json::from_slice(&BASE64.decode(base64.as_bytes()).unwrap()).unwrap()
     }
 
-    /// Head and claims of a JWT whose signature is good.
+    /// Header and claims of a JWT with a valid signature.
     fn verified(token: &str) -> (Value, Value) {
         let (signed, tag) = token.rsplit_once('.').unwrap();
         let key = hmac::Key::new(hmac::HMAC_SHA256, &[7; 32]);

@@ -1,5 +1,5 @@
-//! License servers of others. Their addresses come from the configuration alone: nothing that a
-//! client sends chooses where we connect to, and no redirect is followed.
+//! Clients of third-party license servers. Their URLs come from the configuration only: nothing that a client
+//! sends chooses where to connect, and no redirect is followed.
 
 mod message;
 
@@ -21,80 +21,72 @@ use crate::types::Drm;
 
 pub use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
 
-/// Bytes of a license, and of a challenge.
+/// Maximum size of a license and of a challenge, in bytes.
 pub const LICENSE_MAX: usize = 64 * 1024;
-/// Challenges that one license server is asked at a time; more are refused at once.
+/// Maximum concurrent challenges per license server; further ones are refused at once.
 const AT_ONCE: usize = 256;
-/// Failures in a row after which a server is left alone.
+/// Consecutive failures after which the circuit breaker opens.
 const FAILURES: u32 = 5;
-/// For how long it is.
+/// How long the circuit breaker stays open.
 const REST: Duration = Duration::from_secs(5);
 
-/// A license, or a certificate, as the server gave it.
+/// A license or certificate, unchanged from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct License {
-    /// Its media type, if the server told one.
+    /// The `Content-Type`, if the server sent one.
     pub media: Option<HeaderValue>,
-    /// The bytes, unchanged.
     pub body: Bytes,
 }
 
-/// Why a license server gave no license.
+/// Why a license server returned no license.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// It did not answer in time.
     #[error("no answer in time")]
     TimedOut,
-    /// It answered with another status than 200. Redirects are among them.
+    /// Any status other than 200, redirects included.
     #[error("status {0}")]
     Status(StatusCode),
-    /// It says no in words that are meant for the player: a SOAP fault of PlayReady.
+    /// A refusal with a message for the player: a SOAP fault of PlayReady.
     #[error("a SOAP fault")]
     Refused(License),
-    /// The answer is over [`LICENSE_MAX`].
+    /// The response exceeds [`LICENSE_MAX`].
     #[error("an answer of over {LICENSE_MAX} bytes")]
     TooLarge,
-    /// It failed several times in a row, and is left alone for a moment.
+    /// The circuit breaker is open after several consecutive failures.
     #[error("it failed repeatedly and is left alone for a moment")]
     Resting,
-    /// Too many challenges are waiting for it.
+    /// Too many challenges are waiting for the server.
     #[error("too many challenges are waiting for it")]
     Busy,
-    /// No connection, or one that broke.
+    /// The connection could not be established, or broke.
     #[error("the connection failed")]
     Connection(#[source] Broken),
 }
 
-/// What a PlayReady client calls the request for a license.
+/// The `SOAPAction` of a PlayReady license request.
 const ACQUIRE: &str = "\"http://schemas.microsoft.com/DRM/2007/03/protocols/AcquireLicense\"";
-/// What a SOAP fault has in it, whatever prefix its namespace has.
+/// Contained in every SOAP fault, whatever the namespace prefix.
 const FAULT: &[u8] = b"Fault>";
 
-/// A license on its way.
 pub type LicenseFuture<'a> =
     Pin<Box<dyn Future<Output = Result<License, UpstreamError>> + Send + 'a>>;
 
-/// A license server of one DRM system.
 pub trait LicenseServer: Send + Sync {
-    /// Sends a challenge unchanged, and beside it whom the license is for.
+    /// Sends a challenge unchanged, with a header that identifies the subject of the license.
     fn license(&self, challenge: Bytes, about: LicenseSubject) -> LicenseFuture<'_>;
 }
 
-/// The license servers that are configured.
 #[derive(Clone, Default)]
 pub struct LicenseServers {
-    /// For Widevine.
     pub widevine: Option<Arc<dyn LicenseServer>>,
-    /// For PlayReady.
     pub playready: Option<Arc<dyn LicenseServer>>,
-    /// For FairPlay.
     pub fairplay: Option<Arc<dyn LicenseServer>>,
     /// The certificate that FairPlay players fetch.
     pub fairplay_certificate: Option<Bytes>,
 }
 
 impl LicenseServers {
-    /// The server of a system; Clear Key has none.
+    /// The license server of a DRM system; Clear Key has none.
     #[must_use]
     pub fn get(&self, drm: Drm) -> Option<&dyn LicenseServer> {
         match drm {
@@ -106,24 +98,24 @@ impl LicenseServers {
     }
 }
 
-/// How a license server is reached.
+/// Connection settings of a license server.
 #[derive(Clone)]
 pub struct LicenseServerSettings {
     /// Where challenges are sent, http or https.
     pub url: String,
     /// The value of `Authorization`.
     pub authorization: Option<String>,
-    /// The form in which it is told whom a license is for.
+    /// The format of the subject header.
     pub style: Style,
-    /// What that form needs.
+    /// The settings of that format.
     pub message: MessageSettings,
-    /// Whether its refusals are SOAP faults: PlayReady's are.
+    /// Whether refusals are SOAP faults, as for PlayReady.
     pub soap: bool,
-    /// How long an answer may take in all.
+    /// Time limit for the complete response.
     pub timeout: Duration,
 }
 
-/// A setting that cannot be used: what is wrong with it.
+/// An invalid setting, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadLicenseServer(&'static str);
@@ -134,7 +126,6 @@ impl From<BadAddress> for BadLicenseServer {
     }
 }
 
-/// A license server over HTTP.
 pub struct HttpLicenseServer {
     site: Target,
     authorization: Option<HeaderValue>,
@@ -145,7 +136,7 @@ pub struct HttpLicenseServer {
     breaker: Mutex<Breaker>,
 }
 
-/// Its address may hold a key in its query, so it is not printed.
+/// The URL is not printed: its query may contain a key.
 impl fmt::Debug for HttpLicenseServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HttpLicenseServer(…)")
@@ -159,10 +150,10 @@ struct Breaker {
 }
 
 impl HttpLicenseServer {
-    /// Prepares the way to the server; connects nowhere.
+    /// Validates the settings; does not connect.
     ///
     /// # Errors
-    /// [`BadLicenseServer`] says which setting is wrong.
+    /// [`BadLicenseServer`] names the invalid setting.
     pub fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let authorization = settings.authorization.as_deref().map(|text| {
@@ -250,7 +241,7 @@ impl HttpLicenseServer {
             .is_some_and(|until| Instant::now() < until)
     }
 
-    /// A refusal is an answer: a server that says no is not down.
+    /// A refusal counts as a response: a server that refuses is not down.
     fn count(&self, result: &Result<License, UpstreamError>) {
         let failed = match result {
             Ok(_) | Err(UpstreamError::Refused(_)) => false,
@@ -312,7 +303,7 @@ mod tests {
         }
     }
 
-    /// A server that reads a request, answers `answer`, and returns the request.
+    /// A server that reads one request, sends `answer`, and returns the request.
     async fn serve(listener: &TcpListener, answer: &[u8]) -> String {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = vec![0; 4_096];
@@ -320,7 +311,7 @@ mod tests {
         while !request[..length].ends_with(b"challenge") {
             length += stream.read(&mut request[length..]).await.unwrap();
         }
-        // The client may hang up on an answer that it does not want.
+        // The client may close the connection early.
         let _ = stream.write_all(answer).await;
         let _ = stream.shutdown().await;
         String::from_utf8(request[..length].to_vec()).unwrap()
@@ -424,7 +415,7 @@ mod tests {
             let (_, result) = answered_by(other.as_bytes(), true).await;
             assert!(matches!(result, Err(UpstreamError::Status(_))), "{other}");
         }
-        // Another system's server has no such faults.
+        // Servers of other DRM systems send no SOAP faults.
         let (_, result) = answered(fault.as_bytes()).await;
         assert!(matches!(result, Err(UpstreamError::Status(_))));
     }

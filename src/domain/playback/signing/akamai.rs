@@ -1,9 +1,9 @@
-//! Akamai's Auth Token 2.0 (`EdgeAuth`): `exp=…~acl=…~hmac=…` in a query parameter.
+//! Akamai Auth Token 2.0 (`EdgeAuth`): `exp=…~acl=…~hmac=…` in a query parameter.
 //!
-//! The hash is HMAC-SHA256 in lower-case hexadecimal of what stands before it, under a key that is
-//! given in hexadecimal; the list of paths is not escaped, as in Akamai's own generators. Without
-//! `st`, which they leave out too unless asked: it only refuses viewers where our clock is ahead.
-//! The token has no key id: the edge tries the main key and the transition key of the property.
+//! The hash is the HMAC-SHA256 of the preceding text, in lower-case hexadecimal, with a hexadecimal key. The
+//! path list is not escaped, as in Akamai's own generators. `st` is omitted, as Akamai's generators do by
+//! default: it would only reject viewers where this server's clock is ahead. The token has no key id: the
+//! edge tries the main key and the transition key of the property.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::hmac;
@@ -12,7 +12,7 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::Target;
 
-/// The key, and the parameter that carries the token.
+/// The key, and the query parameter that carries the token.
 pub(super) struct Key {
     key: hmac::Key,
     parameter: String,

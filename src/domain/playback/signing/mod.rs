@@ -1,9 +1,9 @@
-//! Signed playlist addresses: those of the built-in origin, which we check ourselves, and those of
-//! content delivery networks, which check them at their edges.
+//! Signs playlist URLs: those of the built-in origin, which the server verifies itself, and those of CDNs,
+//! which verify them at the edge.
 //!
-//! A network is known by the prefix of its addresses. Whatever its scheme, an address is good for
-//! the directory of the manifest and what lies under it, until it expires, and never longer than
-//! the entitlement that it was given for. It names no user: whoever has it may fetch until then.
+//! A CDN is selected by URL prefix. In every scheme a signed URL is valid for the directory of the manifest
+//! and everything below it, until it expires, and never longer than its entitlement. It contains no user:
+//! anyone who has the URL may fetch until then.
 
 mod akamai;
 mod cloudfront;
@@ -22,20 +22,20 @@ use crate::types::{Malformed, UnixSeconds};
 pub use origin::OriginSigner;
 use target::{Target, split};
 
-/// How the edge of a network checks an address.
+/// How the edge of a CDN verifies a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// HMAC-SHA256 in the path.
     PathHmac,
-    /// nginx's `secure_link`, in the path.
+    /// nginx `secure_link`, in the path.
     SecureLink,
-    /// Akamai's Auth Token 2.0, in the query.
+    /// Akamai Auth Token 2.0, in the query.
     Akamai,
-    /// A signed address of CloudFront with a policy of its own, in the query.
+    /// CloudFront signed URL with a custom policy, in the query.
     Cloudfront,
 }
 
-/// A key that signs addresses. Secret: it has no `Debug`.
+/// A key that signs URLs. It is secret and has no `Debug`.
 pub struct Key(Kind);
 
 enum Kind {
@@ -46,11 +46,11 @@ enum Kind {
 }
 
 impl Key {
-    /// Reads a key as its scheme writes keys. `id` is the name by which the edge knows it, of
-    /// letters, digits, `-` and `_`; `parameter` names the query parameter of Akamai's tokens.
+    /// Parses a key in the notation of its scheme. `id` is the key id that the edge knows, of letters,
+    /// digits, `-` and `_`; `parameter` names the query parameter of Akamai tokens.
     ///
     /// # Errors
-    /// [`Malformed`] says what a key of the scheme looks like.
+    /// [`Malformed`] describes the expected form of the key.
     pub fn parse(
         scheme: Scheme,
         id: &str,
@@ -65,7 +65,7 @@ impl Key {
         }))
     }
 
-    /// The address with its signature; nothing if it has no form that can be signed.
+    /// The signed URL; `None` if the scheme cannot sign it.
     fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> Option<String> {
         match &self.0 {
             Kind::PathHmac(key) => Some(key.sign(target, expires)),
@@ -76,7 +76,7 @@ impl Key {
     }
 }
 
-/// A content delivery network.
+/// A CDN, its URL prefix and its signing key.
 #[derive(Clone)]
 pub struct CdnScheme {
     name: String,
@@ -87,8 +87,8 @@ pub struct CdnScheme {
 }
 
 impl CdnScheme {
-    /// A network of the addresses that begin with `prefix`, an http or https address without
-    /// closing slash, query and fragment. `lifetime`: how long an address is good, in seconds.
+    /// `prefix` is an http or https URL without trailing slash, query and fragment. `lifetime` is the
+    /// validity of a signed URL in seconds.
     #[must_use]
     pub fn new(name: &str, prefix: &str, scheme: Scheme, lifetime: i64, key: Key) -> Self {
         Self {
@@ -100,25 +100,22 @@ impl CdnScheme {
         }
     }
 
-    /// Its name in the configuration.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its addresses begin with.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// How its edge checks an address.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Whether an address lies under the prefix: of the same host, and at or below the path.
+    /// Whether a URL has the host of the prefix and a path at or below that of the prefix.
     fn serves(&self, address: &str) -> bool {
         let (Some((ours, below)), Some((origin, path))) = (split(&self.prefix), split(address))
         else {
@@ -130,16 +127,14 @@ impl CdnScheme {
     }
 }
 
-/// What addresses are signed with.
+/// Signers of the built-in origin and of all CDNs.
 pub struct Signing {
-    /// The signer of the built-in origin.
     pub(super) origin: OriginSigner,
-    /// Those with the longest prefixes first.
+    /// Sorted by length of the prefix, longest first.
     networks: Vec<CdnScheme>,
 }
 
 impl Signing {
-    /// Signs with the key of the built-in origin, and for networks.
     #[must_use]
     pub fn new(origin_key: &[u8; 32], mut networks: Vec<CdnScheme>) -> Self {
         networks.sort_by_key(|network| std::cmp::Reverse(network.prefix.len()));
@@ -149,8 +144,8 @@ impl Signing {
         }
     }
 
-    /// The address as a client may have it: signed if a network serves it, until `until` at the
-    /// most. Nothing if it would have to be signed and cannot be: see [`Target::parse`].
+    /// The URL that a client gets: signed if it belongs to a CDN, valid until `until` at most. `None` if it
+    /// must be signed and cannot be: see [`Target::parse`].
     pub(super) fn signed(
         &self,
         address: String,
@@ -165,8 +160,7 @@ impl Signing {
         network.key.sign(&Target::parse(&address)?, expires)
     }
 
-    /// Whether a signature of some network takes so long that it must not hold up a thread that
-    /// serves others.
+    /// Whether signing may take too long for an async worker thread.
     pub(super) fn is_slow(&self) -> bool {
         let slow =
             |network: &CdnScheme| matches!(&network.key.0, Kind::Cloudfront(key) if key.is_slow());

@@ -1,46 +1,44 @@
-//! Signed addresses of the built-in origin.
+//! Signed URLs of the built-in origin.
 //!
-//! The token stands in the path, before the file, so that the relative addresses in a manifest
-//! inherit it. It is good for the directory of the manifest and what lies under it, until it
-//! expires. It names no user: whoever has the address may fetch until then, as with any content
-//! delivery network.
+//! The token is a path segment before the file name, so that relative URLs in a manifest inherit it. It is
+//! valid for the directory of the manifest and everything below it until it expires. It contains no user: as
+//! with any CDN, anyone who has the URL may fetch until then.
 
 use data_encoding::BASE64URL_NOPAD;
 use ring::hmac;
 
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Signs and checks addresses.
+/// Signs and verifies URLs.
 pub struct OriginSigner(hmac::Key);
 
-/// Version, depth, expiry, and the whole tag.
+/// Version, depth, expiry, and the full HMAC tag.
 const TOKEN_BYTES: usize = 1 + 1 + 8 + 32;
 const TOKEN_LENGTH: usize = TOKEN_BYTES.div_ceil(3) * 4;
 const VERSION: u8 = 1;
 
 impl OriginSigner {
-    /// A signer of a secret key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// A token for the directory of the path.
+    /// Returns a token for the directory of the path.
     #[must_use]
     pub fn sign(&self, path: &MediaPath, expires: UnixSeconds) -> String {
         let depth = path.depth();
         let directory = path.directory(depth).unwrap_or_default();
-        // The depth is bounded by that of a path.
+        // The depth fits: paths have a maximum depth.
         let head = head(u8::try_from(depth).unwrap_or(u8::MAX), expires);
         let mut token = head.to_vec();
         token.extend_from_slice(hmac::sign(&self.0, &message(&head, directory)).as_ref());
         BASE64URL_NOPAD.encode(&token)
     }
 
-    /// Whether the token is ours, for a directory above the path, and has not expired.
+    /// Whether the token is genuine, covers a directory above the path, and has not expired.
     #[must_use]
     pub fn allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
-        // Nothing of unbounded length is decoded.
+        // Bounds the input of the decoder.
         if token.len() > TOKEN_LENGTH {
             return false;
         }

@@ -1,9 +1,9 @@
-//! HMAC-SHA256 in the path, for edges that can be programmed.
+//! HMAC-SHA256 in the path, for programmable edges.
 //!
-//! A segment `KEY.EXPIRES.TAG` stands after the directory, so that relative addresses inherit it.
-//! `EXPIRES` is in Unix seconds, the first at which the address is no longer good. `TAG` is, in
-//! lower-case hexadecimal, the HMAC of `EXPIRES` followed by the directory with a slash at either
-//! end, both as they stand in the request. The edge takes the segment out again.
+//! A segment `KEY.EXPIRES.TAG` follows the directory, so that relative URLs inherit it. `EXPIRES` is the
+//! first Unix second at which the URL is no longer valid. `TAG` is the HMAC, in lower-case hexadecimal, of
+//! `EXPIRES` followed by the directory with a slash at either end, both as they appear in the request. The
+//! edge removes the segment.
 
 use data_encoding::HEXLOWER;
 use ring::hmac;
@@ -12,7 +12,7 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::Target;
 
-/// The key, and the name by which the edge knows it.
+/// The key and its id at the edge.
 pub(super) struct Key {
     id: String,
     key: hmac::Key,

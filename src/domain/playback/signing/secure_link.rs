@@ -1,9 +1,9 @@
-//! nginx's `secure_link`: an MD5 of expiry, directory and key (nginx.org,
-//! `ngx_http_secure_link_module`). `packaging/nginx-secure-link.conf` is the other side.
+//! nginx `secure_link`: an MD5 of expiry, directory and key (nginx.org, `ngx_http_secure_link_module`).
+//! `packaging/nginx-secure-link.conf` is the configuration of the edge.
 //!
-//! A segment `KEY.EXPIRES.TAG` stands after the directory, so that relative addresses inherit it.
-//! MD5 is the module's choice. What is known to be broken in it, collisions, is of no use to
-//! somebody who cannot choose what we sign; the key at the end keeps a tag from being extended.
+//! A segment `KEY.EXPIRES.TAG` follows the directory, so that relative URLs inherit it. The module dictates
+//! MD5. Its known weakness, collisions, does not help an attacker who cannot choose what is signed; the key
+//! comes last, which prevents length extension.
 
 use data_encoding::BASE64URL_NOPAD;
 use md5::{Digest as _, Md5};
@@ -12,14 +12,14 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::Target;
 
-/// The key, and the name by which the edge knows it.
+/// The key and its id at the edge.
 pub(super) struct Key {
     id: String,
     key: String,
 }
 
 impl Key {
-    /// Characters that would mean something in nginx's configuration are refused.
+    /// Rejects characters with a meaning in nginx configuration files.
     pub(super) fn parse(id: &str, secret: &str) -> Result<Self, Malformed> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+/=".contains(&byte);
         if !(32..=256).contains(&secret.len()) || !secret.bytes().all(plain) {
@@ -32,11 +32,11 @@ impl Key {
     }
 
     pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> String {
-        // To nginx the second that it names is the last good one.
+        // For nginx the named second is the last valid one.
         let last = expires.0.saturating_sub(1);
         let mut hash = Md5::new();
         hash.update(last.to_string());
-        // nginx compares what it has decoded.
+        // nginx compares the decoded path.
         hash.update(&target.decoded);
         hash.update(" ");
         hash.update(&self.key);

@@ -1,24 +1,24 @@
-//! An address that is to be signed, taken apart. Where two servers could read it in two ways it is
-//! not signed at all: an edge would compare something else than what was meant.
+//! Parses a URL that is to be signed. A URL that two servers could read in two ways is not signed: the edge
+//! would compare a different path than the one that was signed.
 
 use std::fmt::Write as _;
 
-/// An address: directory, file, and what follows.
+/// A URL split into directory, file and query.
 pub(super) struct Target<'a> {
     /// Scheme and host, in lower case.
     pub(super) origin: String,
-    /// The path of the manifest's directory with a slash at either end, in the spelling that
-    /// clients send: what is not allowed there is percent-encoded, and so is what has a meaning in
-    /// some scheme's tokens (`!`, `*`, `~`).
+    /// The path of the manifest's directory, with a slash at either end, in the spelling that clients send:
+    /// characters that are not allowed in a path are percent-encoded, and so are those with a meaning in some
+    /// scheme's tokens (`!`, `*`, `~`).
     pub(super) directory: String,
-    /// The same percent-decoded once.
+    /// The directory, percent-decoded once.
     pub(super) decoded: Vec<u8>,
     file: &'a str,
     query: Option<&'a str>,
     fragment: Option<&'a str>,
 }
 
-/// Scheme and host of an address, and what follows them.
+/// Splits a URL into scheme with host, and the rest.
 pub(super) fn split(address: &str) -> Option<(&str, &str)> {
     let host = address.find("://")? + 3;
     let rest = address.get(host..)?;
@@ -27,9 +27,8 @@ pub(super) fn split(address: &str) -> Option<(&str, &str)> {
 }
 
 impl<'a> Target<'a> {
-    /// Takes an address apart. Nothing if its path has, decoded or not, segments that are empty,
-    /// `.` or `..`, a backslash or a control character: some would resolve them before they
-    /// compare, others after.
+    /// Parses a URL. Returns `None` if its path, decoded or not, has segments that are empty, `.` or `..`, a
+    /// backslash or a control character: some servers resolve them before they compare, others after.
     pub(super) fn parse(address: &'a str) -> Option<Self> {
         let (origin, rest) = split(address)?;
         let (rest, fragment) = cut(rest, '#');
@@ -46,13 +45,13 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The address with a segment between directory and file: relative addresses inherit it.
+    /// The URL with a segment between directory and file. Relative URLs in the manifest inherit it.
     pub(super) fn with_segment(&self, segment: &str) -> String {
         self.put_together(&format!("{segment}/"), self.query)
     }
 
-    /// The address with a further parameter, `name=value`, or several with `&` between them.
-    /// Nothing if it has one of that name: which would count?
+    /// The URL with further query parameters: `name=value`, several joined with `&`. `None` if it has a
+    /// parameter of that name already: which one counts would depend on the server.
     pub(super) fn with_parameters(&self, parameters: &str) -> Option<String> {
         let names = |query: &'_ str| -> Vec<String> {
             let name = |part: &str| part.split('=').next().unwrap_or_default().to_owned();
@@ -101,7 +100,7 @@ fn is_plain(path: &[u8]) -> bool {
         .any(|byte| byte.is_ascii_control() || *byte == b'\\')
 }
 
-/// The byte that `%` and two digits at the beginning stand for.
+/// Decodes `%` and two hexadecimal digits at the beginning.
 fn escape(bytes: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = bytes else {
         return None;
@@ -110,7 +109,7 @@ fn escape(bytes: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// Decodes once; a `%` that begins no escape stands for itself.
+/// Percent-decodes once. A `%` that begins no escape is kept.
 fn decode(path: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
@@ -123,7 +122,7 @@ fn decode(path: &str) -> Vec<u8> {
     decoded
 }
 
-/// The path as clients send it.
+/// Percent-encodes a path as clients send it.
 fn spell(path: &str) -> String {
     let mut spelled = String::with_capacity(path.len());
     let bytes = path.as_bytes();
@@ -132,7 +131,7 @@ fn spell(path: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"/-._$&()+,;=:@".contains(byte) || escapes {
             spelled.push(char::from(*byte));
         } else {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(spelled, "%{byte:02X}");
         }
     }

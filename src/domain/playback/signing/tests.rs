@@ -1,4 +1,4 @@
-//! Addresses of networks. The expected tags were computed by others: Python's `hmac` and `hashlib`,
+//! Tests of CDN signatures. The expected tags were computed independently: by Python's `hmac` and `hashlib`,
 //! `openssl md5`, and Akamai's own generator (`akamai-edgeauth` 0.3.2).
 
 use super::*;

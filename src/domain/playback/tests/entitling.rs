@@ -1,4 +1,4 @@
-//! Entitlement tokens, unlocks, and what preflight refuses.
+//! Tests of entitlement tokens, unlocks, and preflight errors.
 
 use std::sync::atomic::Ordering;
 
@@ -100,7 +100,7 @@ fn every_refusal_of_preflight() {
             s.viewer.partner = PartnerId::from_bytes([8; 16]);
         }),
         (invalid, |s| s.asset = asset("film-2")),
-        // Without https there is no such address; nobody gives out licenses of PlayReady.
+        // There is no https URL; no license server for PlayReady is configured.
         (missing, |s| s.protocol = Protocol::Dashs),
         ("NoLicenseServer(Playready)", |s| {
             (s.drm, s.protocol) = (Drm::Playready, Protocol::Sstr);
@@ -124,7 +124,7 @@ fn every_refusal_of_preflight() {
         ),
         ""
     );
-    // Bound to the first device from here on.
+    // From here on the token is bound to the first device.
     let phone = Start {
         device: device("phone"),
         ..start()
@@ -247,7 +247,7 @@ fn an_unlock_goes_into_one_session() {
         Ok(())
     );
     assert_eq!(lab.beat(&first, NOW + 30), Ok(()));
-    // The same token makes a second session, which takes the device over, and its unlock.
+    // The same token starts a second session, which takes over the device and its unlock.
     let again = lab.preflight(Lab::start(&tv, "film", &token, "tv"), NOW + 31);
     let again = player(again.unwrap().session);
     assert_eq!(
@@ -255,7 +255,7 @@ fn an_unlock_goes_into_one_session() {
         Ok(())
     );
     assert_eq!(lab.beat(&again, NOW + 61), Ok(()));
-    // Once that is over, nothing is handed on.
+    // Once that session is over, nothing is inherited.
     let later = NOW + 61 + 335;
     let second = lab.preflight(Lab::start(&tv, "film", &token, "tv"), later);
     let second = player(second.unwrap().session);
@@ -268,7 +268,7 @@ fn an_unlock_goes_into_one_session() {
         lab.beat(&second, later + 30),
         Err(PlaybackError::PinCodeRequired)
     );
-    // With the PIN, given for that session, it goes on, and needs none for another token.
+    // After the PIN was entered in that session, it continues and needs no PIN for another token.
     lab.unlocked(&tv, "film", right(), Some(&second.session), later + 31);
     assert_eq!(lab.beat(&second, later + 31), Ok(()));
     lab.issued(&tv, "film", right(), Some(&second.session), later + 32);

@@ -1,4 +1,4 @@
-//! Streams and devices.
+//! Tests of stream and device limits.
 
 use super::*;
 use crate::store::Durability;
@@ -24,7 +24,7 @@ fn a_stream_is_a_device_and_there_are_three() {
     let models = full(refused);
     assert_eq!(models.len(), 3);
     assert_eq!(models[0], "Model tv");
-    // Another user's streams are another's, and a device of one's own takes its stream over.
+    // Streams of other users do not count, and a start on the same device replaces its stream.
     lab.play(&viewer(2), "news", "laptop", NOW + 2);
     let again = lab.play(&viewer(1), "film", "tv", NOW + 3);
     assert_eq!(
@@ -44,7 +44,7 @@ fn a_channel_may_have_fewer_but_never_more() {
         ..Settings::default()
     });
     lab.play(&viewer(1), "film", "a", NOW);
-    // `news-2` allows two; all of them are the channel `news`.
+    // `news-2` allows two streams; all of them count as channel `news`.
     lab.play(&viewer(1), "news-2", "b", NOW);
     let streams_of = |total: u32| {
         let lab = Lab::with(Settings {
@@ -117,7 +117,7 @@ fn parallel_starts_never_overshoot() {
         let tokens: Vec<Token> = (0..16)
             .map(|_| lab.token(&who, "news", live(0), NOW))
             .collect();
-        // All are queued before any is awaited, so that they share a group.
+        // All are queued before any is awaited, so that they share a transaction group.
         let commits: Vec<_> = tokens
             .iter()
             .enumerate()
@@ -145,7 +145,7 @@ fn one_token_starts_on_one_device_even_in_parallel() {
             lab.playback.preflight(start, false, NOW)
         })
         .collect();
-    // A start that comes after the first was written is refused before it is queued.
+    // A start after the first commit is refused before it is queued.
     let results: Vec<_> = commits.into_iter().map(|commit| commit?.wait()).collect();
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
     assert!(results.contains(&Err(PlaybackError::EntitlementInvalid)));
@@ -163,7 +163,7 @@ fn a_silent_session_frees_its_slot_and_may_take_it_back() {
     let refused = lab.try_play(&viewer(1), "news", "d3", NOW + 34);
     assert_eq!(full(refused).len(), 3);
     let late = lab.play(&viewer(1), "news", "d3", NOW + 35);
-    // Its slot is taken, until another is free.
+    // Its slot is taken until another one is free.
     let gone = Err(PlaybackError::SessionEnded(EndReason::Expired));
     assert_eq!(lab.beat(&players[0], NOW + 36), gone);
     let stop = lab
@@ -172,7 +172,7 @@ fn a_silent_session_frees_its_slot_and_may_take_it_back() {
     stop.unwrap().wait().unwrap();
     assert_eq!(lab.beat(&players[0], NOW + 41), Ok(()));
     assert_eq!(lab.beat(&players[0], NOW + 51), Ok(()));
-    // Five minutes after it died it is over.
+    // Five minutes after it lost its slot, the session is over.
     assert_eq!(lab.beat(&players[1], NOW + 34 + 334), Ok(()));
     assert_eq!(lab.beat(&players[2], NOW + 34 + 335), gone);
     assert_eq!(lab.playback.sweep_sessions(NOW + 34 + 335).unwrap(), 1);
@@ -222,7 +222,7 @@ fn devices_register_at_their_first_start() {
     };
     lab.play(&free, "news", "d6", at);
     assert_eq!(names(&lab), ["d0", "d1", "d2", "d3", "d4"]);
-    // A device that is taken off the list stops playing, and makes room.
+    // A removed device stops playing and makes room.
     let runs = lab.play(&viewer(1), "news", "d1", at);
     let forget = |id: &str| {
         let id = DeviceId::parse(id).unwrap();

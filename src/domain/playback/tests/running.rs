@@ -1,4 +1,4 @@
-//! Heartbeats, licenses, ends and sweeps.
+//! Tests of heartbeats, licenses, ends and sweeps.
 
 use super::world::{KEY, program};
 use super::*;
@@ -15,7 +15,7 @@ fn guide(lab: &Lab) {
 
 type Change<T> = fn(&mut T, &Others);
 
-/// What is another's, for the tables of refusals.
+/// Values of other users and sessions, for the tables of errors.
 struct Others {
     stranger: Player,
     phone: Player,
@@ -120,7 +120,7 @@ fn beats_have_a_rate() {
     let over = lab.beat(&player, NOW + 30);
     let told = matches!(over, Err(PlaybackError::TooManyBeats(limit)) if limit.limit == 10 && limit.window == 5);
     assert!(told, "{over:?}");
-    // Another user's beats do not use it up.
+    // Heartbeats of another user do not count.
     let stranger = lab.play(&viewer(2), "film", "tv", NOW + 30);
     let foreign = Player {
         session: player.session,
@@ -133,7 +133,7 @@ fn beats_have_a_rate() {
         );
     }
     assert_eq!(passed(NOW + 40), 10);
-    // A clock that is set back locks nobody out.
+    // A clock that is set back locks no session out.
     assert_eq!(passed(NOW - DAY), 10);
 }
 
@@ -178,7 +178,7 @@ fn the_program_at_the_playing_position_is_judged() {
             Ok(()),
         ),
     ];
-    // Refused for their program, beats still count: the session stays open.
+    // A heartbeat refused for its program still counts: the session stays open.
     for (what, position, now, expected) in cases {
         if now == NOW + 1_800 {
             lab.playback.refresh(NOW + 1_790);
@@ -201,7 +201,7 @@ fn the_program_at_the_playing_position_is_judged() {
         NOW + 1_831,
     );
     assert_eq!(lab.beat(&player, NOW + 1_831), Ok(()));
-    // The blackout is over, and has its catch-up: one may go back into it.
+    // The blackout has ended and has catch-up rights: the viewer may go back into it.
     let back = (NOW + 1_000).0;
     assert_eq!(lab.beat_at(&player, back, NOW + 1_832), Ok(()));
 }
@@ -229,7 +229,7 @@ fn where_no_program_has_live_rights_none_stands_out() {
     };
     let none = PlaybackError::NoLiveRights { by_default: false };
     assert_eq!(lab.beat(&play("never"), NOW + 20), Err(none));
-    // What has left the catalogue while it played has no rights at all.
+    // A livestream removed from the catalogue during playback has no rights.
     let gone = lab.beat(&play("gone"), NOW + 20);
     assert_eq!(gone, Err(PlaybackError::NotAvailable));
 }
@@ -305,7 +305,7 @@ fn every_refusal_of_the_license() {
         (invalid(), |r, o| r.session = Some(o.stranger.session)),
         (invalid(), |r, o| r.token = Some(o.phone.token.hash())),
         (invalid(), |r, _| r.device = Some("phone")),
-        // One foreign key id refuses the whole request.
+        // One foreign key id rejects the whole request.
         (Some(PlaybackError::KeyNotAllowed), |r, _| r.kids = &FOREIGN),
         (Some(PlaybackError::DrmMismatch), |r, _| {
             r.drm = Drm::Widevine;
@@ -346,7 +346,7 @@ fn a_license_is_judged_at_the_position_of_the_entitlement() {
     assert_eq!(license(0, "a").0, none);
     let (shifted, player) = license(-1_000, "b");
     assert_eq!(shifted, Ok(()));
-    // A beat at the live point, or an entitlement for it, moves the session there.
+    // A heartbeat at the live point, or an entitlement for it, moves the session there.
     assert_eq!(lab.beat(&player, at), none);
     assert_eq!(lab.license(&player, Drm::Clearkey, &[], at), none);
     lab.issued(&viewer(1), "news", live(-1_000), Some(&player.session), at);
@@ -365,7 +365,7 @@ fn ends_are_remembered_for_a_while() {
     stop(1, NOW).unwrap().wait().unwrap();
     let ended = Some(PlaybackError::SessionEnded(EndReason::Stopped));
     assert_eq!(stop(1, NOW).err(), ended);
-    // The first reason stands.
+    // The first reason wins.
     assert_eq!(lab.playback.revoke(&player.session, NOW).err(), ended);
     assert_eq!(lab.playback.sweep_ended(NOW + 3_599).unwrap(), 0);
     assert_eq!(lab.beat(&player, NOW + 3_599).err(), ended);
@@ -414,7 +414,7 @@ fn a_clock_that_is_set_back_ends_nothing() {
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let before = NOW - DAY;
     assert_eq!(lab.playback.sweep_sessions(before).unwrap(), 0);
-    // Its slot is not held by a beat of tomorrow, and its own next beat takes it back.
+    // A heartbeat in the future does not hold the slot; the session's next heartbeat gets it back.
     assert_eq!(lab.playback.streams(before), 0);
     assert_eq!(lab.beat(&player, before), Ok(()));
     assert_eq!(lab.playback.streams(before), 1);

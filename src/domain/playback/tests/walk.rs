@@ -1,6 +1,5 @@
-//! Random walks through the states of entitlements and sessions, as the diagram in
-//! [`playback`](super::super) draws them, beside a model that knows nothing but these states.
-//! `PROPTEST_CASES=100000` is the long form.
+//! Random walks through the states of entitlements and sessions in the diagram of [`playback`](super::super),
+//! compared with a model that has only these states. `PROPTEST_CASES=100000` runs the long form.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -15,12 +14,11 @@ use crate::types::BroadcastId;
 const USERS: u8 = 2;
 const DEVICES: [&str; 4] = ["tv", "phone", "tablet", "laptop"];
 const ASSETS: [&str; 3] = ["news", "film", "film-adult"];
-/// Fewer than there are devices, so that every limit is met.
+/// Fewer than the number of devices, so that every limit is reached.
 const DEVICES_MOST: usize = 3;
 const TOTAL: u32 = 2;
 const PER_ASSET: u32 = 1;
-/// The programs of `news` change every ten minutes, in this order over and over; those that need a
-/// PIN come twice in a row.
+/// The programs of `news` change every ten minutes, in this order; those that need a PIN come twice in a row.
 const SLOT: i64 = 600;
 const KINDS: [Kind; 4] = [Kind::Free, Kind::Dark, Kind::Adult, Kind::Adult];
 /// Longer than any walk: no step waits over an hour.
@@ -44,14 +42,14 @@ enum Step {
         pin: bool,
         session: Option<Index>,
     },
-    /// Both, as a player does.
+    /// Entitlement and preflight, as a player does.
     Play {
         user: u8,
         asset: &'static str,
         device: &'static str,
     },
     Preflight {
-        /// Asked by the other user.
+        /// Requested by the other user.
         foreign: bool,
         token: Index,
         device: &'static str,
@@ -74,7 +72,7 @@ enum Step {
         session: Index,
     },
     Revoke(Index),
-    /// The offer of all goes, tokens included, or comes back.
+    /// Revokes or restores the offer of all users; revoking voids the tokens.
     Offer(bool),
     Sweep,
     Restart,
@@ -112,12 +110,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The user who asks: mostly the one whose it is.
+/// The requesting user: mostly the owner.
 fn asker(owner: u8, foreign: bool) -> u8 {
     if foreign { USERS + 1 - owner } else { owner }
 }
 
-/// A token, as the model knows it.
+/// A token in the model.
 struct Ticket {
     token: Token,
     user: u8,
@@ -130,7 +128,7 @@ struct Ticket {
     gone: bool,
 }
 
-/// A session, as the model knows it.
+/// A session in the model.
 struct Run {
     id: SessionId,
     ticket: usize,
@@ -139,9 +137,9 @@ struct Run {
     device: &'static str,
     since: UnixSeconds,
     seen: UnixSeconds,
-    /// How far from the live point it began.
+    /// Its offset from the live point at the start.
     began: i64,
-    /// How far the player is from the live point, once something has told it.
+    /// The player's offset from the live point, once a heartbeat reported it.
     lag: i64,
     unlocks: HashSet<String>,
     ended: Option<(EndReason, UnixSeconds)>,
@@ -157,7 +155,7 @@ impl Run {
         now.since(self.seen) >= 35 + 300
     }
 
-    /// Why nothing at all can be asked of it any more.
+    /// The error for a session that has ended.
     fn end(&self, now: UnixSeconds) -> Result<(), PlaybackError> {
         match self.ended {
             _ if self.forgotten => Err(PlaybackError::SessionNotFound),
@@ -168,7 +166,7 @@ impl Run {
     }
 }
 
-/// The kind of the program that is on at an instant, its id and its start.
+/// Kind, id and start of the program on air.
 fn on_air(at: UnixSeconds) -> (Kind, String, UnixSeconds) {
     let slot = at.since(NOW).div_euclid(SLOT);
     let nth = usize::try_from(slot.rem_euclid(4)).unwrap();
@@ -194,7 +192,7 @@ impl Walk {
             streams_per_asset: PER_ASSET,
             devices: DEVICES_MOST,
             when_full,
-            // How often one may beat has a test of its own.
+            // The heartbeat rate limit has its own test.
             beats: BeatRate {
                 per_second: 1_000,
                 burst: 1_000,
@@ -275,7 +273,7 @@ impl Walk {
         self.look();
     }
 
-    /// One of the runs, if there is any; mostly a late one.
+    /// One of the sessions, if there is any; mostly a recent one.
     fn run(&self, index: Index) -> Option<usize> {
         let count = self.runs.len();
         (count > 0).then(|| count - 1 - index.index(count.min(6)))
@@ -315,7 +313,7 @@ impl Walk {
         };
         let named = session.and_then(|index| self.run(index));
         let session = named.map(|at| self.runs[at].id);
-        // What is not the user's, not for the asset, or over, is as not named.
+        // A session of another user or asset, or one that is over, is ignored.
         let joined = named.filter(|at| {
             let run = &self.runs[*at];
             run.user == user && run.asset == asset && run.end(now).is_ok()
@@ -389,7 +387,7 @@ impl Walk {
         let mut began = i64::from(ticket.offset);
         for run in self.runs.iter_mut().filter(|run| run.ended.is_none()) {
             if run.user == user && run.device == device {
-                // The same asset goes on with what the device has unlocked, and where it was.
+                // A session of the same asset on the device passes on its unlocks and its position.
                 if run.asset == ticket.asset && !run.is_over(at) {
                     unlocks.extend(run.unlocks.iter().cloned());
                     let moved = run.is_alive(at) && ticket.issued <= run.since;
@@ -420,7 +418,7 @@ impl Walk {
         });
     }
 
-    /// The sessions that have to go for a start, or why it is refused.
+    /// The sessions that must end for a start, or why it is refused.
     fn room(&self, user: u8, nth: usize, device: &str) -> Result<Vec<SessionId>, Refused> {
         let ticket = &self.tickets[nth];
         let usable = ticket.user == user
@@ -473,7 +471,7 @@ impl Walk {
         !ticket.gone && self.now < ticket.expires
     }
 
-    /// What the program at the playing position says.
+    /// The expected result for the program at the playing position.
     fn judge(&self, run: &Run, grace: i64) -> Result<(), PlaybackError> {
         let now = self.now;
         if run.asset != "news" {
@@ -564,7 +562,7 @@ impl Walk {
         self.judge(&self.runs[nth], 30)
     }
 
-    /// The token of a run, or another one.
+    /// The token of a session, or another one.
     fn token_of(&self, run: usize, other: Option<Index>) -> usize {
         other
             .and_then(|index| self.ticket(index))
@@ -610,7 +608,7 @@ impl Walk {
         let stopped = playback.stop(&whose, id, EndReason::Stopped, now);
         let found = stopped.and_then(crate::store::Commit::wait);
         let expected = match run.end(now) {
-            // Whose it is is told before that it is over, and after that it has ended.
+            // The owner is checked before expiry; a recorded end comes first.
             _ if run.ended.is_none() && run.user != user => Err(PlaybackError::SessionMismatch),
             Ok(()) => {
                 run.ended = Some((EndReason::Stopped, now));
@@ -674,7 +672,7 @@ impl Walk {
         }
     }
 
-    /// What has not ended has its time again, and where its player was is forgotten.
+    /// Liveness periods start again, and player positions are forgotten.
     fn restart(&mut self) {
         let lab = &mut self.lab;
         self.starts += 1;
@@ -686,7 +684,7 @@ impl Walk {
         }
     }
 
-    /// What is seen of all sessions at once: none is lost, and no slot leaks.
+    /// Checks all sessions at once: none is lost, and no slot leaks.
     fn look(&self) {
         let (now, playback) = (self.now, &self.lab.playback);
         let alive = self.runs.iter().filter(|run| run.is_alive(now)).count();

@@ -1,4 +1,4 @@
-//! A world of a few lines: the livestreams `news` and `never` from a list of programs, films by name.
+//! A fake of the other domains: the livestreams `news` and `never` with a list of programs, films by name.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,25 +12,22 @@ use crate::domain::playback::context::{
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
-/// The world of the tests.
 #[derive(Default)]
 pub(super) struct Small {
-    /// What `news` and `never` show.
+    /// The programs of `news` and `never`.
     pub(super) programs: Mutex<Vec<Broadcast>>,
     /// Broadcasts and films that need a PIN.
     pub(super) pins: Mutex<HashSet<String>>,
-    /// Whether every account has been erased.
     pub(super) erased: AtomicBool,
-    /// Whether every offer has been taken away.
+    /// Whether every offer has been revoked.
     pub(super) revoked: AtomicBool,
 }
 
-/// The catch-up of programs, in seconds.
+/// Catch-up window of programs, in seconds.
 pub(super) const CATCHUP: i64 = 7 * 86_400;
 /// The key id and key of encrypted films.
 pub(super) const KEY: ([u8; 16], [u8; 16]) = ([0xaa; 16], [0xbb; 16]);
 
-/// A program with its rights.
 #[derive(Clone)]
 pub(super) struct Broadcast {
     pub(super) id: &'static str,
@@ -38,7 +35,7 @@ pub(super) struct Broadcast {
     pub(super) rights: PositionRights,
 }
 
-/// A program that may be seen live, gone back in, and caught up with for a week.
+/// A program with live, rewind and one week of catch-up rights.
 pub(super) fn program(id: &'static str, start: UnixSeconds, stop: UnixSeconds) -> Broadcast {
     Broadcast {
         id,
@@ -68,8 +65,7 @@ impl Broadcast {
 }
 
 impl PlaybackContext for Small {
-    /// Livestreams of other names are in a gap of their guide, and are not called anything: only
-    /// `gone` is not in the catalogue.
+    /// All other livestreams are in a gap of the schedule; only `gone` is not in the catalogue.
     fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown> {
         let live_by_default = livestream.as_str() != "never";
         let gap = Shown {
