@@ -1,4 +1,5 @@
-//! Backups: snapshots in a directory of their own, made, listed, checked, pruned and brought back.
+//! Backups: snapshot files in a separate directory. Creates, lists, verifies and restores them;
+//! `retention` prunes them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,27 +25,23 @@ use super::verify::{SnapshotReport, examine_snapshot};
 use super::wal::{Expected, Survey};
 use super::{Store, StoreError, maintenance};
 
-/// What the name of a backup ends in.
 const EXTENSION: &str = ".snapshot";
-/// How far a restored store's numbers begin above those that are known.
+/// Distance between the highest known commit number and the first one of a restored store.
 const AHEAD: u64 = 1_000_000;
-/// What is added to it until the backup is proven.
+/// Suffix of a backup file that is not verified yet.
 const PARTIAL: &str = ".partial";
 
-/// A backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Its file.
     pub path: PathBuf,
-    /// What it says of itself.
     pub head: SnapshotHead,
-    /// The size of the file in bytes.
+    /// File size in bytes.
     pub bytes: u64,
 }
 
 impl Backup {
-    /// Whether a store made it here: of its name, and under the name that it gives. A copy that a
-    /// person keeps under another name is not.
+    /// Returns whether this store created the backup under the name it gives to backups. False for
+    /// a copy that a person keeps under another name.
     #[must_use]
     pub fn is_made_by(&self, instance: [u8; 16]) -> bool {
         self.head.instance == instance
@@ -52,20 +49,20 @@ impl Backup {
     }
 }
 
-/// A name that sorts by age and tells when, of what state and of which store the backup is.
+/// Returns a file name that sorts by age and contains date, commit number and store.
 fn name(head: &SnapshotHead) -> String {
     let when = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     let when = when.format("%Y%m%dT%H%M%SZ");
     format!("{when}-{}-{}{EXTENSION}", head.number, mark(&head.instance))
 }
 
-/// What tells the backups of two stores in one directory apart for a person.
+/// Returns a short store id, so that a person can tell the backups of two stores apart.
 fn mark(instance: &[u8; 16]) -> String {
     let start = instance.first_chunk::<4>().copied().unwrap_or_default();
     data_encoding::HEXLOWER.encode(&start)
 }
 
-/// A base that was just read to its end and stays as it is, since whoever changes it waits.
+/// A snapshot that was just read to its end. The lock keeps it from being replaced.
 struct Checked<'a> {
     disk: &'a OnDisk,
     base: MutexGuard<'a, Option<SnapshotHead>>,
@@ -74,39 +71,39 @@ struct Checked<'a> {
 }
 
 impl Store {
-    /// The name of the store; none of a store in memory.
+    /// Returns the id of the store; `None` for a store in memory.
     #[must_use]
     pub fn instance(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.identity.instance)
     }
 
-    /// What new timelines are derived from; none of a store in memory.
+    /// Returns the seed of new timeline ids; `None` for a store in memory.
     #[must_use]
     pub fn timeline_seed(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.seed)
     }
 
-    /// What whoever restored this store has left for it, until it is forgotten.
+    /// Returns the note that a restore left for this store, until [`Store::forget_word`] is called.
     #[must_use]
     pub fn restore_note<R: Record>(&self) -> Option<R> {
         let disk = self.0.core.disk.as_ref()?;
         decode_note(&fs::read(disk.place.restore_note()).ok()?)
     }
 
-    /// Forgets the word.
+    /// Deletes the restore note.
     ///
     /// # Errors
-    /// That it cannot be removed.
+    /// [`StoreError::Io`] if the file cannot be removed.
     pub fn forget_word(&self) -> Result<(), StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         Ok(fs::remove_file(disk.place.restore_note())?)
     }
 
-    /// Makes a backup of everything that was committed so far, while the store serves: a copy of a
-    /// new base, which is proven again where it lies.
+    /// Backs up everything committed so far, while the store is in use: copies a new snapshot and
+    /// verifies the copy.
     ///
     /// # Errors
-    /// [`StoreError::Full`], or what is wrong with the files. Nothing is left of it then.
+    /// [`StoreError::Full`], [`StoreError::Damaged`] or an I/O error. No partial file is left.
     pub fn back_up(&self, directory: &Path) -> Result<Backup, StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         let sync = disk.place.sync;
@@ -155,7 +152,8 @@ impl Store {
         }
     }
 
-    /// A new base, read again: disks rot, and what is copied is what was just seen to be sound.
+    /// Writes a new snapshot and reads it back. Disks rot, so only a snapshot that was just
+    /// verified is copied.
     fn checked_base<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
         self.renew_base()?;
         let base = disk.base.lock();
@@ -169,7 +167,8 @@ impl Store {
         })
     }
 
-    /// A backup must not be what fills a disk up: neither the new base nor its copy.
+    /// Checks that the new snapshot and its copy fit on the disk with the reserved space still
+    /// free.
     fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
         let bytes = maintenance::packed_bytes(disk);
         let store = disk.place.store();
@@ -182,7 +181,7 @@ impl Store {
     }
 }
 
-/// Removes what a kill has left half made of a store's backups.
+/// Removes incomplete backups of this store that a kill left behind.
 fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreError> {
     let end = format!("-{}{EXTENSION}{PARTIAL}", mark(instance));
     for entry in fs::read_dir(directory)? {
@@ -195,8 +194,8 @@ fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreErro
     Ok(())
 }
 
-/// The backups of a directory whose head can be read, the newest first. Those of which it cannot are
-/// logged.
+/// Lists the backups of a directory, newest first. Files with an unreadable head are logged and
+/// skipped.
 #[must_use]
 pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
     let mut backups: Vec<Backup> = snapshots(directory, schema)
@@ -207,22 +206,23 @@ pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
             head,
         })
         .collect();
-    // By date: numbers say nothing where the store has gone on from an earlier state.
+    // By date: after a restore or rollback, commit numbers do not reflect age.
     backups.sort_by_key(|backup| std::cmp::Reverse((backup.head.created, backup.head.number)));
     backups
 }
 
-/// The name of the store in a data directory, as far as it can be read without opening it.
+/// Reads the id of the store in a data directory without opening the store.
 #[must_use]
 pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
     let identity = StoreLayout::new(directory, true).identity().ok()?;
     Some(identity.instance)
 }
 
-/// Reads a snapshot to its end: frames, order, sums, every record, and indexes both ways.
+/// Reads a snapshot to its end and checks frames, order, checksums, every record, and the indexes
+/// in both directions.
 ///
 /// # Errors
-/// What is wrong with it, with its place.
+/// [`StoreError::Damaged`] with the place of the damage, or [`StoreError::Newer`].
 pub fn check_snapshot(
     path: &Path,
     schema: &Schema,
@@ -248,47 +248,44 @@ pub fn check_snapshot(
     }
 }
 
-/// What came back of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The backup.
+    /// Head of the restored backup.
     pub head: SnapshotHead,
-    /// The records of each table.
+    /// Number of records in each table.
     pub tables: BTreeMap<TreeName, u64>,
 }
 
-/// How a backup is brought back.
 pub struct Restore<'a> {
-    /// The data directory.
     pub directory: &'a Path,
-    /// The file of the backup.
+    /// The backup file.
     pub backup: &'a Path,
-    /// Where backups of the store lie.
+    /// Directory of this store's backups.
     pub backups: &'a Path,
-    /// The tables.
     pub schema: &'a Schema,
-    /// The name of the store if there is none in the data directory.
+    /// Id of the store if the data directory has none.
     pub instance: [u8; 16],
-    /// Random: the store that comes of it begins a new timeline.
+    /// Random seed: the restored store begins a new timeline.
     pub timeline: [u8; 16],
-    /// Whether the backup may be another store's.
+    /// Whether the backup may come from another store.
     pub adopt: bool,
-    /// A [`restore_note`](super::word) for the store that comes of it: what was written into the one that is
-    /// given up is not in this one. [`Store::restore_note`] reads it.
+    /// Sealed note for the restored store ([`encode_note`](super::encode_note)). Changes written to
+    /// the replaced store from now on are not in the restored one. Read by [`Store::restore_note`].
     pub word: &'a [u8],
 }
 
 impl Restore<'_> {
-    /// Unpacks the backup beside the store of the data directory and compares what came of it with
-    /// the backup. The next start puts it into place and keeps the store that was there.
+    /// Unpacks the backup into a staging directory and compares the result with the backup. The
+    /// next start installs it and keeps the replaced store.
     ///
     /// # Errors
-    /// That it is of another machine and may not be, or what is wrong with it; nothing is left of it
-    /// then.
+    /// [`StoreError::Foreign`], [`StoreError::Full`] or [`StoreError::Damaged`]. No staged files
+    /// are left.
     pub fn prepare(&self) -> Result<Restored, StoreError> {
         let place = StoreLayout::new(self.directory, true);
         if place.given_up().exists() {
-            // A restore was cut off, and the store that it replaces lies there alone.
+            // A restore was interrupted between its two renames: the staging directory has the only
+            // store.
             place.take_side()?;
         }
         let prepared = self.unpack(&place);
@@ -298,10 +295,10 @@ impl Restore<'_> {
         prepared
     }
 
-    /// The same, and puts it into place at once.
+    /// Like [`Restore::prepare`], and installs the store at once.
     ///
     /// # Errors
-    /// As [`Restore::prepare`]; [`StoreError::InUse`] if a process has the store open.
+    /// Also [`StoreError::InUse`] if a process has the store open.
     pub fn run(&self) -> Result<Restored, StoreError> {
         let place = StoreLayout::new(self.directory, true);
         let _lock = place.lock()?;
@@ -318,7 +315,7 @@ impl Restore<'_> {
         disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
         let side = place.side();
         let number = self.number_above_all(place, &head);
-        // A backup of an older format is upgraded by the start that puts it into place.
+        // A backup of an older format is upgraded by the start that installs it.
         let lineage = Lineage::new(self.timeline, own, number);
         let history = History::begin(lineage.current, number);
         side.identify(&Identity {
@@ -356,7 +353,7 @@ impl Restore<'_> {
         })
     }
 
-    /// The name that the store will have: that of the one that is there.
+    /// Returns the id of the restored store: that of the existing store if there is one.
     fn own(&self, place: &StoreLayout, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
         if !place.exists() {
             return if head.instance == self.instance || self.adopt {
@@ -368,7 +365,7 @@ impl Restore<'_> {
         match place.identity() {
             Ok(own) if own.instance == head.instance || self.adopt => Ok(own.instance),
             Ok(_) => Err(StoreError::Foreign),
-            // A store that does not know its name any more can only take over another's.
+            // The id of the existing store is lost, so it can only become the backup's store.
             Err(error) if self.adopt => {
                 tracing::warn!(%error, "the store has no readable name and takes the backup's");
                 Ok(head.instance)
@@ -377,12 +374,12 @@ impl Restore<'_> {
         }
     }
 
-    /// Numbers go on far above all that are known, so that no snapshot or log of before fits to what
-    /// comes after; the store that is given up may go on a little until it is.
+    /// Returns a commit number far above all known ones, so that no older snapshot or WAL fits the
+    /// restored store. The margin covers commits of the running store until it is replaced.
     fn number_above_all(&self, place: &StoreLayout, head: &SnapshotHead) -> u64 {
         let logged = Survey::read_directory(&place.log(), &Expected::default()).map_or_else(
             |error| {
-                // It is moved aside with the store that is given up.
+                // Not fatal: the WAL is moved aside with the replaced store.
                 tracing::warn!(%error, "the log of the store cannot be read");
                 0
             },
@@ -411,7 +408,7 @@ mod tests {
         Store::open(directory, schema(), Options::default()).unwrap()
     }
 
-    /// A store of that many people, and a backup of it.
+    /// Creates a store with `count` people, and a backup of it.
     fn filled(data: &Path, backups: &Path, count: u32) -> (Store, Backup) {
         let store = open(data);
         for key in 0..count {
@@ -435,7 +432,7 @@ mod tests {
         restore.prepare().unwrap()
     }
 
-    /// The control: a copy without one of its pairs, whole in every other way, is seen.
+    /// The control: a copy that lacks one pair and is otherwise intact is rejected.
     #[test]
     fn a_record_that_was_skipped_is_missed() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -458,11 +455,11 @@ mod tests {
                 "{skipped}: {found:?}"
             );
         }
-        // Even with its entry: the head knows how many there were.
+        // Rejected even without its index entry: the head has the number of records.
         assert!(without(&[7, 27]).is_err());
     }
 
-    /// A kill between any two steps of putting a restore into place is ended by the next start.
+    /// The next start completes an installation that was killed between any two steps.
     #[test]
     fn a_restore_that_is_cut_off_anywhere_is_the_old_store_or_the_new_one() {
         let people = |count: u32| (0..count).map(|key| (key, person("Lund", 30))).collect();
@@ -477,7 +474,7 @@ mod tests {
             let [own, side, spare] =
                 ["store", "restored/store", "spare"].map(|name| data.join(name));
             if step == 0 {
-                // Not offered yet.
+                // Not staged for installation yet.
                 fs::remove_file(side.join("whole")).unwrap();
             }
             if step >= 2 {
@@ -499,7 +496,7 @@ mod tests {
         }
     }
 
-    /// The same where the file system cannot exchange two directories.
+    /// The same on a file system that cannot exchange two directories.
     #[test]
     fn a_restore_by_two_renames_that_is_cut_off_anywhere_is_ended_by_the_next_start() {
         for again in [false, true] {
@@ -520,21 +517,21 @@ mod tests {
                     place.move_aside(&place.given_up(), "store").unwrap();
                 }
                 if again {
-                    // By a command, before any start.
+                    // By the command, before any start.
                     restore(data, &backup);
                 }
                 let store = open(data);
                 assert_eq!(all(&store).len(), 2, "{step}");
                 assert_sound(&store);
                 assert!(!data.join("restored").exists());
-                // The store of before is kept, whichever restore has replaced it.
+                // The old store is kept, whichever restore has replaced it.
                 let kept = data.join("aside/store.1/log");
                 assert!(kept.exists(), "{step} {again}");
             }
         }
     }
 
-    /// The last two are kept, whatever the number of restores.
+    /// The last two replaced stores are kept, regardless of the number of restores.
     #[test]
     fn the_store_that_was_there_last_is_kept_after_each_restore() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -551,7 +548,7 @@ mod tests {
             assert_eq!(all(&open(data)).len(), 1);
             let aside = fs::read_dir(data.join("aside")).unwrap();
             assert_eq!(aside.count(), 2.min(round as usize));
-            // What lies aside is a whole store: put back by hand it opens.
+            // A store that was moved aside is complete: it opens after it is copied back.
             let again = tempfile::tempdir().unwrap();
             copy_tree(
                 &data.join(format!("aside/store.{round}")),
@@ -584,7 +581,7 @@ mod tests {
         let store = open(data.path());
         let done = AtomicBool::new(false);
         let made: Vec<_> = std::thread::scope(|scope| {
-            // Two people who are always of the same age.
+            // Two people who always have the same age.
             scope.spawn(|| {
                 for age in (0..=u8::MAX).cycle() {
                     if done.load(Ordering::Relaxed) {
@@ -606,7 +603,7 @@ mod tests {
         for backup in made {
             let snapshot = Snapshot::open(&backup.unwrap().path, &schema()).unwrap();
             let pairs: Vec<_> = snapshot.map(Result::unwrap).collect();
-            // Their entries in the index begin with town and age.
+            // Their index entries begin with town and age.
             let entries = pairs
                 .iter()
                 .skip(2)

@@ -1,9 +1,9 @@
-//! An engine that can be read before it is proven or rebuilt.
+//! An engine that can be read before it is verified or rebuilt.
 //!
-//! To read and compare a large engine takes many seconds, and to rebuild it minutes. The store does
-//! not wait for either: until the engine is ready, reads are answered from base and log, which are
-//! what it is compared with or rebuilt from, and commits wait in the tail. A thread in the background
-//! does the work; what it finds out is never worse for the store than what a start would have found.
+//! Verifying a large engine takes many seconds, and rebuilding it takes minutes. Until then reads
+//! are answered from snapshot and WAL, from which the engine is verified or rebuilt, and commits
+//! stay in the memtable. A background thread does the work. Its outcome must never be worse for the
+//! store than that of waiting at start-up.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,16 +28,15 @@ use super::table::{Schema, TreeName};
 use super::wal::Segment;
 use super::write_batch::WriteBatch;
 
-/// How long opening or reading sled may go on without another record, beside the time for its file.
+/// Longest time between two steps of opening or reading sled, in addition to the time for its file.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// What sled reads of its file at the very least.
+/// Minimum rate at which sled reads its file.
 const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
-/// How long a thread that is told to stop may take to its next step.
+/// How long an abandoned thread may take to reach its next step.
 const ABANDON_WITHIN: Duration = Duration::from_secs(1);
-/// The niceness of the thread that proves or rebuilds: requests go first.
+/// Niceness of the background thread: requests take priority.
 const NICE: i32 = 10;
 
-/// An engine, and what stands in for it until it is ready.
 pub(super) struct DeferredEngine {
     shared: Arc<DeferredState>,
     thread: Option<JoinHandle<()>>,
@@ -45,41 +44,40 @@ pub(super) struct DeferredEngine {
 
 struct DeferredState {
     ready: OnceLock<Guarded<SledEngine>>,
-    /// Until the engine is ready.
+    /// Present until the engine is ready.
     stand_in: RwLock<Option<Arc<DurableReader>>>,
-    /// The commit that the base was made after: the log is needed from there on.
+    /// Commit number of the snapshot: the WAL is needed from there on.
     begin: u64,
-    /// How it ended; none while it goes on.
+    /// Result of the preparation; `None` while it runs.
     outcome: Mutex<Option<Result<(), StoreError>>>,
     ended: Condvar,
     abandoned: Arc<AtomicBool>,
 }
 
-/// The engine as a start found it.
+/// The engine as found at start-up.
 pub(super) enum Found {
-    /// Opened, and not read to its end.
+    /// Opened but not verified.
     Unproven(SledEngine, EngineDir),
-    /// It is gone or damaged; why.
+    /// Missing or damaged, with the reason.
     Unusable(String),
 }
 
-/// What makes an engine ready.
 pub(super) struct Preparation {
     pub(super) place: StoreLayout,
     pub(super) schema: Schema,
     pub(super) on_failure: OnFailure,
-    /// Base and log, and the last commit that the engine must have.
+    /// Snapshot, WAL and the last commit that the engine must have.
     pub(super) base: Option<Snapshot>,
     pub(super) segments: Vec<Segment>,
     pub(super) number: u64,
-    /// What the base is, for a person, and who is told if the engine is rebuilt from it.
+    /// Description of the snapshot, and where to record a rebuild from it.
     pub(super) from: String,
     pub(super) rebuilt_from: Arc<OnceLock<String>>,
 }
 
 impl DeferredEngine {
-    /// Begins to make an engine ready, and waits for that up to `patience`. `make` ends soon after the
-    /// flag that it is given is set.
+    /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its
+    /// flag is set.
     pub(super) fn start(
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError> + Send + 'static,
         on_failure: OnFailure,
@@ -128,12 +126,12 @@ impl DeferredState {
         on_failure: &OnFailure,
     ) {
         let began = Instant::now();
-        // A sandbox that forbids it costs others some speed.
+        // Without it requests are only slower; a sandbox may forbid it.
         if let Err(error) = setpriority_process(Some(gettid()), NICE) {
             tracing::debug!(%error, "the thread that proves the engine keeps its priority");
         }
-        // After a panic here nobody would make the engine ready: commits would pile up in the tail, and
-        // the writer would wait for ever.
+        // After an uncaught panic the engine would never become ready: the memtable would fill up,
+        // and the writer would wait for ever.
         let made =
             catch_unwind(AssertUnwindSafe(|| make(&self.abandoned))).unwrap_or_else(|panic| {
                 let words = panic_message(&*panic);
@@ -150,7 +148,7 @@ impl DeferredState {
                 Ok(())
             }
             Err(error) => {
-                // The others are met by the first commit that the engine is given, or by a stop.
+                // `Full` and `Closed` surface at the first commit that is applied, or at a stop.
                 if !matches!(error, StoreError::Full | StoreError::Closed) {
                     on_failure(&error);
                 }
@@ -161,13 +159,13 @@ impl DeferredState {
         self.ended.notify_all();
     }
 
-    /// The engine, or what stands in for it.
+    /// Returns the engine if it is ready, else its stand-in.
     fn reader(&self) -> Result<&Guarded<SledEngine>, Arc<DurableReader>> {
         loop {
             if let Some(engine) = self.ready.get() {
                 return Ok(engine);
             }
-            // It is taken away only once the engine is ready.
+            // It is removed only after the engine has become ready.
             if let Some(reader) = &*self.stand_in.read() {
                 return Err(Arc::clone(reader));
             }
@@ -191,7 +189,7 @@ impl Engine for DeferredEngine {
         }
     }
 
-    /// Waits until the engine is ready: meanwhile the tail keeps what is committed.
+    /// Blocks until the engine is ready; the memtable holds the commits until then.
     fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
         self.wait_until_ready()?;
         match self.shared.ready.get() {
@@ -203,7 +201,7 @@ impl Engine for DeferredEngine {
     fn applied(&self) -> Result<u64, StoreError> {
         match self.shared.ready.get() {
             Some(engine) => engine.applied(),
-            // Nothing since the base may be removed from the log.
+            // The WAL must retain everything since the snapshot.
             None => Ok(self.shared.begin),
         }
     }
@@ -239,7 +237,7 @@ impl Engine for DeferredEngine {
 }
 
 impl Preparation {
-    /// Proves the engine as it was found, or rebuilds it.
+    /// Verifies the engine that was found, or rebuilds it.
     pub(super) fn run(
         mut self,
         found: Found,
@@ -279,7 +277,7 @@ impl Preparation {
         Ok(guarded(made, &next, &self.on_failure))
     }
 
-    /// Compares the engine with what it must add up to, and brings it forward.
+    /// Compares the engine with its checksums, then replays the WAL into it.
     fn prove(
         &self,
         engine: SledEngine,
@@ -318,7 +316,7 @@ impl Preparation {
     }
 }
 
-/// Has an engine read to its end, on a thread that may panic or never come back.
+/// Reads an engine to its end on a supervised thread, since sled may panic or hang.
 fn proven(
     directory: &EngineDir,
     abandoned: &Arc<AtomicBool>,
@@ -333,7 +331,7 @@ fn proven(
     Supervised::start(directory, work)?.wait(directory, abandoned)
 }
 
-/// Moves aside what sled can do without and may stumble over; the error if there is nothing.
+/// Moves aside files that sled can do without but may fail on; returns the error if there are none.
 pub(super) fn move_leftovers_aside(
     place: &StoreLayout,
     directory: &EngineDir,
@@ -350,7 +348,7 @@ pub(super) fn move_leftovers_aside(
     Ok(())
 }
 
-/// Work with sled on a thread of its own.
+/// Work with sled on a separate thread that may panic or hang.
 pub(super) struct Supervised<R> {
     receiver: Receiver<Result<R, StoreError>>,
     steps: Arc<AtomicU64>,
@@ -358,7 +356,7 @@ pub(super) struct Supervised<R> {
 }
 
 impl<R: Send + 'static> Supervised<R> {
-    /// Starts work, which counts its steps.
+    /// Starts `work`, which counts its steps.
     pub(super) fn start(
         directory: &EngineDir,
         work: impl FnOnce(&AtomicU64) -> Result<R, StoreError> + Send + 'static,
@@ -381,7 +379,7 @@ impl<R: Send + 'static> Supervised<R> {
         })
     }
 
-    /// Waits for the work, as long as it takes steps and nobody has abandoned it.
+    /// Waits for the result while the work makes steps and is not abandoned.
     pub(super) fn wait(
         self,
         directory: &EngineDir,
@@ -395,7 +393,7 @@ impl<R: Send + 'static> Supervised<R> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if abandoned.load(Ordering::Relaxed) {
-                // One that hangs must not hold up the end of the process.
+                // A hanging thread must not delay the end of the process.
                 let last = self.receiver.recv_timeout(ABANDON_WITHIN);
                 return last.unwrap_or(Err(StoreError::Closed));
             }
@@ -403,7 +401,7 @@ impl<R: Send + 'static> Supervised<R> {
             if now != seen.1 {
                 seen = (Instant::now(), now);
             } else if seen.0.elapsed() > self.patience {
-                // The thread cannot be ended, and holds the file: the process has to begin again.
+                // The thread cannot be ended and holds the file: only a restart helps.
                 directory.suspect_because("a read did not return")?;
                 return Err(StoreError::Hung);
             }
@@ -411,7 +409,7 @@ impl<R: Send + 'static> Supervised<R> {
     }
 }
 
-/// An engine that takes nothing more once the store is closing.
+/// An engine wrapper that rejects changes once the store is closing.
 pub(super) struct Stoppable<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) abandoned: &'a AtomicBool,

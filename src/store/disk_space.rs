@@ -1,8 +1,8 @@
-//! The room that is left on the disk, and who may still use it.
+//! Free disk space, and which writes it still allows.
 //!
-//! Writes are refused long before the disk is full, the least important first, so that the store
-//! itself never meets a full disk unless another program fills it. For that case a ballast file
-//! keeps a little back: it goes when nothing else is left, and comes back with the space.
+//! Writes are rejected long before the disk is full, the least important first. The store itself
+//! then meets a full disk only if another program fills it. For that case a ballast file reserves
+//! some space: it is deleted as a last resort and recreated when space is available.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use super::{Store, StoreError};
 
 const MIB: u64 = 1024 * 1024;
-/// The ballast is 2 per cent of the file system and never more than this.
+/// The ballast is 2 per cent of the file system, and at most this.
 const BALLAST_MAX: u64 = 32 * MIB;
 
-/// What is refused when room runs out, the last first. The order is the meaning.
+/// Write priorities, highest first. Low-priority writes are rejected first; `Ord` is significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WritePriority {
-    /// Logins and what goes with them: served until nothing is left.
+    /// Logins and the writes that they cause: rejected last.
     Login,
-    /// What users and operators change.
+    /// Changes by users and operators.
     Change,
     /// New playback sessions.
     Session,
-    /// What players report.
+    /// Telemetry events of players.
     Telemetry,
 }
 
-/// All of them, in the order in which they are met.
+/// All priorities, highest first.
 pub const NEEDS: [WritePriority; 4] = [
     WritePriority::Login,
     WritePriority::Change,
@@ -38,7 +38,7 @@ pub const NEEDS: [WritePriority; 4] = [
 ];
 
 impl WritePriority {
-    /// Its name, for figures.
+    /// The label value in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl WritePriority {
         }
     }
 
-    /// What is refused where it is the first that cannot be met.
+    /// Describes what is rejected when this priority is the first one that is.
     #[must_use]
     pub const fn refusal(self) -> &'static str {
         match self {
@@ -60,8 +60,8 @@ impl WritePriority {
         }
     }
 
-    /// How much must be free on a file system of that size: a share of it, within bounds, so that
-    /// 256 MiB is enough to run on and nobody keeps 5 per cent of a large disk empty.
+    /// Free bytes that this priority requires: a share of the file system, within bounds. 256 MiB
+    /// are enough to run, and a large disk need not keep 5 per cent free.
     fn watermark(self, total: u64) -> u64 {
         let (percent, least, most) = match self {
             Self::Login => (1, MIB, 8 * MIB),
@@ -72,7 +72,7 @@ impl WritePriority {
         (total / 100).saturating_mul(percent).clamp(least, most)
     }
 
-    /// How many files must still be possible: segments of the log and of telemetry are files.
+    /// Free inodes that this priority requires, since segments of WAL and telemetry are files.
     const fn files(self) -> u64 {
         match self {
             Self::Login => 2,
@@ -83,19 +83,19 @@ impl WritePriority {
     }
 }
 
-/// What is known of the disk.
+/// The free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Bytes that can still be written by this user.
+    /// Bytes available to this user.
     pub free: u64,
-    /// The size of the file system.
+    /// Size of the file system in bytes.
     pub total: u64,
-    /// Files that can still be made.
+    /// Number of files that can still be created.
     pub files: u64,
 }
 
 impl Disk {
-    /// The first need that cannot be met, if there is one.
+    /// Returns the highest priority that is rejected.
     #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         NEEDS
@@ -104,15 +104,16 @@ impl Disk {
     }
 }
 
-/// Watches the file system of a directory.
+/// Monitors the file system of a directory.
 pub(super) struct Space {
     directory: PathBuf,
     ballast: PathBuf,
-    /// How many of the needs are met, in order.
+    /// How many priorities are allowed, in order.
     met: AtomicU8,
     free: AtomicU64,
     total: AtomicU64,
-    /// Bytes that were announced since the last look: a flood must not outrun the looks.
+    /// Bytes announced since the last check, so that a burst cannot use up the space between two
+    /// checks.
     written: AtomicU64,
 }
 
@@ -128,13 +129,13 @@ impl Space {
         }
     }
 
-    /// Whether there is room for something, as of the last look.
+    /// Returns whether writes of a priority are allowed as of the last check.
     pub(super) fn admits(&self, need: WritePriority) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
     }
 
-    /// Whether there is room for so many bytes, which are about to be written, after what has been
-    /// written since the last look.
+    /// Returns whether `bytes` more may be written, and counts them. Includes what was announced
+    /// since the last check.
     pub(super) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
         let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let (free, total) = self.bytes();
@@ -145,14 +146,13 @@ impl Space {
         room
     }
 
-    /// The first need that is not met as of the last look, if there is one: it is refused, and all that
-    /// come after it.
+    /// Returns the highest priority that is rejected as of the last check; all lower ones are too.
     pub(super) fn refuses(&self) -> Option<WritePriority> {
         let met = usize::from(self.met.load(Ordering::Relaxed));
         NEEDS.get(met).copied()
     }
 
-    /// Bytes that are free, and bytes in all, as of the last look.
+    /// Returns free and total bytes as of the last check.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (
             self.free.load(Ordering::Relaxed),
@@ -160,10 +160,10 @@ impl Space {
         )
     }
 
-    /// Looks again; keeps the ballast where there is room for it. Returns what is refused now if that
-    /// is something else than before.
+    /// Reads the free space and creates the ballast if there is room for it. Returns the rejected
+    /// priority if it has changed.
     pub(super) fn check(&self) -> Option<Option<WritePriority>> {
-        // Before the free space is read: what is written meanwhile is counted twice rather than never.
+        // Read before the free space: a concurrent write is then counted twice, never missed.
         let counted = self.written.load(Ordering::Relaxed);
         let disk = read(&self.directory)?;
         let refused = disk.refuses();
@@ -180,7 +180,7 @@ impl Space {
         (before != met).then_some(refused)
     }
 
-    /// Gives the ballast up; says whether there was one.
+    /// Deletes the ballast; returns whether there was one.
     pub(super) fn release(&self) -> bool {
         let gone = fs::remove_file(&self.ballast).is_ok();
         if gone {
@@ -191,7 +191,7 @@ impl Space {
 
     fn restore(&self, disk: &Disk) {
         let size = (disk.total / 50).min(BALLAST_MAX);
-        // Only where writing goes on undisturbed beside it.
+        // The ballast must not cause any write to be rejected.
         if disk.free < size + WritePriority::Telemetry.watermark(disk.total) {
             return;
         }
@@ -204,10 +204,9 @@ impl Space {
     }
 }
 
-/// Refuses a task that needs so much more on the disk of a directory that too little would be left for
-/// everything else.
+/// Fails if a task that writes `bytes` to a directory would use up the reserved free space.
 pub(super) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreError> {
-    // A directory that is not there yet is made on the disk of the one above it.
+    // A directory that does not exist yet will be on the same disk as its parent.
     let there = directory.ancestors().find(|path| path.is_dir());
     let Some(disk) = there.and_then(read) else {
         return Ok(());
@@ -221,7 +220,7 @@ pub(super) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreErro
     }
     let kept = WritePriority::Telemetry.watermark(disk.total);
     if disk.free >= bytes.saturating_add(kept) {
-        // It is files that run out.
+        // The disk has enough bytes but no inodes.
         return Err(StoreError::Full);
     }
     Err(StoreError::NoRoom {
@@ -232,7 +231,7 @@ pub(super) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreErro
 }
 
 impl Store {
-    /// Whether there is room for something.
+    /// Checks whether writes of a priority are allowed.
     ///
     /// # Errors
     /// [`StoreError::Full`].
@@ -244,26 +243,25 @@ impl Store {
         }
     }
 
-    /// Whether commits are taken; not while the disk is full or read-only.
+    /// Returns whether commits are accepted; false while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.core.is_writable()
     }
 
-    /// What is refused since the disk runs full, and all that comes after it.
+    /// Returns the highest priority that is rejected for lack of space; all lower ones are too.
     #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         self.0.core.disk.as_ref()?.space.refuses()
     }
 
-    /// Bytes that are free on the disk, and bytes in all; nothing of a store in memory.
+    /// Returns free and total bytes of the disk; `None` for a store in memory.
     #[must_use]
     pub fn space(&self) -> Option<(u64, u64)> {
         Some(self.0.core.disk.as_ref()?.space.bytes())
     }
 
-    /// Whether there is room for so many bytes that are about to be written beside the store, after
-    /// what was written since its last look at the disk.
+    /// Checks whether `bytes` may be written to other files on the store's disk, and counts them.
     ///
     /// # Errors
     /// [`StoreError::Full`].
@@ -276,7 +274,7 @@ impl Store {
     }
 }
 
-/// What is known of the disk of a directory.
+/// Reads the free space of a directory's file system.
 pub(super) fn read(directory: &Path) -> Option<Disk> {
     let stat = statvfs(directory)
         .inspect_err(|error| tracing::warn!(%error, "the disk's free space is not known"))
@@ -284,7 +282,7 @@ pub(super) fn read(directory: &Path) -> Option<Disk> {
     Some(Disk {
         free: stat.f_bavail.saturating_mul(stat.f_frsize),
         total: stat.f_blocks.saturating_mul(stat.f_frsize),
-        // Some file systems have no limit, and say 0 of 0.
+        // File systems without an inode limit report 0 of 0.
         files: if stat.f_files == 0 {
             u64::MAX
         } else {
@@ -323,7 +321,7 @@ mod tests {
         let room = free - WritePriority::Telemetry.watermark(total);
         assert!(space.admits_bytes(WritePriority::Telemetry, room / 2));
         assert!(!space.admits_bytes(WritePriority::Telemetry, room / 2 + 1024 * 1024));
-        // What was refused was not written; others have more room.
+        // The rejected bytes are not counted, and higher priorities have more room.
         assert!(space.admits_bytes(WritePriority::Login, room / 2 + 1024 * 1024));
         space.check();
         assert!(space.admits_bytes(WritePriority::Telemetry, room / 2));

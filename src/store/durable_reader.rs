@@ -1,9 +1,9 @@
-//! Reads base and log as if they were an engine, before the engine itself can be used.
+//! Reads snapshot and WAL directly, as long as the engine is not ready.
 //!
-//! The base is sorted and made of frames with checksums, so that one frame answers a read once the
-//! first key of each is known. What the log has changed since lies in front of it, as keys and places
-//! in the log. Every byte of both is checked when the reader is opened, and every frame again when it
-//! is read: a damaged file is an error here and never a record that seems not to exist.
+//! The snapshot is sorted and consists of frames with checksums. With the first key of each frame
+//! in memory, a read needs one frame. Later changes from the WAL are held as keys and file
+//! positions. Every byte is checked when the reader is opened, and every frame again when it is
+//! read: damage is an error and never a record that seems to be missing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -24,10 +24,10 @@ use super::table::{Schema, TreeName};
 use super::wal::{Segment, announced, parse, payload_at, read_segment};
 use super::write_batch::visit;
 
-/// Frames that are kept after a read: neighbouring keys are often read one after the other.
+/// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
 const FRAMES_KEPT: usize = 8;
 
-/// A base and the log since, up to one commit.
+/// A snapshot and the WAL since, up to one commit.
 pub(super) struct DurableReader {
     base: Option<BaseReader>,
     logged: BTreeMap<TreeName, LoggedTree>,
@@ -35,7 +35,7 @@ pub(super) struct DurableReader {
 }
 
 impl DurableReader {
-    /// Reads and checks everything. The log must continue the base up to `number`.
+    /// Reads and checks everything. The WAL must continue the snapshot up to `number`.
     pub(super) fn open(
         base: Option<&Path>,
         segments: &[Segment],
@@ -76,12 +76,11 @@ impl DurableReader {
         })
     }
 
-    /// The commit that the base was made after.
+    /// The commit number of the snapshot.
     pub(super) fn begin(&self) -> u64 {
         self.base.as_ref().map_or(0, |base| base.number)
     }
 
-    /// The value under a key.
     pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         if let Some(changes) = self.changes(tree) {
             let at = changes.position(key);
@@ -95,7 +94,7 @@ impl DurableReader {
         }
     }
 
-    /// The pairs of a tree within `from..to`, in order.
+    /// Iterates the pairs of a tree within `from..to`, in order.
     pub(super) fn scan(
         self: &Arc<Self>,
         tree: TreeName,
@@ -143,14 +142,14 @@ impl DurableReader {
     }
 }
 
-/// A snapshot file with the place and the first key of each of its frames.
+/// A snapshot file with the offset and the first key of each frame.
 struct BaseReader {
     path: PathBuf,
     file: File,
     schema: Schema,
     number: u64,
     frames: Vec<FramePlace>,
-    /// The payloads that were read last.
+    /// The most recently read payloads.
     kept: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
 }
 
@@ -241,7 +240,7 @@ impl BaseReader {
         }
     }
 
-    /// The frame that a key lies in if it is there; none if it would lie before all.
+    /// Returns the frame that would contain a key; `None` if the key sorts before all frames.
     fn frame_of(&self, tree: TreeName, key: &[u8]) -> Option<usize> {
         let after = self
             .frames
@@ -283,7 +282,8 @@ impl BaseReader {
         Ok(found.and_then(|value| Some(payload.get(value)?.to_vec())))
     }
 
-    /// The pairs of a frame within `from..to` of a tree; none if the frame begins behind them.
+    /// Returns the pairs of a frame within `from..to` of a tree; `None` if the frame begins after
+    /// them.
     fn pairs(
         &self,
         index: usize,
@@ -340,7 +340,7 @@ impl Iterator for BaseScan {
     }
 }
 
-/// The pairs of the base under the changes of the log.
+/// Merges the pairs of the snapshot with the changes of the WAL.
 struct Merge {
     reader: Arc<DurableReader>,
     tree: TreeName,
@@ -364,7 +364,7 @@ impl Iterator for Merge {
             match self.base.peek() {
                 Some(Ok((stored, _))) if stored.as_slice() < key => return self.base.next(),
                 Some(Err(_)) => return self.base.next(),
-                // A change hides what the base has under its key.
+                // A change replaces the snapshot's value of its key.
                 Some(Ok((stored, _))) if stored.as_slice() == key => {
                     self.base.next();
                 }

@@ -1,5 +1,5 @@
-//! What base and log say together: everything that was ever promised. The engine is made from it,
-//! compared with it, and never the other way round, unless a part of it is gone.
+//! The durable state: the newest snapshot plus the WAL. The engine is built from it and compared
+//! with it, never the reverse, unless a part of it is lost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,19 +14,19 @@ use super::table::{Schema, TreeName};
 use super::wal::{Segment, payload_at, read_segment};
 use super::write_batch::{WriteBatch, visit};
 
-/// Pairs that are put into an engine at a time.
+/// Size of the batches that are loaded into an engine.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// A base and the segments that follow it.
+/// A snapshot and the segments that follow it.
 pub(super) struct DurableState<'a> {
     pub(super) base: Option<Snapshot>,
     pub(super) segments: Vec<Segment>,
     pub(super) schema: &'a Schema,
-    /// The number of the last commit that counts.
+    /// The last commit to include.
     pub(super) number: u64,
 }
 
-/// Where a value lies in the log.
+/// Position of a value in the WAL.
 struct Place {
     segment: usize,
     offset: u64,
@@ -40,7 +40,7 @@ impl DurableState<'_> {
         self.base.as_ref().map_or(0, |base| base.head().number)
     }
 
-    /// Puts everything into an engine that is empty.
+    /// Loads all pairs into an empty engine.
     pub(super) fn load(mut self, engine: &dyn Engine) -> Result<(), StoreError> {
         let begin = self.begin();
         if let Some(base) = self.base.take() {
@@ -57,8 +57,8 @@ impl DurableState<'_> {
         replay(&self.segments, begin, self.number, self.schema, engine)
     }
 
-    /// Every pair, sorted by tree and key. What the log changed is found first, by place alone, so
-    /// that the values need not fit into memory.
+    /// Iterates all pairs, sorted by tree and key. The changes of the WAL are held as positions
+    /// only, so that the values need not fit into memory.
     pub(super) fn pairs(
         mut self,
     ) -> Result<impl Iterator<Item = Result<Triple, StoreError>>, StoreError> {
@@ -100,7 +100,7 @@ impl DurableState<'_> {
     }
 }
 
-/// Applies the commits after one number up to another.
+/// Applies the commits after one number up to and including another.
 pub(super) fn replay(
     segments: &[Segment],
     after: u64,
@@ -108,8 +108,8 @@ pub(super) fn replay(
     schema: &Schema,
     engine: &dyn Engine,
 ) -> Result<(), StoreError> {
-    // By what a segment holds and not by the name of the next: a roll that failed can leave an empty
-    // file whose name is the number of a frame in the segment before it.
+    // By content and not by the name of the next segment: a failed roll can leave an empty file
+    // whose name is the number of a frame in the segment before it.
     for segment in segments.iter().filter(|segment| segment.end > after + 1) {
         read_segment(segment, &mut |frame, _| {
             if frame.number <= after || frame.number > number {
@@ -130,7 +130,7 @@ fn unknown(number: u64) -> StoreError {
     }
 }
 
-/// The pairs of a base under the changes of the log.
+/// Merges the pairs of the snapshot with the changes of the WAL.
 struct Merge<B: Iterator, C: Iterator> {
     base: Peekable<B>,
     changed: Peekable<C>,
@@ -181,7 +181,7 @@ where
                 return self.base.next();
             }
             let (tree, key, place) = self.changed.next()?;
-            // A change hides what the base has under its key.
+            // A change replaces the snapshot's value of its key.
             self.base
                 .next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) == (tree, &key)));
             if let Some(place) = place {

@@ -1,4 +1,4 @@
-//! What the disk holds beside the engine, and whether that is everything that was promised.
+//! Reads what is on disk apart from the engine, and checks whether it has every promised commit.
 
 use std::fs;
 use std::io;
@@ -14,47 +14,47 @@ use super::wal::{Expected, Survey, Witness, boot_id};
 
 type Found = (SnapshotHead, PathBuf);
 
-/// What is on the disk beside sled.
 pub(super) struct RecoverySource {
     pub(super) survey: Survey,
-    /// What lies in the base directory and is of this history, the newest first.
+    /// Snapshots of the store whose history matches, newest first.
     pub(super) bases: Vec<Found>,
-    /// Backups of this store, of whatever history, the newest first.
+    /// Backups of this store, of any history, newest first.
     pub(super) backups: Vec<Found>,
     pub(super) end: Witness,
-    /// The last commit that must be there, as the record of the log's end says.
+    /// The last commit that must exist according to the end record of the WAL.
     pub(super) promised: u64,
-    /// The last commit that a backup alone has, where it is needed to keep the promise.
+    /// The last commit that only a backup has, if the backup is needed.
     pub(super) backed_up: u64,
 }
 
 impl RecoverySource {
-    /// The number that the last commit had, as far as base and log know.
+    /// The last commit known to snapshot and WAL.
     pub(super) fn in_base_and_log(&self) -> u64 {
         let base = self.bases.first().map_or(0, |(head, _)| head.number);
         base.max(self.survey.last())
     }
 
-    /// The number that the last commit had, as far as anything but the engine knows.
+    /// The last commit known to anything but the engine.
     pub(super) fn last(&self) -> u64 {
         self.in_base_and_log().max(self.backed_up)
     }
 
-    /// Whether the log has everything that was committed after a number.
+    /// Returns whether the WAL has every commit after a number.
     pub(super) fn continues(&self, number: u64) -> bool {
         let last = self.last();
         number >= last
             || (self.survey.next == last + 1 && self.survey.is_whole(number + 1, last + 1))
     }
 
-    /// Whether a snapshot is of the history that the log goes on with.
+    /// Returns whether a snapshot belongs to the history that the WAL continues.
     pub(super) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
         let logged = self.survey.marks.get(&head.number);
         lineage.holds(head.history.timeline, head.number)
             && logged.is_none_or(|logged| logged.agrees(head.history))
     }
 
-    /// The chain as of a commit, from whatever knows it; a new one begins if nothing does.
+    /// Returns the chain digest as of a commit from any source that knows it, or begins a new
+    /// chain.
     pub(super) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
         let logged = (self.survey.last() == number).then_some(self.survey.history);
         let based = self
@@ -77,8 +77,8 @@ impl RecoverySource {
     }
 }
 impl Recovery<'_> {
-    /// Whether a backup of the present timeline is newer than the store: its data directory was set
-    /// back to an earlier state, and goes on with numbers that the backup has as well.
+    /// Returns whether a backup of the current timeline is newer than the store. The data directory
+    /// was then rolled back, and new commits would reuse numbers that the backup already has.
     pub(super) fn is_rolled_back(&self, ground: &RecoverySource, number: u64) -> bool {
         let timeline = self.identity.lineage.current;
         let newer = ground
@@ -141,7 +141,7 @@ impl Recovery<'_> {
         Ok(ground)
     }
 
-    /// The record of the log's end, and what is wrong with it.
+    /// Reads the end record of the WAL and reports what is wrong with it.
     fn end(&self) -> Result<Witness, StoreError> {
         let path = self.place.log_end();
         let end = Witness::read(&path)?;
@@ -170,8 +170,8 @@ impl Recovery<'_> {
         Ok(end)
     }
 
-    /// Refuses to go on after a commit if more was promised. What the engine or a backup makes up for
-    /// is reported.
+    /// Fails if more commits were promised than were found. Reports commits that only the engine or
+    /// a backup has.
     pub(super) fn check(&self, ground: &RecoverySource, reached: u64) -> Result<(), StoreError> {
         let lost = |what: String| {
             Err(StoreError::Lost(format!(
@@ -215,13 +215,13 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Tells what the engine is rebuilt from, now and whenever the store is verified.
+    /// Records what the engine is rebuilt from, for the log and for later verifications.
     pub(super) fn note_rebuild(&self, from: String, to: u64) {
         tracing::warn!(from, to, "the engine is rebuilt");
         let _ = self.rebuilt_from.set(from);
     }
 
-    /// The newest snapshot that can be read to its end and that the log continues, and the log.
+    /// Returns the durable state: the newest readable snapshot that the WAL continues, and the WAL.
     pub(super) fn truth<'a>(
         &'a self,
         ground: &'a RecoverySource,
@@ -278,10 +278,10 @@ pub(super) fn prove(path: &Path, schema: &Schema) -> Result<(), StoreError> {
     Snapshot::open(path, schema)?.try_for_each(|pair| pair.map(drop))
 }
 
-/// What an engine is rebuilt from where there is no snapshot.
+/// Source of a rebuild without a snapshot.
 pub(super) const LOG_ALONE: &str = "the log alone";
 
-/// A snapshot, for a person.
+/// Describes a snapshot for a person.
 pub(super) fn described(head: &SnapshotHead, path: &Path) -> String {
     let made = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     format!(
@@ -292,7 +292,7 @@ pub(super) fn described(head: &SnapshotHead, path: &Path) -> String {
     )
 }
 
-/// The snapshots of a directory whose head can be read, the newest first.
+/// Lists the snapshots of a directory whose head is readable, newest first.
 pub(super) fn snapshots(directory: &Path, schema: &Schema) -> Vec<(SnapshotHead, PathBuf)> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,

@@ -1,11 +1,11 @@
-//! Where the parts of a store lie in the data directory, and whose they are.
+//! The layout of the data directory, and the identity of the store in it.
 //!
 //! ```text
-//! lock        held by the one process that has the store open
-//! ballast     room that is given up when the disk is full
+//! lock        held by the process that has the store open
+//! ballast     space that is released when the disk is full
 //! store/      format, instance, timeline; sled.N/, log/, log.end, base/
-//! restored/   a store that a backup or an export was unpacked into, until it is put into place
-//! aside/      what a recovery or a restore moved out of the way; nothing reads it
+//! restored/   staging directory of a restore or import, until it is installed
+//! aside/      files moved away by a recovery or restore; never read
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -20,32 +20,30 @@ use super::StoreError;
 use super::files::{at, make_directory, rename, replace, sync_directory, with_suffix};
 use super::history::Lineage;
 
-/// How many things of one kind that were moved aside are kept; older ones go.
+/// How many entries of one kind are kept in `aside/`; older ones are deleted.
 const ASIDE_KEPT: usize = 2;
 
-/// The directories of a store.
 #[derive(Clone, Debug)]
 pub(super) struct StoreLayout {
     data: PathBuf,
     pub(super) sync: bool,
 }
 
-/// The format of a store and its name, which tells it from that of another machine.
+/// The format of a store and the id that distinguishes it from other stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    /// The format that a version must know to open it.
+    /// The format that a version must support to open the store.
     pub(super) format: u32,
-    /// The format that an upgrade has come to; the same as `format` when none is under way.
+    /// The format that an upgrade has reached; equals `format` if no upgrade is in progress.
     pub(super) reached: u32,
     pub(super) instance: [u8; 16],
     pub(super) lineage: Lineage,
-    /// Whether the store has had a log and the record of its end: from then on their absence is
-    /// damage, and not a first start.
+    /// Whether the WAL and its end record were ever created. If so, their absence is damage and not
+    /// a first start.
     pub(super) begun: bool,
 }
 
-/// Whether a directory has a store, or one that is about to be put into place. One that may not be
-/// looked into counts as one that has.
+/// Returns whether a directory has a store, or a staged one. Returns true if it cannot be read.
 #[must_use]
 pub fn is_begun(directory: &Path) -> bool {
     let place = StoreLayout::new(directory, false);
@@ -67,7 +65,7 @@ impl StoreLayout {
         self.data.join("store")
     }
 
-    /// The directory of the engine, the newest that is whole; and those that are not, or were replaced.
+    /// Returns the newest complete engine directory, and all others (incomplete or replaced).
     pub(super) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
         let mut found = Vec::new();
         let store = self.store();
@@ -85,7 +83,7 @@ impl StoreLayout {
         Ok((current, found))
     }
 
-    /// Where the next engine is made: nobody opens it before it is whole.
+    /// Returns the path for a new engine. It is not opened before it is marked complete.
     pub(super) fn next_engine(&self) -> Result<EngineDir, StoreError> {
         let (current, others) = self.engines()?;
         let last = others
@@ -104,7 +102,7 @@ impl StoreLayout {
         self.store().join("log")
     }
 
-    /// The record of the log's end. Not in the directory of the log, which may be lost as a whole.
+    /// Path of the WAL's end record. Not in the directory of the WAL, which may be lost as a whole.
     pub(super) fn log_end(&self) -> PathBuf {
         with_suffix(&self.log(), ".end")
     }
@@ -121,17 +119,17 @@ impl StoreLayout {
         self.data.join("restored")
     }
 
-    /// Where the store that a restore replaces lies while the two change places by two renames.
+    /// Where the replaced store is during an installation by two renames.
     pub(super) fn given_up(&self) -> PathBuf {
         self.restored().join("given-up")
     }
 
-    /// The directory that the store lies in.
+    /// The data directory.
     pub(super) fn directory(&self) -> &Path {
         &self.data
     }
 
-    /// The place of a store that is prepared beside this one.
+    /// The layout of the staging directory.
     pub(super) fn side(&self) -> Self {
         Self {
             data: self.restored(),
@@ -139,7 +137,7 @@ impl StoreLayout {
         }
     }
 
-    /// Takes the lock of the data directory.
+    /// Locks the data directory.
     pub(super) fn lock(&self) -> Result<File, StoreError> {
         make_directory(&self.data, self.sync).map_err(|error| unusable(&self.data, error))?;
         let path = self.data.join("lock");
@@ -149,7 +147,7 @@ impl StoreLayout {
             .write(true)
             .open(&path);
         let lock = match opened {
-            // On a disk that cannot be written, one that is there can be locked all the same.
+            // On a read-only disk an existing lock file can still be locked.
             Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
                 File::open(&path)
             }
@@ -163,20 +161,19 @@ impl StoreLayout {
         }
     }
 
-    /// Whether there is a store.
     pub(super) fn exists(&self) -> bool {
         self.store().exists()
     }
 
-    /// Whether the store has come so far that something may be in it: the log is made after its
-    /// identity, and a first start that was cut off before is begun again.
+    /// Returns whether the store may contain data. The WAL is created after the identity, so that a
+    /// first start that was interrupted before is simply repeated.
     pub(super) fn is_begun(&self) -> bool {
         let store = self.store();
         let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
         parts.iter().any(|part| store.join(part).exists())
     }
 
-    /// Reads who the store is, from whichever of the two copies is sound.
+    /// Reads the identity from whichever of its two copies is intact.
     pub(super) fn identity(&self) -> Result<Identity, StoreError> {
         let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
         let mut problem = None;
@@ -201,7 +198,7 @@ impl StoreLayout {
         })
     }
 
-    /// Writes who the store is, twice.
+    /// Writes both copies of the identity.
     pub(super) fn identify(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);
@@ -211,7 +208,7 @@ impl StoreLayout {
         Ok(())
     }
 
-    /// Moves something out of the way and keeps it, with one more of its kind.
+    /// Moves a file or directory to `aside/`, which keeps the last two of each kind.
     pub(super) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
         let aside = self.aside();
         make_directory(&aside, self.sync)?;
@@ -225,7 +222,7 @@ impl StoreLayout {
             of_kind.extend(number.map(|number| (number, path)));
         }
         of_kind.sort();
-        // Above all that are there, so that the highest are the latest.
+        // Above all existing numbers, so that the highest number is the latest.
         let number = of_kind.last().map_or(1, |(last, _)| last + 1);
         let moved = aside.join(format!("{kind}.{number}"));
         rename(path, &moved, self.sync)?;
@@ -239,12 +236,13 @@ impl StoreLayout {
         Ok(moved)
     }
 
-    /// What whoever restored this store has left for it.
+    /// Path of the note that a restore leaves for the restored store. The name is part of the
+    /// format.
     pub(super) fn restore_note(&self) -> PathBuf {
         self.store().join("word")
     }
 
-    /// Says that what was prepared beside this store is whole and may take its place.
+    /// Marks the staged store as complete, so that the next start installs it.
     pub(super) fn offer_side(&self) -> Result<(), StoreError> {
         Ok(replace(&self.side().whole(), b"", self.sync)?)
     }
@@ -253,8 +251,8 @@ impl StoreLayout {
         self.store().join("whole")
     }
 
-    /// Puts a store that was prepared into place, and keeps the one that was there. Anything else that
-    /// a restore has left is removed. Whatever step was the last before a kill, the next start ends it.
+    /// Installs a staged store and keeps the replaced one; removes other leftovers of a restore.
+    /// After a kill at any step, the next start completes it.
     pub(super) fn take_side(&self) -> Result<(), StoreError> {
         let side = self.side();
         if side.whole().exists() {
@@ -267,7 +265,8 @@ impl StoreLayout {
             sync_directory(&side.data)?;
         }
         if self.whole().exists() {
-            // The mark went with the new store: what lies beside now is the old one.
+            // The mark moved with the new store, so the store in the staging directory is the old
+            // one.
             for old in [side.store(), self.given_up()] {
                 if old.exists() {
                     let moved = self.move_aside(&old, "store")?;
@@ -278,15 +277,16 @@ impl StoreLayout {
             fs::remove_file(&whole).map_err(at("remove", &whole))?;
         }
         match self.clear_side() {
-            // Nothing reads it, and a disk that cannot be written must not be in the way.
+            // Leftovers are never read, so a disk that is not writable must not prevent the start.
             Err(StoreError::Full) => Ok(()),
             other => other,
         }
     }
 
-    /// Exchanges the store and the one that was prepared: in one step, so that a kill finds the one or
-    /// the other in place. NFS, CIFS and older file systems cannot do that; there the old store is moved
-    /// out of the way first. A start that finds no store and a prepared one ends what was begun.
+    /// Exchanges the store and the staged one. One atomic step where possible, so that a kill
+    /// leaves one of them in place. NFS, CIFS and older file systems do not support this: there the
+    /// old store is renamed first, and a start that finds only a staged store completes the
+    /// installation.
     fn change_places(&self, side: &Self) -> Result<(), StoreError> {
         let (new, old) = (side.store(), self.store());
         match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
@@ -296,8 +296,9 @@ impl StoreLayout {
         }
     }
 
-    /// Tells an operator, before a restore depends on it, where the file system cannot exchange two
-    /// directories. It is tried with two empty ones, where the next start removes what a kill leaves.
+    /// Logs if the file system cannot exchange two directories, before a restore depends on it.
+    /// Tries it with two empty directories in the staging directory, where the next start removes
+    /// leftovers.
     pub(super) fn report_missing_exchange(&self) {
         let restored = self.restored();
         let [one, other] = ["one", "other"].map(|name| restored.join(name));
@@ -311,19 +312,19 @@ impl StoreLayout {
                 "the file system cannot exchange two directories: a restore renames them one after the other"
             );
         }
-        // What could not be made, on a full disk, is not there to be removed.
+        // On a full disk some of them may not exist.
         for path in [&one, &other, &restored] {
             let _ = fs::remove_dir(path);
         }
     }
 
-    /// The first rename is synced before the second, so that no power cut undoes it alone.
+    /// Syncs after the first rename, so that a power cut cannot undo only that one.
     pub(super) fn rename_both(&self, side: &Self) -> Result<(), StoreError> {
         rename(&self.store(), &self.given_up(), self.sync)?;
         Ok(rename(&side.store(), &self.store(), self.sync)?)
     }
 
-    /// Removes what a restore has left that did not come to its end.
+    /// Removes the leftovers of an incomplete restore.
     pub(super) fn clear_side(&self) -> Result<(), StoreError> {
         let restored = self.restored();
         match fs::remove_dir_all(&restored) {
@@ -335,8 +336,8 @@ impl StoreLayout {
     }
 }
 
-/// The directory of one engine. It is used once a mark says that everything is in it; another mark
-/// says that it must not be opened any more.
+/// The directory of one engine. A `whole` mark says that it is complete; a `suspect` mark says that
+/// it must not be opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EngineDir {
     number: u32,
@@ -356,7 +357,7 @@ impl EngineDir {
         Ok(())
     }
 
-    /// Why it must not be opened, if it must not.
+    /// The reason why it must not be opened, if there is one.
     pub(super) fn suspicion(&self) -> Option<String> {
         let bytes = fs::read(self.path.join("suspect")).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -403,7 +404,7 @@ fn parse(text: &str) -> Option<Identity> {
         body.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
     };
-    // Versions before timelines wrote the first three lines alone.
+    // Versions before timelines wrote only the first three lines.
     let lineage = match value("timeline") {
         Some(current) => Lineage {
             current: id(current)?,
@@ -430,12 +431,12 @@ fn id(hex: &str) -> Option<[u8; 16]> {
     HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Whether a file system or a kernel knows no exchange of two directories.
+/// Whether the file system or kernel does not support exchanging two directories.
 const fn is_no_exchange(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// Refuses a store of a newer version.
+/// Rejects a store that a newer version wrote.
 pub(super) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
     if found > known {
         return Err(StoreError::Newer { found, known });
@@ -443,7 +444,7 @@ pub(super) const fn check_format(found: u32, known: u32) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Names the directory: at start "permission denied" alone sends a person looking everywhere.
+/// Adds the directory to the error: "permission denied" without a path does not help an operator.
 fn unusable(directory: &Path, error: io::Error) -> StoreError {
     match StoreError::from(error) {
         StoreError::Io(why) => {

@@ -1,5 +1,6 @@
-//! What the store does beside reading and writing: it watches the disk, syncs the engine, keeps base
-//! and log short, and goes back to work when space has come back.
+//! The maintenance thread: checks disk space, syncs the engine, keeps the WAL short with new
+//! snapshots, and resumes writing when space is available again. It must never make the writer wait
+//! for slow work.
 
 use std::fs;
 use std::io;
@@ -19,20 +20,19 @@ use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
 use super::wal::{Closed, Expected, FileLog, Segment, Survey};
 use super::writer::{Message, Writer, last_number, run_exclusive};
 
-/// How often the disk is looked at.
+/// How often the free disk space is checked.
 const TICK: Duration = Duration::from_millis(500);
-/// How often the engine is synced and the log cut.
+/// How often the engine is synced and WAL segments are retired.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
-/// How often base and log are read to see that they still can be, and how soon after the start.
+/// How often snapshot and WAL are scrubbed, and how soon after the start for the first time.
 const SCRUB_EVERY: Duration = Duration::from_secs(6 * 3_600);
 const SCRUB_AFTER: Duration = Duration::from_secs(60);
-/// How often a store that cannot write tries to.
+/// How often a read-only store tries to write again.
 const RESUME_EVERY: Duration = Duration::from_secs(2);
-/// The log grows by as much as the base, and at least by this, before there is a new base: each byte
-/// is written to bases about once.
+/// Minimum WAL size before a new snapshot is written. The WAL also has to be as large as the
+/// snapshot, so that each byte is written to snapshots about once.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The thread that keeps a store on a disk.
 pub(super) struct MaintenanceThread {
     pub(super) core: Weak<Shared>,
     pub(super) writer: SyncSender<Message>,
@@ -42,10 +42,10 @@ pub(super) struct MaintenanceThread {
 }
 
 impl MaintenanceThread {
-    /// Keeps the store until told to stop.
+    /// Runs until `stopped` receives a message or is disconnected.
     pub(super) fn run(self, stopped: &Receiver<()>) {
-        // Each start begins a segment: a process that is started again and again, and never lives until
-        // its first checkpoint, would fill the disk with them.
+        // Each start begins a segment. Without this check a process that restarts in a loop and
+        // never reaches its first checkpoint would fill the disk with segments.
         if let Some(core) = self.core.upgrade()
             && core.is_writable()
         {
@@ -104,15 +104,15 @@ impl MaintenanceThread {
         };
         match core.or_fail(kept) {
             Ok(()) | Err(StoreError::Closed) => {}
-            // The log keeps everything meanwhile.
+            // Nothing is lost: the WAL retains everything until maintenance succeeds.
             Err(error) => tracing::error!(%error, "the store could not be tidied up"),
         }
     }
 
-    /// The engine has no space to go on. Everything is in base and log, so memory takes its place, and
-    /// nothing is written until there is space.
+    /// Replaces an engine that has no disk space by one in memory, loaded from snapshot and WAL.
+    /// The store is read-only until space is available.
     fn fall_back_to_memory(&self, core: &Shared, disk: &OnDisk) {
-        // Somebody reads base and log; the next look tries again.
+        // Another thread is reading snapshot and WAL; the next tick tries again.
         let Some(base) = disk.base.try_lock() else {
             return;
         };
@@ -131,12 +131,12 @@ impl MaintenanceThread {
         }
     }
 
-    /// Goes back to the engine on the disk, if the disk can be written again.
+    /// Reopens the engine on disk once the disk is writable again.
     fn resume(&self, core: &Shared, disk: &OnDisk) {
         if !disk.space.admits(super::WritePriority::Change) {
             return;
         }
-        // Whoever compares the engine with base and log goes on with the one that is there.
+        // A verification in progress must finish with the engine it started with.
         let Some(_base) = disk.base.try_lock() else {
             return;
         };
@@ -176,8 +176,7 @@ impl MaintenanceThread {
     }
 }
 
-/// Makes what the engine has survive a power cut, and retires the segments that neither it nor the
-/// base needs.
+/// Syncs the engine and deletes the segments that neither the engine nor the snapshot needs.
 pub(super) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
@@ -198,7 +197,7 @@ pub(super) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
         }
         Err(error) => return Err(core.failure.report(&error)),
     };
-    // Whoever reads base and log holds them: the next checkpoint retires what is not needed.
+    // A reader of snapshot and WAL holds this lock. The next checkpoint retires the segments.
     let Some(base) = disk.base.try_lock() else {
         return Ok(());
     };
@@ -236,14 +235,14 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
     if log <= LOG_BYTES.max(size) {
         return Ok(());
     }
-    // What it takes is not asked for where it would be the last that there is.
+    // A new snapshot is optional, so it must not use up the last free space.
     if !disk.space.admits(super::WritePriority::Telemetry) || disk.space.bytes().0 < size + log {
         return Ok(());
     }
     renew(core, now).map(drop)
 }
 
-/// Closes the segment that is written to, so that the new base has everything that was committed.
+/// Writes a new snapshot with everything committed so far: closes the open segment first.
 pub(super) fn renew_whole(
     core: &Shared,
     writer: &SyncSender<Message>,
@@ -253,7 +252,7 @@ pub(super) fn renew_whole(
     renew(core, now)
 }
 
-/// Makes a new base of the base and the closed segments; retires what nobody needs any more.
+/// Writes a new snapshot from the current one and the closed segments, then retires old segments.
 pub(super) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let mut base = disk.base.lock();
@@ -263,7 +262,7 @@ pub(super) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError>
         Some(closed) if closed.number > begin => closed,
         _ => match &*base {
             Some(base) => return Ok(base.clone()),
-            // Nothing was ever committed: the base of nothing.
+            // Nothing was ever committed: write an empty snapshot.
             None => Closed {
                 segments: Vec::new(),
                 number: 0,
@@ -278,8 +277,8 @@ pub(super) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError>
     Ok(made)
 }
 
-/// Reads the base and the closed segments to their end: damage is found while the engine still has
-/// everything, and not when it has failed.
+/// Reads the snapshot and the closed segments to their end, so that damage is found while the
+/// engine still has every record.
 fn scrub_truth(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
@@ -304,8 +303,9 @@ fn scrub_truth(core: &Shared) -> Result<(), StoreError> {
     }
 }
 
-/// Base and log as of a commit. Whoever asks holds the lock of the base, so that none of it is
-/// retired: the writer never waits for it, since a new base takes as long as the disk does.
+/// Returns the durable state as of a commit. The caller must hold the lock of the snapshot, so that
+/// no file is removed while it is read. The writer must never wait for that lock: writing a
+/// snapshot is slow.
 pub(super) fn truth<'a>(
     core: &'a Shared,
     base: Option<&SnapshotHead>,
@@ -333,8 +333,8 @@ fn truth_over<'a>(
     })
 }
 
-/// Makes a new base of what the engine holds, where base and log are no whole any more. Nothing is
-/// committed meanwhile, and the engine has everything.
+/// Writes a new snapshot from the engine, for a snapshot and WAL that are not contiguous. Only for
+/// start-up: the engine has every commit, and nothing is committed while this runs.
 pub(super) fn base_from_engine(core: &Shared, number: u64, now: i64) -> Result<(), StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let engine = core.engine();
@@ -348,9 +348,10 @@ pub(super) fn base_from_engine(core: &Shared, number: u64, now: i64) -> Result<(
     Ok(())
 }
 
-/// The same while commits go on. The engine moves while it is read, so what is read of it is of no one
-/// moment. All that has changed since the first pair was read is in the log, in segments that are
-/// sound since they have just been begun: with those over it, it is as of their last commit.
+/// Like [`base_from_engine`], while commits continue. A scan of a changing engine is not consistent
+/// at any one commit. All changes since the scan began are in the WAL, in segments that were begun
+/// after `begin` and are therefore sound; merging them over the scan gives the state as of their
+/// last commit.
 pub(super) fn renew_from_engine(
     core: &Shared,
     writer: &SyncSender<Message>,
@@ -364,7 +365,7 @@ pub(super) fn renew_from_engine(
     let blurred = disk.place.base().join("engine.unproven");
     let made = from_moving_engine(core, disk, writer, &blurred, (begin, now));
     if made.is_err() {
-        // Otherwise it went with everything else that lay beside the new base.
+        // On success, `put_base` has removed this file with the other old ones.
         let _ = fs::remove_file(&blurred);
     }
     *base = Some(made.clone()?);
@@ -398,7 +399,7 @@ fn from_moving_engine(
     put_base(disk, head(disk, number, now), truth.pairs()?)
 }
 
-/// Every pair of an engine, sorted by tree and key.
+/// Iterates all pairs of an engine, sorted by tree and key.
 fn engine_pairs<'a>(
     core: &'a Shared,
     engine: &'a dyn Engine,
@@ -412,7 +413,7 @@ fn engine_pairs<'a>(
     })
 }
 
-/// The bytes of base and log: no new base takes more.
+/// Returns the size of snapshot and WAL in bytes: an upper bound for the next snapshot.
 pub(super) fn packed_bytes(disk: &OnDisk) -> u64 {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let base = disk.base.lock().as_ref().map(|base| base.number);
@@ -421,7 +422,7 @@ pub(super) fn packed_bytes(disk: &OnDisk) -> u64 {
         + segments.iter().map(|s| size(&s.path)).sum::<u64>()
 }
 
-/// Writes a base, proves it, and removes those before it.
+/// Writes and verifies a snapshot, then removes the older ones.
 pub(super) fn put_base(
     disk: &OnDisk,
     head: SnapshotHead,
@@ -443,7 +444,6 @@ pub(super) fn put_base(
     Ok(head)
 }
 
-/// What a snapshot of this store says of itself.
 fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
     SnapshotHead {
         format: disk.identity.reached,
@@ -456,7 +456,7 @@ fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
     }
 }
 
-/// The log that a store goes on with, and the segments of it, as everyone else sees them.
+/// Makes a reopened WAL the current one for all threads.
 pub(super) fn adopt_log(core: &Shared, log: &FileLog) {
     if let Some(disk) = &core.disk {
         *disk.segments.write() = log.segments();

@@ -1,7 +1,7 @@
-//! The tail of the log: commits that were answered and that the engine does not have yet.
+//! The memtable: answered commits that the engine does not have yet.
 //!
-//! The engine is slower than the log, so a thread of its own brings it forward, many commits at a
-//! time. Until then reads look here first: what is stored is the engine under the tail.
+//! The engine is slower than the WAL, so a separate thread applies many commits at a time. Until
+//! then reads check the memtable first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +12,15 @@ use super::StoreError;
 use super::table::TreeName;
 use super::write_batch::{Change, WriteBatch};
 
-/// More than this waits for the engine only while it applies one commit: the writer then waits too.
+/// The writer waits above this size. It is reached only while the engine applies a batch.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
-/// The same while the engine is not ready: what a busy service commits in a minute or two. All of it is
-/// applied as one plan then, which must not take longer than a step in the engine may.
+/// The limit while the engine is not ready: the commits of a busy service in one or two minutes.
+/// They are later applied as one batch, which must not exceed the time limit of an engine step.
 const UNREADY_BYTES: usize = 4 * WAITING_BYTES;
 
-/// Whoever writes much at a time leaves room below that, so that the writer never has to wait.
+/// Bulk writers wait above this lower size, so that the writer itself never has to.
 const PACED_BYTES: usize = 1024 * 1024;
 
-/// Commits on their way into the engine.
 #[derive(Default)]
 pub(super) struct Memtable {
     state: Mutex<State>,
@@ -30,12 +29,12 @@ pub(super) struct Memtable {
 
 #[derive(Default)]
 struct State {
-    /// What the engine is given now.
+    /// The batch that the engine is applying.
     applying: Option<Arc<WriteBatch>>,
     waiting: WriteBatch,
     /// The number of the last commit in `waiting`.
     number: u64,
-    /// The numbers of the last commits that the engine is given, and that it has.
+    /// The last commits that were taken for the engine, and that the engine has.
     taken: u64,
     applied: u64,
     stage: Stage,
@@ -45,14 +44,14 @@ struct State {
 enum Stage {
     #[default]
     Running,
-    /// The engine takes nothing: its disk is full. The tail stays, and reads stay right.
+    /// The disk of the engine is full. The memtable is retained, so reads stay correct.
     Stalled,
-    /// The store is closing, or has failed.
+    /// The store is closing or has failed.
     Ended,
 }
 
 impl Memtable {
-    /// Adds a commit; waits while too much is waiting.
+    /// Adds a commit; blocks while the memtable is full.
     pub(super) fn push(&self, number: u64, plan: WriteBatch, is_ready: impl Fn() -> bool) {
         let mut state = self.state.lock();
         let full = |waiting: &WriteBatch| {
@@ -67,7 +66,7 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    /// Waits while so much is waiting that the writer would soon have to.
+    /// Blocks a bulk writer until the memtable is small enough.
     pub(super) fn pace(&self) {
         let mut state = self.state.lock();
         while state.stage == Stage::Running && state.waiting.bytes() > PACED_BYTES {
@@ -84,7 +83,7 @@ impl Memtable {
             .cloned()
     }
 
-    /// The changes of one tree within `from..to`.
+    /// Returns the changes of one tree within `from..to`.
     pub(super) fn range(
         &self,
         tree: TreeName,
@@ -96,15 +95,15 @@ impl Memtable {
             .applying
             .iter()
             .flat_map(|plan| plan.range(tree, from, to));
-        // The later change of a key comes last and stays.
+        // Later changes of a key override earlier ones.
         applying
             .chain(state.waiting.range(tree, from, to))
             .map(|(key, change)| (key.clone(), change.clone()))
             .collect()
     }
 
-    /// Waits until there is something for the engine; false once the store has ended and there is
-    /// nothing left.
+    /// Blocks until there are commits for the engine. Returns false once the store has ended and
+    /// all commits are applied.
     pub(super) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while state.stage == Stage::Stalled
@@ -115,8 +114,8 @@ impl Memtable {
         !state.waiting.is_empty()
     }
 
-    /// Takes everything that waits, if the engine may have it. What was taken stays readable until
-    /// [`Memtable::applied`].
+    /// Takes all waiting commits as one batch, unless the memtable is stalled. The batch stays
+    /// readable until [`Memtable::applied`] is called.
     pub(super) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
         let mut state = self.state.lock();
         if state.stage == Stage::Stalled || state.waiting.is_empty() {
@@ -129,7 +128,7 @@ impl Memtable {
         Some((state.number, plan))
     }
 
-    /// The engine has what was taken.
+    /// Drops the batch that the engine has applied.
     pub(super) fn applied(&self) {
         let mut state = self.state.lock();
         state.applying = None;
@@ -138,7 +137,7 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    /// The engine takes nothing more for now.
+    /// Stops the transfer to the engine for now.
     pub(super) fn stall(&self) {
         self.state.lock().stage = Stage::Stalled;
         self.changed.notify_all();
@@ -148,25 +147,25 @@ impl Memtable {
         self.state.lock().stage == Stage::Stalled
     }
 
-    /// Another engine, which has everything, stands below.
+    /// Clears the memtable after a switch to an engine that has every commit.
     pub(super) fn reset(&self) {
         *self.state.lock() = State::default();
         self.changed.notify_all();
     }
 
-    /// Nothing more will come.
+    /// Marks the end: no further commits are added.
     pub(super) fn end(&self) {
         self.state.lock().stage = Stage::Ended;
         self.changed.notify_all();
     }
 
-    /// Waits until the engine has everything.
+    /// Blocks until the engine has every commit.
     #[cfg(test)]
     pub(super) fn drain(&self) -> Result<(), StoreError> {
         self.reach(u64::MAX)
     }
 
-    /// Waits until the engine has everything up to a commit, or everything that there is.
+    /// Blocks until the engine has every commit up to `number`, or the memtable is empty.
     pub(super) fn reach(&self, number: u64) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         loop {
@@ -207,7 +206,7 @@ mod tests {
             BTreeMap::from([(b"a".to_vec(), None)])
         );
         tail.applied();
-        // Whoever asks for the first alone does not wait for the second.
+        // Waiting for the first commit does not wait for the second.
         tail.reach(1).unwrap();
         assert_eq!(tail.get("t", b"a"), Some(None));
         assert_eq!(tail.next_batch().unwrap().0, 2);

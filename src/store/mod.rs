@@ -1,15 +1,13 @@
-//! Typed tables over an ordered key-value engine, behind a commit log.
+//! Typed tables over an ordered key-value engine, behind a write-ahead log (WAL).
 //!
-//! Reads that matter are served by [`CommitListener`]s in memory. Every change is a *plan*, made by a closure
-//! on the one writer thread, and committed with the plans that waited beside it: appended to the
-//! log, synced once, published to the mirrors, answered. The engine is brought forward behind it; what
-//! it does not have yet is the *tail*, which every read looks into first.
+//! Each change is made by a closure on the single writer thread and becomes a write batch. The
+//! writer commits waiting batches as a group: it appends them to the WAL, syncs once, updates the
+//! [`CommitListener`]s in memory and answers. A second thread applies commits to the engine;
+//! commits that the engine lacks are in the memtable, which every read checks first.
 //!
-//! The truth is the *base*, a proven snapshot, and the log since. The engine is the ordered state
-//! that they are replayed into: it is compared with what it must add up to at every start, and made
-//! anew when it is found wrong.
-//!
-//! This module knows nothing of what the tables mean.
+//! The durable state is the newest verified snapshot plus the WAL. The engine is derived from it,
+//! is verified at every start and is rebuilt if the two differ. This module must not know what the
+//! tables mean.
 
 mod admin;
 mod backup;
@@ -110,36 +108,34 @@ use wal::{CommitLog, FullLog, NoLog, Segments};
 use write_batch::WriteBatch;
 use writer::{Message, Outcome, Writer};
 
-/// How many commits may wait; more are refused at once.
+/// Maximum number of waiting commits; further ones fail with [`StoreError::Overloaded`].
 const QUEUE: usize = 8_192;
 
-/// Tells the time in Unix seconds, for the dates of snapshots.
+/// Returns the current time in Unix seconds, for the dates of snapshots.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// How a store is opened.
 #[derive(Clone)]
 pub struct Options {
-    /// Whether anything is synced; switched off only by the control runs of durability tests.
+    /// Whether writes are synced. Only the control runs of durability tests turn this off.
     pub sync: bool,
-    /// Told once when a write or sync has failed and the process has to restart.
+    /// Called once when a write or sync has failed and the process has to restart.
     pub on_failure: OnFailure,
-    /// The time.
     pub clock: Clock,
-    /// The name that a new store gets: random, so that no two are the same.
+    /// Random id of a newly created store.
     pub instance: [u8; 16],
-    /// What the ids of new timelines are derived from: random.
+    /// Random seed from which new timeline ids are derived.
     pub timeline: [u8; 16],
-    /// Whether commits that are lost beyond repair are given up, so that the store opens without
-    /// them: what an operator decides, and no server.
+    /// Opens the store even if commits are lost, without them. Only an operator may decide this;
+    /// the server never sets it.
     pub accept_loss: bool,
-    /// What is noted in each snapshot.
+    /// Application metadata to write into each snapshot.
     pub notes: SnapshotMetadata,
-    /// Says whether a snapshot that was just written is good; by default it is read in this process.
+    /// Verifies a newly written snapshot; the default reads it in this process.
     pub prove: Option<VerifySnapshot>,
-    /// Where backups lie: the base is taken from there when it is gone.
+    /// Backup directory, searched for a snapshot if the store's own is missing.
     pub backups: Option<PathBuf>,
-    /// How long an open waits for the engine to be proven or rebuilt, which goes on in the background
-    /// after that: until then the store is read from base and log.
+    /// How long [`Store::open`] waits for the engine to be verified or rebuilt. After that the work
+    /// continues in the background, and reads are answered from snapshot and WAL.
     pub engine_patience: Duration,
 }
 
@@ -160,7 +156,7 @@ impl Default for Options {
     }
 }
 
-/// A handle on the store. The last one that goes closes it.
+/// A handle to the store. Dropping the last handle closes the store.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -170,17 +166,16 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop_keeper: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     clock: Clock,
-    /// Held as long as the store is open.
+    /// Holds the lock of the data directory while the store is open.
     _lock: Option<File>,
 }
 
 impl Store {
-    /// Opens or makes the store in a directory, and brings it forward: the engine to the end of the
-    /// log, and the tables to the format of the schema, after a backup.
+    /// Opens the store of a directory, or creates it. Applies the WAL to the engine and upgrades
+    /// the tables to the format of the schema, after a backup.
     ///
     /// # Errors
-    /// [`StoreError::InUse`], [`StoreError::Newer`], or what is wrong with the files and could not be
-    /// mended.
+    /// [`StoreError::InUse`], [`StoreError::Newer`], or damage that recovery could not repair.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
         let store = Self::open_as_it_is(directory, schema.clone(), options.clone())?;
         if store.upgrade(&options)? {
@@ -260,6 +255,7 @@ impl Store {
         let on_failure = Arc::clone(&options.on_failure);
         let core = Shared::new(schema, engine, options.on_failure, writable, Some(disk));
         if broken_chain {
+            // Snapshot and WAL are not contiguous here: only the engine has every commit.
             maintenance::base_from_engine(&core, number, (options.clock)())?;
             maintenance::checkpoint(&core)?;
         }
@@ -272,7 +268,7 @@ impl Store {
         Ok(store)
     }
 
-    /// A store that is gone with its last handle: for tests.
+    /// Creates a store that exists only in memory, for tests.
     #[must_use]
     pub fn in_memory(schema: Schema) -> Self {
         let Options {
@@ -330,8 +326,8 @@ impl Store {
         self.0.threads.lock().extend(thread);
     }
 
-    /// Runs a plan on the writer thread and commits what it changed, if it returns `Ok`. Earlier
-    /// plans are visible to it, committed or in its own group.
+    /// Runs a closure on the writer thread and commits its changes if it returns `Ok`. The closure
+    /// sees all earlier changes, including those of its own group that are not committed yet.
     pub fn write<T, E, F>(&self, class: Durability, plan: F) -> Commit<T, E>
     where
         T: Send + 'static,
@@ -341,8 +337,7 @@ impl Store {
         self.write_for(WritePriority::Change, class, plan)
     }
 
-    /// As [`Store::write`], for something that is refused earlier or later than other changes when
-    /// space runs out.
+    /// Like [`Store::write`], with an explicit priority for the case that disk space runs out.
     pub fn write_for<T, E, F>(
         &self,
         need: WritePriority,
@@ -355,19 +350,19 @@ impl Store {
         F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
     {
         let (sender, commit) = Commit::channel();
-        // Kept outside of the job, so that a refusal can still be answered.
+        // The sender is shared with the job, so that a rejected job can still be answered.
         let sender = Arc::new(Mutex::new(Some(sender)));
         let answer = Arc::clone(&sender);
         let reply = move |result| {
             if let Some(sender) = answer.lock().take() {
-                // Nobody may be waiting any more.
+                // The receiver may have been dropped.
                 let _ = sender.send(result);
             }
         };
         let core = Arc::clone(&self.0.core);
         let job = Box::new(move |mut txn: Txn<'_>| {
             let mut result = plan(&mut txn);
-            // Asked for here alone, so that a plan that changes nothing always has room.
+            // Checked only here, so that a transaction without changes is never rejected.
             if result.is_ok() && !txn.plan.is_empty() && !core.admits(need) {
                 result = Err(StoreError::Full.into());
             }
@@ -392,8 +387,8 @@ impl Store {
         commit
     }
 
-    /// Reads what has been applied; for cold things, since the engine's read path is slow and may
-    /// block. Not a snapshot: two reads can see two states.
+    /// Reads applied and pending commits. For rare reads only: the engine's read path is slow and
+    /// may block. Not a consistent snapshot: two reads can see two states.
     pub fn read<R>(&self, read: impl FnOnce(&Txn<'_>) -> R) -> R {
         let nothing = WriteBatch::default();
         read(&Txn {
@@ -404,20 +399,20 @@ impl Store {
         })
     }
 
-    /// Waits until the engine has nearly caught up: for whoever writes much, so that the commits of
-    /// others do not wait for the engine.
+    /// Blocks until the memtable is nearly empty. Bulk writers call this so that other commits do
+    /// not have to wait for the engine.
     pub fn pace(&self) {
         self.0.core.tail.pace();
     }
 
-    /// What was committed since the start.
+    /// Returns how much was committed since the start.
     #[must_use]
     pub fn written(&self) -> Written {
         self.0.core.counts.read()
     }
 
-    /// Whether the writer thread answers, for the watchdog: [`StoreError::Overloaded`] says that nobody
-    /// could ask it.
+    /// Checks for the watchdog that the writer thread responds. [`StoreError::Overloaded`] means
+    /// that the queue was full.
     pub fn probe(&self) -> Commit<(), StoreError> {
         let (sender, commit) = Commit::channel();
         let (message, refused) = match self.0.inbox.try_send(Message::Probe(sender)) {
@@ -442,13 +437,13 @@ impl Store {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.core.engine().abandon();
-        // The queue may be full; the writer empties it and then sees that everyone is gone.
+        // The queue may be full. The writer empties it and then finds that all senders are gone.
         let _ = self.inbox.send(Message::Stop);
         self.stop_keeper.lock().take();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
-        // A start after this has nothing to replay. If it fails, the log still has it all.
+        // The next start then has nothing to replay. If this fails, the WAL still has every commit.
         let _ = maintenance::checkpoint(&self.core);
     }
 }

@@ -1,12 +1,13 @@
-//! The ladder at open: from what the disk holds to an engine that has everything that was promised.
+//! Recovery at start-up: turns the files on disk into an engine that has every promised commit.
 //!
-//! 1. sled is opened under supervision, and compared with what it must add up to.
-//! 2. Its own leftovers, over which it stumbles, are moved aside.
-//! 3. The log brings it forward.
-//! 4. sled is made anew from base, or a backup, and log.
-//! 5. On a disk that cannot be written, memory stands in for it.
+//! 1. Open sled on a supervised thread and compare it with its checksums.
+//! 2. If sled fails on its own leftover files, move them aside and retry.
+//! 3. Replay the WAL into it.
+//! 4. Otherwise rebuild sled from the snapshot (or a backup) and the WAL.
+//! 5. If the disk is not writable, use an engine in memory and stay read-only.
 //!
-//! What none of these can mend is told with its place: nothing is skipped in silence.
+//! Damage that no step repairs is an error that names the place. No commit is ever skipped
+//! silently.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,50 +31,48 @@ use super::snapshot::{Snapshot, SnapshotHead};
 use super::table::Schema;
 use super::wal::{FileLog, Resume, Survey};
 
-/// What an open came to.
 pub(super) struct Recovered {
     pub(super) engine: Arc<dyn Engine>,
-    /// The log to go on with; none where the disk cannot be written.
+    /// The WAL to append to; `None` if the disk is not writable.
     pub(super) log: Option<FileLog>,
     /// The number of the last commit.
     pub(super) number: u64,
     pub(super) base: Option<SnapshotHead>,
-    /// Whether base and log do not make up the whole any more, so that a new base is needed.
+    /// Whether snapshot and WAL are not contiguous, so that a new snapshot is needed.
     pub(super) broken_chain: bool,
     pub(super) identity: Identity,
     pub(super) loss: Option<Loss>,
 }
 
-/// What an open is given.
 pub(super) struct Recovery<'a> {
     pub(super) place: &'a StoreLayout,
     pub(super) schema: &'a Schema,
-    /// Told what the engine does that it must not.
+    /// Called when the engine panics or hangs.
     pub(super) on_failure: OnFailure,
-    /// Whose snapshots count, and of which history.
+    /// The store's id and timelines; only their snapshots are used.
     pub(super) identity: Identity,
-    /// What new timelines are derived from.
+    /// Random seed from which new timeline ids are derived.
     pub(super) seed: [u8; 16],
-    /// Whether what is lost is given up.
+    /// Whether to open without commits that are lost.
     pub(super) accept_loss: bool,
-    /// Where backups lie, for a base that is gone.
+    /// Backup directory, searched if the snapshot is missing or damaged.
     pub(super) backups: Option<&'a Path>,
-    /// Gives up what is kept back for a full disk; says whether there was anything.
+    /// Releases the space reserved for a full disk; returns whether there was any.
     pub(super) make_room: &'a dyn Fn() -> bool,
-    /// How long an open waits for an engine that can be made ready in the background.
+    /// How long to wait for an engine that can also become ready in the background.
     pub(super) patience: Duration,
-    /// Gets what the engine is rebuilt from, if it is.
+    /// Set to the source of the engine if the engine is rebuilt.
     pub(super) rebuilt_from: Arc<OnceLock<String>>,
 }
 
-/// An engine that has everything up to a commit.
+/// An engine that has every commit up to `number`.
 pub(super) struct Opened {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) number: u64,
 }
 
 impl Recovery<'_> {
-    /// Climbs the ladder.
+    /// Runs the recovery steps in order.
     pub(super) fn run(self) -> Result<Recovered, StoreError> {
         let ground = self.ground()?;
         let sled = match self.sled(&ground) {
@@ -107,7 +106,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Goes on after the last commit that the engine has.
+    /// Opens the WAL for new commits after the last commit of the engine.
     pub(super) fn go_on(
         self,
         ground: RecoverySource,
@@ -145,7 +144,7 @@ impl Recovery<'_> {
         identity: &mut Identity,
         number: u64,
     ) -> Result<FileLog, StoreError> {
-        // Before anything is written in a new timeline.
+        // The new timeline must be on disk before the first commit in it.
         if *identity != self.identity {
             self.place.identify(identity)?;
         }
@@ -164,9 +163,9 @@ impl Recovery<'_> {
         Ok(log)
     }
 
-    /// sled with everything that was promised, brought forward or made anew.
+    /// Opens sled with every promised commit, by replay or by a rebuild.
     fn sled(&self, ground: &RecoverySource) -> Result<Opened, StoreError> {
-        // If base and log lack something that was promised, only the engine can have it.
+        // If snapshot and WAL lack a promised commit, only the engine can have it.
         if ground.promised <= ground.in_base_and_log() {
             self.check(ground, ground.last())?;
             if let Some(engine) = self.deferred(ground)? {
@@ -214,7 +213,7 @@ impl Recovery<'_> {
     pub(super) fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
         let (current, others) = self.place.engines()?;
         for other in others {
-            // One that was not made to its end, or that another has replaced.
+            // Its creation was interrupted, or another engine has replaced it.
             fs::remove_dir_all(other.path)?;
         }
         let Some(current) = current else {
@@ -240,7 +239,7 @@ impl Recovery<'_> {
         guarded(engine, directory, &self.on_failure)
     }
 
-    /// Opens sled and reads all of it, on a thread that may panic or never come back.
+    /// Opens and verifies sled on a supervised thread, since sled may panic or hang.
     fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
         let (directory, schema, sync) =
             (current.path.clone(), self.schema.clone(), self.place.sync);
@@ -252,8 +251,8 @@ impl Recovery<'_> {
         Supervised::start(current, work)?.wait(current, &AtomicBool::new(false))
     }
 
-    /// An engine that is served from base and log until it is proven or rebuilt; none if base and log
-    /// are not the whole, so that the engine has to be ready first.
+    /// Starts an engine that is served from snapshot and WAL until it is verified or rebuilt.
+    /// Returns `None` if snapshot and WAL are incomplete, so that the engine has to be ready first.
     fn deferred(&self, ground: &RecoverySource) -> Result<Option<DeferredEngine>, StoreError> {
         let (current, others) = self.place.engines()?;
         let number = ground.last();
@@ -263,20 +262,20 @@ impl Recovery<'_> {
             return Ok(None);
         }
         for other in others {
-            // One that was not made to its end, or that another has replaced.
+            // Its creation was interrupted, or another engine has replaced it.
             fs::remove_dir_all(other.path)?;
         }
         let opening = current.as_ref().map(|current| self.open_unproven(current));
         let path = base.map(|(_, path)| path.as_path());
         let segments = &ground.survey.segments;
-        // Beside the opening, which takes as long at the least.
+        // Runs while sled opens, which takes at least as long.
         let stand_in = DurableReader::open(path, segments, number, self.schema);
         let found = match (opening, current) {
             (Some(opening), Some(current)) => {
                 match opening?.wait(&current, &AtomicBool::new(false)) {
                     Ok(engine) => {
                         let applied = engine.applied()?;
-                        // What the engine alone has is for the ladder.
+                        // The engine has commits that the WAL lacks: `sled` handles that case.
                         if applied > number || !ground.continues(applied) {
                             return Ok(None);
                         }
@@ -312,7 +311,7 @@ impl Recovery<'_> {
         DeferredEngine::start(make, on_failure, stand_in, self.patience).map(Some)
     }
 
-    /// Opens sled without reading it, on a thread that may panic or never come back.
+    /// Opens sled without verifying it, on a supervised thread, since sled may panic or hang.
     fn open_unproven(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {
         let (directory, schema, place) = (current.clone(), self.schema.clone(), self.place.clone());
         Supervised::start(current, move |_| {
@@ -335,7 +334,8 @@ impl Recovery<'_> {
         })
     }
 
-    /// Makes sled anew, beside what is there; which is moved aside once the new one is whole.
+    /// Builds a new sled from the durable state; moves the old one aside once the new one is
+    /// complete.
     pub(super) fn rebuild(
         &self,
         truth: DurableState<'_>,
@@ -352,7 +352,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Why an engine that ends at a commit cannot be brought forward.
+/// Describes why the WAL cannot be replayed into an engine that ends at a commit.
 fn gap_after(survey: &Survey, applied: u64) -> String {
     match survey.gaps.iter().find(|gap| gap.to > applied) {
         Some(gap) => format!(
@@ -368,7 +368,7 @@ fn gap_after(survey: &Survey, applied: u64) -> String {
     }
 }
 
-/// What the engine does that it must not is noted where the next start finds it, and told.
+/// Wraps an engine so that a fault is recorded for the next start and reported.
 pub(super) fn guarded(
     engine: SledEngine,
     directory: &EngineDir,
@@ -385,7 +385,7 @@ pub(super) fn guarded(
     Guarded::new(engine, fault)
 }
 
-/// Makes an engine of everything that base and log hold, unless `abandoned` says that nobody needs it.
+/// Builds an engine from snapshot and WAL. Stops early once `abandoned` is set.
 pub(super) fn make_engine(
     directory: &EngineDir,
     place: &StoreLayout,
@@ -406,7 +406,7 @@ pub(super) fn make_engine(
             Ok(()) => Ok(engine),
             Err(error @ (StoreError::Full | StoreError::Closed)) => Err(error),
             Err(error) => {
-                // sled panics when it is closed on a disk that fails; the process ends anyway.
+                // sled panics when it is closed on a failing disk. The process ends anyway.
                 std::mem::forget(engine);
                 Err(error)
             }
@@ -414,7 +414,7 @@ pub(super) fn make_engine(
     }))
     .unwrap_or_else(|_| Err(StoreError::Engine("panicked when it was made".to_owned())));
     if made.is_err() {
-        // A half is of no use, and the space may be what is missing.
+        // An incomplete engine is useless, and its space may be what is missing.
         let _ = fs::remove_dir_all(&directory.path);
     }
     made

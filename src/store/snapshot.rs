@@ -1,8 +1,9 @@
-//! A snapshot: every pair of every tree as of one commit, in one file. The newest proven one is the
-//! base of the store, and a backup is a copy of it.
+//! Snapshots: one file with every pair of every tree as of one commit. The store recovers from its
+//! newest verified snapshot, and a backup is a copy of it.
 //!
-//! After a magic word come frames as in the log, numbered from 1: a head, plans of puts sorted by
-//! tree and key, and a foot with the digest of each tree. A file without its foot is no snapshot.
+//! After a magic number come frames as in the WAL, numbered from 1: a head, write batches of puts
+//! sorted by tree and key, and a foot with a checksum of each tree. A file without its foot is not
+//! a snapshot.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,34 +23,34 @@ use super::wal::{announced, frame, parse};
 use super::write_batch::WriteBatch;
 
 pub(super) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
-/// The payload of a frame is not made longer than this by another pair.
+/// A frame is written once its payload reaches this size.
 const FRAME_BYTES: usize = 256 * 1024;
-/// No frame of ours is longer; a longer one is damage, and is not read into memory.
+/// Upper bound of the frame size. A longer frame is damage and is not read into memory.
 pub(super) const FRAME_MAX: usize = FRAME_BYTES + 2 * super::VALUE_MAX;
-/// What has to be read of a frame to know its size.
+/// Number of bytes from which the size of a frame is known.
 pub(super) const FRAME_HEAD: usize = 24;
 
-/// What a snapshot says of itself.
+/// The metadata of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHead {
-    /// The format of the store.
+    /// Format of the store.
     pub format: u32,
-    /// The store that it was made of.
+    /// Id of the store that wrote it.
     pub instance: [u8; 16],
-    /// The commit that it was made after.
+    /// The last commit that it contains.
     pub number: u64,
-    /// When it was made, in Unix seconds.
+    /// Creation time in Unix seconds.
     pub created: i64,
-    /// How many records it holds; a backup says, so that one need not read it to know.
+    /// Number of records. Present in backups, so that listing them need not read them.
     pub records: Option<u64>,
-    /// What the application noted, such as which keys it needs.
+    /// Metadata of the application, such as which keys it needs.
     pub notes: BTreeMap<String, String>,
-    /// The history up to that commit; unknown in a file of a version that knew no timelines.
+    /// History up to that commit; unknown in files of versions before timelines.
     pub history: History,
 }
 
-/// The head on the disk. The history lies among the notes: versions that knew no timelines read it
-/// too, since a backup is the way back to the version of before.
+/// The encoded head. The history is stored in the notes, so that versions before timelines can read
+/// the file: a downgrade depends on its backups.
 #[derive(Serialize, Deserialize)]
 struct StoredHead {
     format: u32,
@@ -114,7 +115,7 @@ struct Foot {
     trees: Vec<(String, [u8; 16])>,
 }
 
-/// A pair and the tree that it lies in.
+/// A tree, a key in it and its value.
 pub(super) type Triple = (TreeName, Vec<u8>, Vec<u8>);
 
 const fn options() -> impl bincode::config::Config {
@@ -129,8 +130,8 @@ fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
         .map_err(|error| StoreError::Io(error.to_string()))
 }
 
-/// Writes a snapshot of pairs that come sorted by tree and key. The file stands under its name only
-/// once it is whole, synced, and found good by `prove`.
+/// Writes a snapshot of pairs sorted by tree and key. The file gets its final name only after it is
+/// complete, synced and accepted by `prove`.
 pub(super) fn write(
     path: &Path,
     head: &SnapshotHead,
@@ -143,7 +144,7 @@ pub(super) fn write(
         .and_then(|()| prove(&partial))
         .and_then(|()| Ok(rename(&partial, path, sync)?));
     if written.is_err() {
-        // It would only take up space that is needed now.
+        // A partial file would only use space that may be needed.
         let _ = std::fs::remove_file(&partial);
     }
     written
@@ -177,7 +178,7 @@ fn fill(
     out.finish(path, sync)
 }
 
-/// Copies a snapshot under another head. What comes after the head is copied as it is, unproven.
+/// Copies a snapshot under another head. The frames after the head are copied without verification.
 pub(super) fn copy(
     from: &Path,
     to: &Path,
@@ -231,8 +232,8 @@ impl Frames {
     }
 }
 
-/// A snapshot that is read. Iterating yields every pair, in order, and an error instead of the end
-/// where the file is not what was written.
+/// A reader that iterates all pairs in order. It yields an error instead of ending if the file is
+/// incomplete or damaged.
 pub(super) struct Snapshot {
     path: PathBuf,
     head: SnapshotHead,
@@ -242,7 +243,7 @@ pub(super) struct Snapshot {
     pairs: vec::IntoIter<Triple>,
     digests: BTreeMap<TreeName, Digest>,
     last: Option<(TreeName, Vec<u8>)>,
-    /// The payload after those that have been handed out: a plan, or the foot if nothing follows.
+    /// The payload that was read ahead: a write batch, or the foot if no frame follows.
     ahead: Vec<u8>,
     done: bool,
 }
@@ -292,7 +293,7 @@ impl Snapshot {
         &self.head
     }
 
-    /// The payload of the next frame; `None` at the end of the file.
+    /// Returns the payload of the next frame; `None` at the end of the file.
     fn frame(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         let mut bytes = vec![0; FRAME_HEAD];
         match self.input.read(&mut bytes)? {
@@ -325,7 +326,7 @@ impl Snapshot {
         damaged(&self.path, &format!("{what}, at frame {}", self.number + 1))
     }
 
-    /// Takes the next plan in, or checks the foot; says whether there are more pairs.
+    /// Decodes the next write batch, or checks the foot. Returns whether there are more pairs.
     fn advance(&mut self) -> Result<bool, StoreError> {
         let Some(next) = self.frame()? else {
             return self.check_foot().map(|()| false);
@@ -389,7 +390,7 @@ impl Iterator for Snapshot {
     }
 }
 
-/// Whether the payload of a frame is the foot of a snapshot.
+/// Returns whether the payload of a frame is the foot of a snapshot.
 pub(super) fn is_foot(payload: &[u8]) -> bool {
     decode::<Foot>(payload).is_some()
 }
@@ -431,14 +432,14 @@ mod tests {
         }
     }
 
-    /// A backup is the way back to a version that knew no timelines, and such a version's backups
-    /// are read.
+    /// A downgrade to a version before timelines reads the backups of this version, and an upgrade
+    /// reads the old ones.
     #[test]
     fn heads_are_read_by_and_from_versions_without_timelines() {
         let known = head();
         let bytes = known.to_bytes().unwrap();
         assert_eq!(SnapshotHead::from_bytes(&bytes), Some(known));
-        // The bytes that the version before wrote of such a head.
+        // The same head as the version before timelines wrote it.
         let mut old = vec![1];
         old.extend([3; 16]);
         old.push(42);
@@ -501,7 +502,7 @@ mod tests {
             let mut bytes = sound.clone();
             bytes[at] ^= 4;
             std::fs::write(&path, &bytes).unwrap();
-            // Padding before a trailer may turn; no pair may.
+            // Padding before a trailer may change; no pair may.
             assert!(
                 read(&path).is_err() || read(&path).unwrap() == pairs(600),
                 "{at}"

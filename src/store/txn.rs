@@ -1,4 +1,4 @@
-//! The transaction of the writer: typed reads and changes over a buffer.
+//! Transactions on the writer thread: typed reads, and changes collected in a write batch.
 
 use super::StoreError;
 use super::engine::Engine;
@@ -8,9 +8,9 @@ use super::record;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
 use super::write_batch::{Change, WriteBatch};
 
-/// One transaction: it sees the engine, the tail, the earlier plans of its group and its own changes.
-///
-/// Nothing is changed until the plan is committed; a plan that returns an error leaves nothing.
+/// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
+/// the memtable and the engine. No change takes effect before the commit; an error discards all of
+/// them.
 pub struct Txn<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) tail: &'a Memtable,
@@ -19,10 +19,10 @@ pub struct Txn<'a> {
 }
 
 impl Txn<'_> {
-    /// The record under a key.
+    /// Returns the record of a key.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] if it is, or that the engine failed.
+    /// [`StoreError::Damaged`] for a damaged record, or an engine error.
     pub fn get<T: Table>(&self, key: &T::Key) -> Result<Option<T::Record>, StoreError> {
         self.lookup::<T>(&key.to_bytes())
     }
@@ -32,7 +32,7 @@ impl Txn<'_> {
         value.map(|value| open::<T>(key, &value)).transpose()
     }
 
-    /// What lies under a key of a table or an index.
+    /// Returns the stored value under a key of a table or an index.
     pub(super) fn raw(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let pending = self.pending(tree, key).cloned();
         match pending.or_else(|| self.tail.get(tree, key)) {
@@ -41,10 +41,10 @@ impl Txn<'_> {
         }
     }
 
-    /// Up to `limit` records whose keys begin with `prefix`, in key order.
+    /// Returns up to `limit` records whose keys begin with `prefix`, in key order.
     ///
     /// # Errors
-    /// As [`Txn::get`].
+    /// [`StoreError::Damaged`] for a damaged record or key, or an engine error.
     pub fn scan<T: Table>(
         &self,
         prefix: &impl PrefixOf<T::Key>,
@@ -58,11 +58,11 @@ impl Txn<'_> {
             .collect()
     }
 
-    /// Up to `limit` records in key order, from the key `from` or the first one on. A damaged record
-    /// comes as `None`, so that it does not hide those behind it.
+    /// Returns up to `limit` records in key order, from the key `from` or the first one on. A
+    /// damaged record is `None`, so that the records after it stay reachable.
     ///
     /// # Errors
-    /// That the engine failed, or that a key is damaged.
+    /// [`StoreError::Damaged`] for a damaged key, or an engine error.
     pub fn scan_from<T: Table>(
         &self,
         from: Option<&T::Key>,
@@ -75,10 +75,10 @@ impl Txn<'_> {
             .collect()
     }
 
-    /// Up to `limit` index keys that begin with `prefix`, with the primary keys they lead to.
+    /// Returns up to `limit` index keys that begin with `prefix`, with their primary keys.
     ///
     /// # Errors
-    /// As [`Txn::get`].
+    /// [`StoreError::Damaged`] for a damaged key, or an engine error.
     pub fn scan_index<I: Index>(
         &self,
         prefix: &impl PrefixOf<I::Key>,
@@ -88,10 +88,7 @@ impl Txn<'_> {
         self.entries::<I>(&from, after_prefix(&from).as_deref(), limit)
     }
 
-    /// The first primary key under an index key.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
+    /// Returns the first primary key of an index key.
     pub fn find<I: Index>(&self, key: &I::Key) -> Result<Option<PrimaryKey<I>>, StoreError> {
         let from = key.to_bytes();
         let to = after_prefix(&from);
@@ -101,10 +98,7 @@ impl Txn<'_> {
             .transpose()
     }
 
-    /// Up to `limit` index entries from the index key `from` up to, not including, `to`.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
+    /// Returns up to `limit` index entries within `from..to`.
     pub fn range_index<I: Index>(
         &self,
         from: &impl PrefixOf<I::Key>,
@@ -114,13 +108,11 @@ impl Txn<'_> {
         self.entries::<I>(&from.prefix_bytes(), Some(&to.prefix_bytes()), limit)
     }
 
-    /// Calls `each` with every key of an index that was committed before this call, in no order; also
-    /// with some that were changed since, and more than once with some. It holds few of them at a time.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
+    /// Calls `each` for every key of an index that was committed before this call, in no order. It
+    /// may also see later changes, and some keys more than once. Memory use is bounded.
     pub fn for_each_key<I: Index>(&self, each: &mut dyn FnMut(I::Key)) -> Result<(), StoreError> {
-        // Before the engine is read: what it takes over meanwhile is seen twice, never not at all.
+        // Read before the engine: a commit that is applied in between is then seen twice, never
+        // missed.
         let tail = self.tail.range(I::NAME, &[], None);
         for pair in self.engine.scan(I::NAME, &[], None) {
             each(split_entry::<I>(&pair?.0)?.0);
@@ -143,10 +135,10 @@ impl Txn<'_> {
             .collect()
     }
 
-    /// Writes a record, and the difference that it makes to its table's indexes.
+    /// Writes a record and updates the indexes of its table.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`], or that the engine failed.
+    /// [`StoreError::TooLarge`], or an engine error.
     pub fn put<T: Table>(&mut self, key: &T::Key, record: &T::Record) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
@@ -155,8 +147,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// As [`Txn::put`], under a key that has no record, such as an id that was drawn at random a moment
-    /// ago: what was there is not looked up.
+    /// Like [`Txn::put`] for a key that has no record, such as a new random id. Skips the look-up
+    /// of the old record; an existing record would leave stale index entries.
     ///
     /// # Errors
     /// [`StoreError::TooLarge`].
@@ -170,10 +162,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes a record and its index entries; nothing happens if there is none.
-    ///
-    /// # Errors
-    /// That the engine failed.
+    /// Deletes a record and its index entries, if it exists.
     pub fn delete<T: Table>(&mut self, key: &T::Key) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         self.reindex::<T>(key, &bytes, &[])?;
@@ -192,8 +181,8 @@ impl Txn<'_> {
         }
         let old = match self.lookup::<T>(bytes) {
             Ok(Some(record)) => table::entries::<T>(key, &record),
-            // What a damaged record had in the indexes is not known; a rebuild finds what is left of
-            // it. Refusing would keep the damage for good.
+            // The old index entries of a damaged record are unknown; a rebuild removes them. An
+            // error here would make the damage permanent.
             Ok(None) | Err(StoreError::Damaged { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -212,7 +201,8 @@ impl Txn<'_> {
             .or_else(|| self.group.get(tree, key))
     }
 
-    /// The engine's pairs under the tail's changes under the group's under this plan's.
+    /// Merges the pairs of the engine with the changes of memtable, group and this transaction;
+    /// later layers override earlier ones.
     pub(super) fn pairs(
         &self,
         tree: TreeName,
@@ -220,7 +210,8 @@ impl Txn<'_> {
         to: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
-        // Before the engine is read: what it takes over meanwhile is seen twice, never not at all.
+        // Read before the engine: a commit that is applied in between is then seen twice, never
+        // missed.
         let tail = self.tail.range(tree, from, to);
         let mut pending = tail.iter().collect::<std::collections::BTreeMap<_, _>>();
         pending.extend(self.group.range(tree, from, to));
@@ -240,7 +231,7 @@ impl Txn<'_> {
                 continue;
             }
             if let Some((key, change)) = pending.next() {
-                // A change hides what is stored under its key.
+                // A change replaces the stored value of its key.
                 stored.next_if(|pair| matches!(pair, Ok((stored, _)) if stored == key));
                 pairs.extend(change.as_ref().map(|value| (key.clone(), value.clone())));
             }
@@ -249,7 +240,7 @@ impl Txn<'_> {
     }
 }
 
-/// The record of a stored value of `T`.
+/// Decodes a stored value of `T`.
 pub(super) fn open<T: Table>(key: &[u8], value: &[u8]) -> Result<T::Record, StoreError> {
     record::open(T::NAME, key, value).ok_or_else(|| StoreError::damaged_record(T::NAME, key))
 }

@@ -1,4 +1,5 @@
-//! The writer: one thread that plans, logs, publishes and answers, a group at a time.
+//! The writer thread: runs transactions, appends them to the WAL, publishes and answers them, one
+//! group at a time. The only thread that changes the store.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,21 +23,20 @@ use super::write_batch::WriteBatch;
 /// When a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// After it has been synced: neither a kill nor a power cut loses it.
+    /// After the sync: neither a kill nor a power cut loses it.
     Durable,
-    /// After it has been written to the log, which is synced within [`SYNC_WITHIN`]: a kill loses
-    /// nothing, a power cut at most that much.
+    /// After the write to the WAL, which is synced within [`SYNC_WITHIN`]. A kill loses nothing, a
+    /// power cut at most that much.
     Logged,
 }
 
-/// How long a logged commit may wait for its sync.
 pub const SYNC_WITHIN: Duration = Duration::from_millis(500);
 
-/// Bounds on one group, so that no commit waits for a sync without end.
+/// Limits of one group, so that a commit does not wait for its sync indefinitely.
 const GROUP_JOBS: usize = 1_024;
 const GROUP_BYTES: usize = 2 * 1024 * 1024;
 
-/// A commit on its way: await it, or wait for it on a thread that may block.
+/// The future result of a commit.
 #[must_use = "a commit that nobody waits for may have failed"]
 pub struct Commit<T, E>(oneshot::AsyncReceiver<Result<T, E>>);
 
@@ -46,10 +46,10 @@ impl<T, E: From<StoreError>> Commit<T, E> {
         (sender, Self(receiver))
     }
 
-    /// Blocks until the commit has been answered; never on a thread of the runtime.
+    /// Blocks until the commit is answered. Must not be called on a runtime thread.
     ///
     /// # Errors
-    /// What the plan returned, or why it could not be committed.
+    /// The error of the closure, or the reason why its changes could not be committed.
     pub fn wait(self) -> Result<T, E> {
         pollster::block_on(self)
     }
@@ -65,10 +65,10 @@ impl<T, E: From<StoreError>> Future for Commit<T, E> {
     }
 }
 
-/// Tells the caller of a job how its group ended.
+/// Reports the result of the group to the caller of a job.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// What a plan left behind: its changes, none if it failed, and who is to be told.
+/// The result of a transaction: its changes (empty if it failed) and how to answer its caller.
 pub(super) struct Outcome {
     pub(super) plan: WriteBatch,
     pub(super) answer: Answer,
@@ -78,14 +78,14 @@ pub(super) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
 
 pub(super) enum Message {
     Write(Durability, Job),
-    /// Runs between two groups. It must be quick: no commit is answered meanwhile.
+    /// Runs between two groups. It must be quick, since no commit is answered until it returns.
     Between(Box<dyn FnOnce(&mut Writer) + Send>),
-    /// Asks whether the writer is there. It waits for one sync at the most, and for no group of its own.
+    /// Checks that the writer responds. Waits for at most one sync and for no group to form.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     Stop,
 }
 
-/// Has the writer do something between two groups, and waits for it.
+/// Runs `work` on the writer thread between two groups and returns its result.
 pub(super) fn run_exclusive<R: Send + 'static>(
     writer: &SyncSender<Message>,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
@@ -98,24 +98,24 @@ pub(super) fn run_exclusive<R: Send + 'static>(
     receiver.recv().map_err(|_| StoreError::Closed)?
 }
 
-/// The number of the last commit. Everything up to it is in the log, and in the engine or its tail.
+/// Returns the last commit number. All commits up to it are in the WAL, and in the engine or
+/// memtable.
 pub(super) fn last_number(writer: &SyncSender<Message>) -> Result<u64, StoreError> {
     run_exclusive(writer, |writer| Ok(writer.number))
 }
 
-/// The state of the writer thread.
 pub(super) struct Writer {
     pub(super) core: Arc<Shared>,
     pub(super) log: Box<dyn CommitLog>,
     pub(super) mirrors: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
     /// The number of the last commit.
     pub(super) number: u64,
-    /// Since when something is logged but not synced.
+    /// When the oldest commit that is logged but not synced was appended.
     pub(super) unsynced: Option<Instant>,
 }
 
 impl Writer {
-    /// Serves until everyone who could send is gone, or [`Message::Stop`].
+    /// Runs until all senders are dropped or [`Message::Stop`] arrives.
     pub(super) fn run(mut self, inbox: &Receiver<Message>) {
         let mut held = None;
         loop {
@@ -126,7 +126,7 @@ impl Writer {
             match first {
                 Ok(Message::Write(class, job)) => held = self.group(class, job, inbox),
                 Ok(Message::Between(work)) => {
-                    // Whoever reads the log or rolls it finds everything before it synced.
+                    // `work` may read or roll the WAL and must find all commits synced.
                     self.sync_or_fail();
                     work(&mut self);
                 }
@@ -145,8 +145,8 @@ impl Writer {
         })
     }
 
-    /// Runs the first job and all that wait behind it, and commits them together. Returns a
-    /// message that is not a job, for its turn.
+    /// Runs a job and all jobs queued behind it, and commits them together. Returns the first
+    /// message that is not a job, to be handled next.
     fn group(
         &mut self,
         mut class: Durability,
@@ -195,11 +195,12 @@ impl Writer {
     }
 
     fn answer(&self, probe: oneshot::Sender<Result<(), StoreError>>) {
-        // Whoever asked may have stopped waiting.
+        // The receiver may have been dropped.
         let _ = probe.send(self.core.failure.get().map_or(Ok(()), Err));
     }
 
-    /// Runs a plan. One that panics is dropped with its changes; its caller finds the line closed.
+    /// Runs a transaction. If it panics, its changes are dropped and its caller gets
+    /// [`StoreError::Closed`].
     fn plan(&self, engine: &dyn Engine, job: Job, group: &WriteBatch) -> Option<Outcome> {
         let txn = Txn {
             engine,
@@ -212,7 +213,8 @@ impl Writer {
             .ok()
     }
 
-    /// The order is the promise: log, sync, memory; the caller answers after. The engine follows.
+    /// Commits a group. The order guarantees durability: WAL, sync, memory, answer. The engine
+    /// follows later.
     fn commit(&mut self, group: WriteBatch, durable: bool) -> Result<(), StoreError> {
         if let Some(failed) = self.core.failure.get() {
             return Err(failed);
@@ -224,7 +226,8 @@ impl Writer {
             }
             let number = self.number + 1;
             match self.log.append(number, &group.encode()) {
-                // Nothing has changed, and space and descriptors may come back.
+                // Nothing has changed. The same commit may succeed once space or descriptors are
+                // free.
                 Err(error) if error.passes() => return Err(error),
                 other => self.or_fail(other)?,
             }
@@ -242,7 +245,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the segment that is written to.
+    /// Closes the open segment.
     pub(super) fn roll(&mut self) -> Result<(), StoreError> {
         match self.log.roll() {
             Err(error) if error.passes() => Err(error),
@@ -250,9 +253,9 @@ impl Writer {
         }
     }
 
-    /// Puts an engine in memory, which has everything up to a commit, in place of one that has no space
-    /// to go on. Nothing is written until there is space. Gives back the engine that is not used any
-    /// more: to close it may take long. None if it was not replaced.
+    /// Replaces an engine that has no disk space by one in memory, and makes the store read-only.
+    /// Does nothing if the engine is not stalled any more or commits have followed. Returns the old
+    /// engine, since closing it may take long.
     pub(super) fn detach_engine(
         &mut self,
         memory: MemoryEngine,
@@ -266,8 +269,8 @@ impl Writer {
         Some(self.core.replace_engine(Arc::new(memory), false))
     }
 
-    /// Changes over to an engine that has everything up to a commit, after the few that have followed.
-    /// Gives back the engine that is not used any more: to close it may take long.
+    /// Switches to an engine that has every commit up to `number`, after replaying the few later
+    /// ones. Returns the old engine, since closing it may take long.
     pub(super) fn change_engine(
         &mut self,
         engine: Arc<dyn Engine>,
@@ -278,7 +281,7 @@ impl Writer {
         Ok(self.core.replace_engine(engine, true))
     }
 
-    /// There is space again: the engine on the disk has been brought forward.
+    /// Switches back to an engine on disk, and makes the store writable.
     pub(super) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
         if number != self.number {
             self.core.failure.report(&StoreError::Engine(format!(
@@ -304,7 +307,7 @@ impl Writer {
 
     fn sync_or_fail(&mut self) {
         if self.unsynced.is_some() && self.core.failure.get().is_none() {
-            // The failure has been told; there is nobody to answer here.
+            // `sync` has already reported the failure, and no caller is waiting here.
             let _ = self.sync();
         }
     }

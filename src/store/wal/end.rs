@@ -1,11 +1,10 @@
-//! The second witness of the log's end: a small file beside the log that says up to which number
-//! commits were written, and up to which they were synced. Without it a log whose last frames are
-//! gone looks like one that ended earlier.
+//! The end record: a small file next to the WAL with the last written and the last synced commit.
+//! Without it a log that has lost its last frames looks like one that ended earlier.
 //!
-//! It is overwritten in place after each append and each sync, and synced itself only where the log
-//! has just been synced (a roll, a checkpoint, a stop), so that a commit costs no further sync. A
-//! killed process leaves it in the page cache, exact to the last commit. What a power cut leaves may
-//! be older, and only its synced number was promised; the kernel's boot id tells the two apart.
+//! It is overwritten in place after each append and each sync. It is only synced right after a sync
+//! of the WAL (a roll, a checkpoint, a stop), so that a commit costs no additional sync. After a
+//! kill the page cache has its exact content. After a power cut it may be older, and only its
+//! synced number was promised. The kernel's boot id distinguishes the two cases.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,28 +15,28 @@ use crate::store::files::{at, sync_directory, sync_file};
 use crate::store::history::History;
 
 const MAGIC: &[u8; 8] = b"PGEND\x00\x00\x01";
-/// One slot a sector: the torn write of one leaves the other.
+/// One slot per sector, so that a torn write destroys at most one of them.
 const SECTOR: usize = 512;
 const SLOTS: usize = 2;
-/// Magic, turn, written, synced, timeline, chain, boot id; then a checksum.
+/// Magic, turn, written, synced, timeline, chain, boot id; followed by a checksum.
 const BODY: usize = 8 + 3 * 8 + 3 * 16;
 
-/// Where the log ends.
+/// The content of the end record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct End {
-    /// The last commit that was appended, and maybe answered: a kill loses none up to it.
+    /// The last appended commit, which may have been answered. A kill loses no commit up to it.
     pub(in crate::store) written: u64,
-    /// The last commit that was synced: a power cut loses none up to it.
+    /// The last synced commit. A power cut loses no commit up to it.
     pub(in crate::store) synced: u64,
-    /// As of the last commit that was appended.
+    /// As of the last appended commit.
     pub(in crate::store) history: History,
-    /// The boot of the machine that it was appended in; zeros if the kernel does not say.
+    /// The boot id at that time; zeros if unknown.
     pub(in crate::store) boot: [u8; 16],
 }
 
 impl End {
-    /// The last commit that must be there. Within one boot nothing that was written can be gone
-    /// without damage; after another one only what was synced counts.
+    /// Returns the last commit that must exist. Within one boot a missing written commit is damage;
+    /// after a reboot only synced commits are promised.
     pub(in crate::store) fn promised(&self, boot: [u8; 16]) -> u64 {
         if boot == self.boot && boot != [0; 16] {
             self.written
@@ -84,16 +83,15 @@ impl End {
     }
 }
 
-/// What the file says.
+/// The state of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Witness {
-    /// Both slots can be read.
+    /// Both slots are readable.
     Sound(End),
-    /// One slot cannot be read: the end may be one step older than it was.
+    /// One slot is unreadable, so the end may be one update too old.
     Partial(End),
-    /// There is a file, and nothing in it can be read.
+    /// No slot is readable.
     Damaged,
-    /// There is no file.
     Missing,
 }
 
@@ -121,12 +119,12 @@ impl Witness {
     }
 }
 
-/// The slots that can be read, each with its turn.
+/// Returns the readable slots with their turns.
 fn slots(bytes: &[u8]) -> impl Iterator<Item = (u64, End)> {
     bytes.chunks(SECTOR).take(SLOTS).filter_map(End::decode)
 }
 
-/// The id of this boot; zeros where the kernel does not say, and then only synced commits count.
+/// Returns the boot id; zeros if unknown, in which case only synced commits count.
 pub(in crate::store) fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.trim().split('-').collect();
@@ -134,7 +132,7 @@ pub(in crate::store) fn boot_id() -> [u8; 16] {
     id.ok().and_then(|id| id.try_into().ok()).unwrap_or([0; 16])
 }
 
-/// The file while the log is appended to.
+/// The end record, opened for writing.
 pub(super) struct EndFile {
     path: PathBuf,
     file: File,
@@ -143,7 +141,6 @@ pub(super) struct EndFile {
 }
 
 impl EndFile {
-    /// Opens it, or makes an empty one.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options()
             .read(true)
@@ -157,13 +154,14 @@ impl EndFile {
         Ok(Self {
             path: path.to_owned(),
             file,
-            // A kill between the two writes of `begin` must not leave an older end with a higher turn.
+            // A kill between the two writes of `begin` must not leave an older record with a higher
+            // turn.
             turn: slots(&known).map(|(turn, _)| turn).max().unwrap_or(0),
             boot: boot_id(),
         })
     }
 
-    /// Writes both slots, and makes them survive a power cut.
+    /// Writes both slots and syncs them.
     pub(super) fn begin(&mut self, end: End, sync: bool) -> io::Result<()> {
         self.file.set_len((SLOTS * SECTOR) as u64)?;
         for _ in 0..SLOTS {
@@ -226,7 +224,7 @@ mod tests {
             file.write(end(written)).unwrap();
             assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(written)));
         }
-        // Another process goes on, at a lower number too: a restored store does.
+        // A restored store may continue at a lower number.
         begun(&path, end(2));
         assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(2)));
     }

@@ -1,9 +1,9 @@
-//! One frame of a log or snapshot file: length, checksum, number, synced mark, payload, padding and
-//! a trailer; all of it at multiples of eight bytes.
+//! A frame of a log or snapshot file: length, checksum, number, synced mark, payload, padding and
+//! trailer, aligned to eight bytes.
 //!
-//! The trailer is what tells a torn write from damage. A disk writes sectors whole: of a frame that
-//! a power cut interrupted, some sector is missing, and what was preallocated there are zeros. A
-//! frame whose every part is there and whose checksum is wrong was written, and has changed since.
+//! The trailer distinguishes a torn write from damage. A disk writes whole sectors, so an
+//! interrupted write leaves at least one sector with the preallocated zeros. A frame with all its
+//! sectors and a wrong checksum was written completely and has changed since.
 
 use std::ops::Range;
 
@@ -11,12 +11,11 @@ use super::StoreError;
 
 /// Length, checksum, number and synced mark.
 const HEAD: usize = 24;
-/// The number again, turned over, so that it is never zero.
+/// The number again, with all bits inverted so that it is never zero.
 const TRAILER: usize = 8;
-/// No disk writes less at a time.
+/// The smallest unit that a disk writes.
 const SECTOR: usize = 512;
 
-/// A frame as it was read.
 pub(in crate::store) struct Frame<'a> {
     pub(in crate::store) number: u64,
     pub(in crate::store) synced: u64,
@@ -24,13 +23,13 @@ pub(in crate::store) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The bytes that it takes up.
+    /// Size of the whole frame in bytes.
     pub(in crate::store) const fn size(&self) -> usize {
         size(self.payload.len())
     }
 }
 
-/// Where the payload lies in a frame of that many payload bytes.
+/// Returns the range of the payload within a frame.
 pub(in crate::store) const fn payload_at(length: usize) -> Range<usize> {
     HEAD..HEAD + length
 }
@@ -39,7 +38,7 @@ const fn size(length: usize) -> usize {
     (HEAD + length).next_multiple_of(8) + TRAILER
 }
 
-/// Puts a frame together. Numbers begin at 1.
+/// Encodes a frame. Numbers begin at 1.
 pub(in crate::store) fn frame(
     number: u64,
     synced: u64,
@@ -63,7 +62,7 @@ pub(in crate::store) fn frame(
     Ok(frame)
 }
 
-/// The length and the number that the head of a frame gives, unchecked.
+/// Reads length and number from the head of a frame, without checking them.
 fn head(bytes: &[u8]) -> Option<(usize, u64)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let number = rest.get(4..)?.first_chunk::<8>()?;
@@ -73,18 +72,18 @@ fn head(bytes: &[u8]) -> Option<(usize, u64)> {
     ))
 }
 
-/// How many bytes the frame takes up whose head is at the start of `bytes`, unchecked.
+/// Returns the frame size according to the head at the start of `bytes`, without checking it.
 pub(in crate::store) fn announced(bytes: &[u8]) -> Option<usize> {
     head(bytes).map(|(length, _)| size(length))
 }
 
-/// The frame at the start of `bytes`.
+/// Parses the frame at the start of `bytes`.
 pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
     let (length, number) = head(bytes)?;
     let sum = bytes.get(4..8)?;
     let synced = bytes.get(16..)?.first_chunk::<8>()?;
     let payload = bytes.get(payload_at(length))?;
-    // The rest of a segment is zeros, and no frame has the number 0.
+    // The unused rest of a segment is zeros, and no frame has the number 0.
     let sound = number > 0
         && crc32fast::hash(bytes.get(8..HEAD + length)?).to_le_bytes() == *sum
         && bytes.get(size(length) - TRAILER..size(length))? == (!number).to_le_bytes();
@@ -95,8 +94,8 @@ pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
     })
 }
 
-/// Whether the frame `number`, which should begin at `at` and cannot be read, was once written whole.
-/// Where it ended is told by its trailer, and if that is gone by the length in its head.
+/// Returns whether the unreadable frame `number` at offset `at` was once written completely. Its
+/// end is found by its trailer, or else by the length in its head.
 pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool {
     let Some((length, found)) = bytes.get(at..).and_then(head) else {
         return false;
@@ -110,13 +109,13 @@ pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool 
     }
 }
 
-/// Whether some sector between two places was never written, or not to its end.
+/// Returns whether some sector of the range was never written completely.
 fn is_missing(bytes: &[u8], from: usize, to: usize) -> bool {
     let mut at = from;
     while at < to {
         let end = (at + 1).next_multiple_of(SECTOR).min(to);
         let Some(last) = bytes.get(at.max(end - 8)..end) else {
-            // A length that leads out of the file was changed, not cut off.
+            // A length beyond the end of the file is damage and not a torn write.
             return false;
         };
         if last.iter().all(|byte| *byte == 0) {
@@ -149,7 +148,6 @@ mod tests {
         }
     }
 
-    /// Whatever sectors of a frame are missing, it is torn and not damaged.
     #[test]
     fn a_frame_without_one_of_its_sectors_was_not_whole() {
         for (start, length) in [(8, 100), (8, 3_000), (496, 40), (504, 2_000), (600, 900)] {
@@ -167,7 +165,6 @@ mod tests {
         assert!(!was_whole(&[0; 512], 8, 9));
     }
 
-    /// The unused end of a segment is not taken for a frame, whatever bit of it turns.
     #[test]
     fn a_flipped_bit_in_unused_space_is_no_frame() {
         for bit in 0..512 * 8 {

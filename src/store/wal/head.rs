@@ -1,20 +1,18 @@
-//! What a segment begins with.
+//! The head of a segment file.
 
 use super::frame::parse;
 use crate::store::history::History;
 
-/// The first bytes of each segment.
 const MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x02";
-/// Magic word, length, number of the first frame, timeline, chain, four zeros, checksum.
+/// Magic, length, number of the first frame, timeline, chain, four zeros, checksum.
 pub(super) const HEAD: usize = 64;
-/// Until timelines: magic word and length alone.
+/// Versions before timelines: only magic and length.
 const OLD_MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x01";
 const OLD_HEAD: usize = 16;
 
-/// What a segment begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The length that the file was made with: nothing of ours ever cuts one.
+    /// The length at creation. The store never truncates a segment, so a shorter file is damage.
     pub(super) length: u64,
     /// The number of the first frame.
     pub(super) first: u64,
@@ -56,7 +54,7 @@ impl Head {
     }
 }
 
-/// The head of a segment, if it can be read, and where the frames begin.
+/// Parses the head of a segment; returns it, if readable, and the offset of the first frame.
 pub(super) fn begin(bytes: &[u8]) -> (Option<Head>, usize) {
     let head = Head::decode(bytes);
     let is_new = head.is_some()
@@ -65,7 +63,7 @@ pub(super) fn begin(bytes: &[u8]) -> (Option<Head>, usize) {
     (head, if is_new { HEAD } else { OLD_HEAD })
 }
 
-/// Whether a file is shorter than it was made.
+/// Returns whether a file is shorter than when it was created.
 pub(super) fn is_cut(bytes: &[u8]) -> bool {
     let length = match Head::decode(bytes) {
         Some(head) => Some(head.length),

@@ -1,11 +1,11 @@
-//! The commit log: what was promised, in order. It is the truth from which the engine is brought
-//! forward after a crash, and made anew when it fails.
+//! The write-ahead log (WAL): all promised commits in order. After a crash it is replayed into the
+//! engine, and after damage the engine is rebuilt from it.
 //!
-//! A segment file begins with a head (its length, the number of its first frame, and the history up to
-//! there) and is preallocated with zeros, so that an append changes no file size and one `fdatasync` is
-//! a whole commit. Each frame carries the number up to
-//! which everything was synced when it was written: a frame that is missing before it was lost to
-//! damage, one that is missing after it to a power cut, and was never promised.
+//! A segment file begins with a head (its length, the number of its first frame, and the history up
+//! to there). It is preallocated with zeros, so that an append changes no file size and one
+//! `fdatasync` is a whole commit. Each frame carries the number of the last synced commit at the
+//! time it was written. A missing frame up to that number is damage; a missing frame above it was
+//! lost in a power cut and was never promised.
 
 mod end;
 mod frame;
@@ -33,19 +33,19 @@ use head::{HEAD, Head};
 #[cfg(test)]
 use segment::Gap;
 
-/// What one commit is appended to and read back from. A replicated log can stand here as well.
+/// A commit log. A replicated log could implement this as well.
 pub(super) trait CommitLog: Send {
-    /// Appends a payload under the number that must be the next one.
+    /// Appends the payload of the next commit; `number` must follow the last one.
     fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError>;
 
     /// Makes every appended payload survive a power cut.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Closes the segment that is written to, so that what it holds can be read for good.
+    /// Closes the open segment, so that its content no longer changes.
     fn roll(&mut self) -> Result<(), StoreError>;
 }
 
-/// A segment is this long unless one payload needs more.
+/// Size of a segment, unless a single payload needs more.
 const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A log in the files of a directory.
@@ -69,10 +69,9 @@ struct OpenSegment {
     length: u64,
 }
 
-/// Where a log goes on.
 pub(super) struct Resume<'a> {
     pub(super) directory: &'a Path,
-    /// The record of its end.
+    /// Path of the end record.
     pub(super) end: &'a Path,
     pub(super) survey: &'a Survey,
     /// The number of the last commit.
@@ -83,9 +82,9 @@ pub(super) struct Resume<'a> {
 }
 
 impl FileLog {
-    /// Continues the log that was surveyed, in a new segment. A torn tail is cut off: nothing in it
-    /// was promised. What a process that was killed had not synced is synced now: from here on it
-    /// counts as kept.
+    /// Continues a log in a new segment after it was read. Overwrites a torn write at its end with
+    /// zeros, and syncs frames that a killed process had not synced, since they count as promised
+    /// from now on.
     pub(super) fn resume(resume: Resume<'_>) -> Result<Self, StoreError> {
         let Resume {
             directory,
@@ -95,14 +94,15 @@ impl FileLog {
             history,
             sync,
         } = resume;
-        // Made before the directory: `cp` goes by inode, and a copy of a running store whose log is newer
-        // than the record of its end is whole.
+        // Created before the directory: `cp` copies in inode order. A copy of a running store is
+        // intact if its log is newer than its end record.
         let mut end = EndFile::open(end)?;
         make_directory(directory, sync)?;
         if let Some(last) = survey.segments.last() {
             let file = File::options().write(true).open(&last.path)?;
             if let Some(end) = survey.torn {
-                // Written over and not cut off: a file that is shorter than it was is damage.
+                // Overwritten and not truncated: a file that is shorter than its head says is
+                // damage.
                 let length = file.metadata()?.len();
                 fill(&file, end as u64, length)?;
             }
@@ -110,7 +110,7 @@ impl FileLog {
                 sync_file(&file, &last.path)?;
             }
         }
-        // What it says was synced has been.
+        // The last segment was synced above.
         let at = End {
             written: number,
             synced: number,
@@ -156,7 +156,7 @@ impl FileLog {
         let file = match made {
             Ok(file) => file,
             Err(error) => {
-                // What a full disk left half made would only take up space.
+                // A partial file would only use space on a full disk.
                 let _ = std::fs::remove_file(&path);
                 return Err(error.into());
             }
@@ -178,13 +178,13 @@ impl FileLog {
     fn make(&self, path: &Path, length: u64, head: &[u8]) -> io::Result<File> {
         let file = prepare(path, length, head, self.sync)?;
         if self.sync {
-            // The directory entry too, or the file is gone after a power cut.
+            // Without this the file itself could be missing after a power cut.
             sync_directory(&self.directory)?;
         }
         Ok(file)
     }
 
-    /// Keeps where the log ends. It never costs a commit a sync of its own.
+    /// Updates the end record without a sync.
     fn keep_end(&mut self) -> Result<(), StoreError> {
         let end = End {
             written: self.next - 1,
@@ -192,13 +192,14 @@ impl FileLog {
             history: self.history,
             ..End::default()
         };
-        // Never "full": the log has moved on, and the caller must not take it for unchanged.
+        // Never reported as `Full`: the frame is already in the log, so the caller must not treat
+        // the commit as failed without effect.
         self.end
             .write(end)
             .map_err(|error| StoreError::Failed(format!("the record of the log's end: {error}")))
     }
 
-    /// Makes the record of the end survive a power cut; right after a sync of the log alone.
+    /// Syncs the end record. Only valid right after a sync of the log.
     fn sync_end(&self) -> Result<(), StoreError> {
         if self.sync && self.synced + 1 == self.next {
             self.end.sync()?;
@@ -209,12 +210,12 @@ impl FileLog {
 
 impl Drop for FileLog {
     fn drop(&mut self) {
-        // What fails here is found by the next start, which compares it with the log.
+        // The next start compares the record with the log and finds out.
         let _ = self.sync_end();
     }
 }
 
-/// A segment without frames. Its directory entry is not synced yet.
+/// Creates a segment without frames. Does not sync its directory entry.
 fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File> {
     let file = create_private(path)?;
     file.write_all_at(head, 0)?;
@@ -225,7 +226,7 @@ fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File
     Ok(file)
 }
 
-/// Writes zeros from one place up to another.
+/// Writes zeros to a range of a file.
 fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
     let zeros = [0; 64 * 1024];
     while from < to {
@@ -253,7 +254,8 @@ impl CommitLog for FileLog {
             .as_ref()
             .is_some_and(|open| open.position + size <= open.length);
         if !fits {
-            // The old segment must be safe before a newer one can be: a torn tail is the last.
+            // The old segment must be synced before the next one is written: only the last may be
+            // torn.
             self.sync()?;
             self.sync_end()?;
             self.open = Some(self.start_segment(size)?);
@@ -299,7 +301,7 @@ impl CommitLog for FileLog {
     }
 }
 
-/// A log that forgets: for a store in memory.
+/// A log that discards everything, for a store in memory.
 pub(super) struct NoLog;
 
 impl CommitLog for NoLog {
@@ -316,7 +318,7 @@ impl CommitLog for NoLog {
     }
 }
 
-/// A log that takes nothing: of a disk that cannot be written.
+/// A log that rejects every commit, for a disk that is not writable.
 pub(super) struct FullLog;
 
 impl CommitLog for FullLog {

@@ -1,5 +1,5 @@
-//! The next segment, made ready while the present one is filled: its zeros take as long to reach the
-//! disk as many commits do.
+//! Preallocates the next segment in the background, since writing its zeros takes as long as many
+//! commits.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use super::prepare;
 use crate::store::files::{is_failed_sync, rename};
 
-/// What it is called until it is written to. Nothing reads a file of this name.
+/// File name before the segment is used; readers of the log ignore it.
 const NAME: &str = "ahead";
 
 pub(super) struct PreallocatedSegment {
@@ -21,7 +21,7 @@ pub(super) struct PreallocatedSegment {
 }
 
 impl PreallocatedSegment {
-    /// None yet; what a process that has ended left behind is removed.
+    /// Removes a file that an earlier process left behind.
     pub(super) fn new(directory: &Path, length: u64, sync: bool) -> io::Result<Self> {
         let path = directory.join(NAME);
         match fs::remove_file(&path) {
@@ -36,13 +36,13 @@ impl PreallocatedSegment {
         })
     }
 
-    /// Has it made, unless it is.
+    /// Starts the preallocation unless it is running or done.
     pub(super) fn begin(&mut self) {
         if self.making.is_none() {
             let (path, length, sync) = (self.path.clone(), self.length, self.sync);
-            // Where it will begin is not known yet.
+            // The number of its first frame is not known yet.
             let make = move || prepare(&path, length, &[], sync);
-            // Without a thread it is made when it is needed.
+            // If no thread can be started, the segment is created when it is needed.
             self.making = Builder::new()
                 .name("store-ahead".to_owned())
                 .spawn(make)
@@ -50,8 +50,9 @@ impl PreallocatedSegment {
         }
     }
 
-    /// Gives it the name under which it is written to. None if it was not made: whoever makes it then
-    /// is told why. A failed sync alone is told here, since it is never tried again.
+    /// Renames the file to its final name. Returns `None` if there is no file; the caller then
+    /// creates one and gets the error. Only a failed sync is returned here, since it must not be
+    /// retried.
     pub(super) fn adopt(&mut self, path: &Path, head: &[u8]) -> io::Result<Option<File>> {
         let Some(making) = self.making.take() else {
             return Ok(None);
@@ -64,7 +65,7 @@ impl PreallocatedSegment {
                 return Ok(None);
             }
         };
-        // Synced with the first frame: without a frame nobody needs it.
+        // The head is synced together with the first frame; without a frame it is not needed.
         file.write_all_at(head, 0)?;
         rename(&self.path, path, self.sync)?;
         Ok(Some(file))
@@ -72,7 +73,7 @@ impl PreallocatedSegment {
 }
 
 impl Drop for PreallocatedSegment {
-    /// Nobody may write to the file any more when another log begins one of that name.
+    /// Waits for the thread, so that it cannot write to the file of a log that is opened next.
     fn drop(&mut self) {
         if let Some(making) = self.making.take() {
             let _ = making.join();

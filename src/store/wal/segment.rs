@@ -1,7 +1,7 @@
-//! The files of the log, and what can be read of them.
+//! Reads the segment files of the WAL and finds gaps, torn writes and foreign files in them.
 //!
-//! A segment is named after the number of its first frame. All but the last were synced before the
-//! next was begun, so that only the last can end in a torn write.
+//! A segment is named after the number of its first frame. Each segment was synced before the next
+//! one was begun, so only the last one can end in a torn write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,31 +17,31 @@ use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
 use crate::store::history::{History, Lineage};
 
-/// One file of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Segment {
     /// The number of its first frame.
     pub(in crate::store) first: u64,
-    /// The number after that of its last frame; of one that is written to, no bound. What a file
-    /// holds beyond these two is not of this log.
+    /// One above the number of its last frame; unbounded while the segment is open. Frames in the
+    /// file outside of `first..end` do not belong to this log.
     pub(in crate::store) end: u64,
     pub(in crate::store) path: PathBuf,
-    /// As of the commit before the first frame, as far as it is known.
+    /// As of the commit before the first frame; may be unknown.
     pub(in crate::store) history: History,
 }
 
-/// The segments that nothing is written to any more.
+/// The segments that are no longer written to.
 pub(in crate::store) struct Closed {
     pub(in crate::store) segments: Vec<Segment>,
     /// The number of their last frame.
     pub(in crate::store) number: u64,
 }
 
-/// The list of segments, shared with whoever retires them. The last one is written to.
+/// The list of segments, shared with the threads that retire them. The last one is open for
+/// writing.
 #[derive(Clone, Default)]
 pub(in crate::store) struct Segments {
     all: Arc<Mutex<Vec<Segment>>>,
-    /// Whether the next sync of the log syncs the record of its end too.
+    /// Whether the next sync of the WAL also syncs its end record.
     end_is_due: Arc<AtomicBool>,
 }
 
@@ -53,8 +53,8 @@ impl Segments {
         }
     }
 
-    /// Asks for the record of the log's end to be synced. The log does that itself, right after a
-    /// sync of its own, so that what is kept never says that more was written than was synced.
+    /// Requests a sync of the end record. The WAL does this right after its own next sync, so that
+    /// the record on disk never claims more commits than were synced.
     pub(in crate::store) fn want_end_synced(&self) {
         self.end_is_due.store(true, Ordering::Relaxed);
     }
@@ -63,7 +63,7 @@ impl Segments {
         self.end_is_due.load(Ordering::Relaxed) && self.end_is_due.swap(false, Ordering::Relaxed)
     }
 
-    /// Adds a new last segment. One of the same name held no frame, and has been overwritten.
+    /// Adds a new last segment. It replaces one of the same name, which had no frames.
     pub(super) fn push(&self, segment: Segment) {
         let mut segments = self.all.lock();
         segments.retain(|other| other.path != segment.path);
@@ -73,12 +73,11 @@ impl Segments {
         segments.push(segment);
     }
 
-    /// All segments.
     pub(in crate::store) fn all(&self) -> Vec<Segment> {
         self.all.lock().clone()
     }
 
-    /// The segments that nothing is written to any more; none if there are none.
+    /// Returns the segments that are no longer written to; `None` if there are none.
     pub(in crate::store) fn closed(&self) -> Option<Closed> {
         let segments = self.all.lock();
         let (last, closed) = segments.split_last()?;
@@ -88,7 +87,8 @@ impl Segments {
         })
     }
 
-    /// The history as of a commit after which a segment begins; of any other one, the timeline alone.
+    /// Returns the history as of the commit before a segment; for any other commit, only the
+    /// timeline.
     pub(in crate::store) fn history(&self, number: u64) -> History {
         let segments = self.all.lock();
         let after = segments.iter().find(|after| after.first == number + 1);
@@ -99,7 +99,7 @@ impl Segments {
             .unwrap_or_default()
     }
 
-    /// Deletes the segments that hold nothing after `number`.
+    /// Deletes the segments that hold no commit after `number`.
     pub(in crate::store) fn retire(&self, number: u64) -> Result<(), StoreError> {
         let mut segments = self.all.lock();
         while let [oldest, next, ..] = segments.as_slice() {
@@ -107,7 +107,7 @@ impl Segments {
                 break;
             }
             match fs::remove_file(&oldest.path) {
-                // Gone already, by whatever hand: the next ones can go all the same.
+                // An already missing file must not block the retirement of the next ones.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
                 Ok(()) | Err(_) => {}
             }
@@ -117,7 +117,7 @@ impl Segments {
     }
 }
 
-/// Frames that were promised and cannot be read: from one number up to, not including, another.
+/// Promised frames that cannot be read: `from` up to, but excluding, `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Gap {
     pub(in crate::store) from: u64,
@@ -125,34 +125,34 @@ pub(in crate::store) struct Gap {
     pub(in crate::store) path: PathBuf,
 }
 
-/// What the files of a log hold.
+/// The result of reading the segments of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Survey {
     pub(in crate::store) segments: Vec<Segment>,
-    /// The number after that of the last frame; 0 where there are no segments.
+    /// One above the last frame's number; 0 without segments.
     pub(in crate::store) next: u64,
     pub(in crate::store) gaps: Vec<Gap>,
-    /// Where in the last segment a torn tail begins: nothing from there on was promised.
+    /// Offset of a torn write in the last segment: no frame from there on was promised.
     pub(in crate::store) torn: Option<usize>,
-    /// Files that are not of this log, or not of this place in it: why. None of their frames counts.
+    /// Files that do not belong to this log or to this place in it, with the reason. Their frames
+    /// are ignored.
     pub(in crate::store) foreign: Vec<String>,
     /// As of the last frame.
     pub(in crate::store) history: History,
-    /// As of the commits that were asked for, as far as it is known.
+    /// The histories of the requested commits, where known.
     pub(in crate::store) marks: BTreeMap<u64, History>,
 }
 
-/// What a survey compares the log with.
+/// What the segments are checked against.
 #[derive(Default)]
 pub(in crate::store) struct Expected<'a> {
-    /// Whose timelines count; any if there is none.
+    /// Accepts only segments of these timelines; `None` accepts all.
     pub(in crate::store) lineage: Option<&'a Lineage>,
-    /// The commits whose history is asked for.
+    /// The commits whose history to report.
     pub(in crate::store) marks: BTreeSet<u64>,
 }
 
 impl Survey {
-    /// Reads all segments of a directory, in order.
     pub(in crate::store) fn read_directory(
         directory: &Path,
         expected: &Expected<'_>,
@@ -163,7 +163,7 @@ impl Survey {
         Self::over(list(directory)?, expected)
     }
 
-    /// Reads segments, in order; what stands last may be torn.
+    /// Reads segments in order. The last one may end in a torn write.
     pub(in crate::store) fn over(
         mut segments: Vec<Segment>,
         expected: &Expected<'_>,
@@ -180,19 +180,19 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The number of the last frame; 0 where there is none.
+    /// The number of the last frame; 0 if there is none.
     pub(in crate::store) const fn last(&self) -> u64 {
         self.next.saturating_sub(1)
     }
 
-    /// Whether every number of a range can be read.
+    /// Returns whether every frame of `from..to` is readable.
     pub(in crate::store) fn is_whole(&self, from: u64, to: u64) -> bool {
         let first = self.segments.first().map_or(from, |segment| segment.first);
         (from >= to)
             || (first <= from && !self.gaps.iter().any(|gap| gap.from < to && from < gap.to))
     }
 
-    /// The last commit up to which every one after `number` can be read.
+    /// Returns the last commit that can be reached from `number` without a gap.
     pub(in crate::store) fn reaches(&self, number: u64) -> u64 {
         let begins = self.segments.first().map(|segment| segment.first);
         if self.last() <= number || begins.is_none_or(|first| first > number + 1) {
@@ -223,8 +223,8 @@ impl Survey {
             segment.end = segment.first;
             return Ok(());
         }
-        // A roll that failed can leave an empty file of this name, and frames from its number on in
-        // the segment before it.
+        // A failed roll can leave an empty file of this name, while the segment before it contains
+        // frames from its number on.
         segment.first = segment.first.max(self.next);
         self.join(segment, head.as_ref(), expected);
         let limit = expected
@@ -244,13 +244,14 @@ impl Survey {
             if tail.len() >= 8 && used(tail).is_empty() {
                 break;
             }
-            // Of a file that was cut nobody knows what came next.
+            // A file that was cut may have had any number of further frames.
             let cut = at > start && is_cut(&bytes);
             if tail.is_empty() && !cut {
                 break;
             }
             let whole = cut || was_whole(&bytes, at, missing);
-            // A later frame knows whether this one had been synced; in a closed segment all were.
+            // A later frame records whether this one was synced; all frames of a closed segment
+            // were.
             match later(&bytes, at + 8, missing) {
                 Some((found, synced)) if whole || !last || synced >= missing => at = found,
                 None if whole => {
@@ -271,7 +272,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Why a file is not the segment that its name says, if it is not.
+    /// Explains why a file is not the segment that its name says; `None` if it is.
     fn is_foreign(
         &self,
         segment: &Segment,
@@ -298,7 +299,7 @@ impl Survey {
         None
     }
 
-    /// Goes on with the history that a segment begins with.
+    /// Continues with the history in the head of a segment.
     fn join(&mut self, segment: &mut Segment, head: Option<&Head>, expected: &Expected<'_>) {
         if let Some(head) = head.filter(|head| head.first == segment.first) {
             self.history = head.history;
@@ -324,7 +325,7 @@ impl Survey {
         self.mark(frame.number, expected);
     }
 
-    /// What lies between the next number and `number` is missing.
+    /// Records a gap if frames before `number` are missing.
     fn reach(&mut self, number: u64, path: &Path) {
         if number > self.next {
             self.gaps.push(Gap {
@@ -336,7 +337,8 @@ impl Survey {
     }
 }
 
-/// The next place from `at` on where a frame can be read, its number at least `number`; and its mark.
+/// Finds the next readable frame from `at` on with at least this number; returns its offset and its
+/// synced mark.
 fn later(bytes: &[u8], mut at: usize, number: u64) -> Option<(usize, u64)> {
     let bytes = used(bytes);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -348,8 +350,8 @@ fn later(bytes: &[u8], mut at: usize, number: u64) -> Option<(usize, u64)> {
     None
 }
 
-/// The bytes up to the last one that is not zero, which no frame ends in. Most of a segment may be
-/// zeros, so they are skipped by the page.
+/// Trims trailing zeros; no frame ends in a zero. Skips whole pages, since most of a segment can be
+/// preallocated zeros.
 fn used(mut bytes: &[u8]) -> &[u8] {
     const PAGE: [u8; 4_096] = [0; 4_096];
     while let Some((before, page)) = bytes.split_last_chunk()
@@ -363,7 +365,7 @@ fn used(mut bytes: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Walks the frames from a place on, handing over each with its place; returns where they end.
+/// Calls `each` for consecutive frames from an offset on; returns the offset after the last one.
 fn frames(
     bytes: &[u8],
     mut at: usize,
@@ -377,7 +379,7 @@ fn frames(
     Ok(at)
 }
 
-/// Hands over every frame of a segment that can be read and is its own, with its place in the file.
+/// Calls `each` for every readable frame within the segment's range, with its offset.
 pub(in crate::store) fn read_segment(
     segment: &Segment,
     each: &mut dyn FnMut(Frame<'_>, usize) -> Result<(), StoreError>,
@@ -403,7 +405,7 @@ pub(in crate::store) fn read_segment(
     }
 }
 
-/// The segments of a directory, in order.
+/// Lists the segments of a directory, in order.
 fn list(directory: &Path) -> Result<Vec<Segment>, StoreError> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -1,11 +1,11 @@
-//! What the log promises.
+//! Tests of the WAL: replay, torn writes and damage.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::*;
 
-/// The payloads after a number, and the log to go on with.
+/// Returns the payloads after a number, and the reopened log.
 fn reopen(directory: &Path, after: u64) -> (Vec<(u64, Vec<u8>)>, FileLog) {
     let survey = surveyed(directory);
     assert_eq!(survey.gaps, []);
@@ -53,7 +53,7 @@ fn filled(directory: &Path, count: u64) -> FileLog {
     log
 }
 
-/// A segment as if it had been made this short.
+/// Cuts a segment and makes its head say that it was created this short.
 fn shortened(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).unwrap();
     bytes.truncate(4_096);
@@ -85,14 +85,14 @@ fn what_was_appended_is_replayed_in_order() {
     assert_eq!(reopen(directory.path(), 0).0.len(), 6);
 }
 
-/// Every bit of every frame: what was synced and has changed is told, the last frame's too, since a
-/// power cut leaves no frame whole and wrong.
+/// Flips every bit of every frame. A change of a synced frame is always detected, also in the last
+/// frame, since a power cut never leaves a frame that is whole and wrong.
 #[test]
 fn no_flipped_bit_is_taken_for_a_torn_tail() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
-    // The zeros behind say nothing here, and take time to read.
+    // The preallocated zeros behind do not matter and would slow the test down.
     let sound = shortened(&path);
     let size = frame(1, 0, &payload(1)).unwrap().len();
     let padding = payload_at(payload(1).len()).end..size - 8;
@@ -115,7 +115,6 @@ fn no_flipped_bit_is_taken_for_a_torn_tail() {
     }
 }
 
-/// Bits of the space that nothing was written to yet say nothing.
 #[test]
 fn a_flipped_bit_behind_the_end_is_harmless() {
     let directory = tempfile::tempdir().unwrap();
@@ -132,7 +131,7 @@ fn a_flipped_bit_behind_the_end_is_harmless() {
     }
 }
 
-/// Writeback may keep a later page and lose an earlier one, as long as neither was synced.
+/// Write-back may persist a later page and lose an earlier one if neither was synced.
 #[test]
 fn frames_that_were_never_synced_may_be_lost_in_any_order() {
     let directory = tempfile::tempdir().unwrap();
@@ -206,7 +205,7 @@ fn a_magic_word_that_has_changed_hides_nothing() {
     assert_eq!(reopen(directory.path(), 0).0.len(), 2);
 }
 
-/// Wherever a file is cut, what was behind the cut is told to be missing, unless nothing was.
+/// Wherever a file is cut, the frames behind the cut are reported as missing.
 #[test]
 fn a_segment_that_was_cut_is_told() {
     let directory = tempfile::tempdir().unwrap();
