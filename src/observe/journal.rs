@@ -49,6 +49,7 @@ impl Journal {
         entry.extend(&line);
         entry.extend(format!("PRIORITY={priority}\n").as_bytes());
         for (name, value) in &told.fields {
+            // `one_line` also protects the protocol: a newline would begin a forged field.
             entry.extend(format!("PLAYGATE_{name}=").as_bytes());
             entry.extend(one_line(value.as_bytes()));
         }
@@ -64,6 +65,7 @@ impl<S: Subscriber> Layer<S> for Journal {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut told = Told::default();
         event.record(&mut told);
+        // The fields are sent twice: in the message and by name.
         let length = told.message.len() + 2 * told.rest.len();
         let Some(left_out) = self.allowance.lock().admit(length) else {
             return;

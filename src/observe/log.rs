@@ -89,6 +89,7 @@ impl Allowance {
     pub(super) fn admit(&mut self, bytes: usize) -> Option<u64> {
         let elapsed = self.filled.elapsed();
         let more = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) * LOG_RATE / 1_000;
+        // Only then is the time consumed: shorter intervals would be rounded down to nothing.
         if more > 0 {
             self.budget = self.budget.saturating_add(more).min(LOG_BURST);
             self.filled = Instant::now();
@@ -136,6 +137,7 @@ impl<W: Write> Write for Bounded<W> {
             }
             out.write_all(&line)?;
         }
+        // Dropped events count as written: logging must never fail a request.
         Ok(event.len())
     }
 

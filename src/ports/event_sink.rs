@@ -139,6 +139,7 @@ impl EventSink for HttpSink {
 fn not_taken(status: StatusCode, headers: &HeaderMap) -> SinkError {
     let words = format!("the sink answered {}", status.as_u16());
     match status {
+        // These are about the batch itself; sending it again would fail again.
         StatusCode::BAD_REQUEST
         | StatusCode::PAYLOAD_TOO_LARGE
         | StatusCode::UNPROCESSABLE_ENTITY => SinkError::Refused(words),

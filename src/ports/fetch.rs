@@ -200,6 +200,7 @@ pub async fn get(
         if status == StatusCode::OK {
             return checked(answer).map(Some);
         }
+        // A 304 is only valid in reply to validators.
         if status == StatusCode::NOT_MODIFIED && *known != Validators::default() {
             return Ok(None);
         }
@@ -264,6 +265,7 @@ fn checked(answer: Answer) -> Result<Answer, FetchError> {
             return Err(FetchError::Coding(coding.to_owned()));
         }
     }
+    // Fails early; the reader enforces the limit in any case.
     let length = text(headers, CONTENT_LENGTH).and_then(|text| text.parse::<u64>().ok());
     if length.is_some_and(|length| length > FETCHED_MAX) {
         return Err(FetchError::TooLarge);
@@ -378,6 +380,7 @@ impl Read for WebReader {
         while self.rest.is_empty() {
             let left = self.until.saturating_duration_since(Instant::now());
             let body = &mut self.body;
+            // Both limits apply: the gap between chunks, and the total time.
             let wait = self.piece.min(left);
             let frame = self
                 .runtime

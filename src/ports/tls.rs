@@ -41,7 +41,7 @@ pub enum BadTls {
     Open { path: PathBuf },
     #[error("{}: {error}", path.display())]
     Pem { path: PathBuf, error: pem::Error },
-    /// The first PEM block of the chain is not a certificate.
+    /// The chain does not begin with an X.509 certificate.
     #[error("{}: no X.509 certificate", .0.display())]
     NoCertificate(PathBuf),
     /// Certificate and key do not match, or their kind is not supported.
@@ -96,6 +96,7 @@ impl Tls {
         let stamps = || stamps(&self.certificate, &self.key);
         self.pair.refresh(stamps, || {
             let new = identity(&self.certificate, &self.key, &self.tickets)?;
+            // A wrong file must not replace a working certificate.
             if !new.validity.covers(now) && self.pair.current().validity.covers(now) {
                 return Err(BadTls::NotNow(new.validity.to_string()));
             }
@@ -148,6 +149,7 @@ fn identity(
         path: key.to_owned(),
         error,
     })?;
+    // The key must be secret on this host.
     if readable_by_all(key, rights.mode()) {
         return Err(BadTls::Open {
             path: key.to_owned(),

@@ -317,6 +317,7 @@ pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Acces
             Denied::NotEntitled
         });
     }
+    // Several offers combine to the widest access: the latest end, and all of their countries.
     let mut until = None;
     let mut countries = Vec::new();
     let mut everywhere = any_country(user);

@@ -77,6 +77,7 @@ impl Grants {
         let known = self.catalog.snapshot().offer(&offer).cloned();
         let exists = self.exists;
         self.store.write(Durability::Durable, move |txn| {
+            // Checked within the transaction: the account may be erased concurrently.
             if !exists(txn, &user)? {
                 return Err(GrantError::UserNotFound);
             }
@@ -93,6 +94,7 @@ impl Grants {
                     (Some(_), _) => end,
                     // A grant without an end cannot be extended.
                     (None, None) => None,
+                    // A renewal never shortens a grant.
                     (None, Some(old)) => end.map(|end| end.max(old)),
                 };
                 let grant = Grant {

@@ -13,7 +13,7 @@ use crate::types::time::{DAY, HOUR};
 /// and clocks differ.
 const LIVE: i64 = 60;
 /// Seconds that a position can lie back. `offset` reaches back a day, and a player that pauses there falls
-/// further behind. A position before that is no Unix time (a player that counts from its own start).
+/// further behind. A position before that is not a Unix time (a player that counts from its own start).
 const SHIFT_MAX: i64 = 25 * HOUR;
 
 /// The position to check for a claimed one: the live point, if no player can be at the claimed position.
@@ -127,6 +127,7 @@ impl PositionRights {
             let allowed = self.live || (!on_air && caught_up);
             return allowed.then_some(()).ok_or(no_live_rights);
         }
+        // Behind the live point: start-over or rewind while on air, catch-up in its window.
         let while_on_air = self.start_over || (self.live && self.rewind);
         if (on_air && while_on_air) || caught_up {
             return Ok(());

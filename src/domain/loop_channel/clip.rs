@@ -138,6 +138,7 @@ impl Clip {
         opened.file.seek(SeekFrom::Start(piece.offset))?;
         let length = u64::from(piece.length);
         let bytes = some(&mut opened, length)?;
+        // A truncated file can have a complete index.
         if u64::try_from(bytes.len()).ok() != Some(length) {
             return Err(at(&track.path, "is shorter than its index says"));
         }

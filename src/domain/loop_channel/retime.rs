@@ -59,6 +59,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     let (version, _) = fields.version()?;
     let time = fields.wide(version)?.checked_add(shift);
     let time = time.ok_or_else(|| unfit("a decode time is beyond all time"))?;
+    // A 32-bit decode time becomes a 64-bit one, so everything behind it moves.
     let before = moof.header() + traf.at + traf.header() + tfdt.at;
     let growth = Growth {
         behind: before + tfdt.whole.len(),
@@ -68,6 +69,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     for child in &children {
         match &child.kind {
             b"mfhd" => {
+                // Box length 16, version and flags 0.
                 out.extend_from_slice(&[0, 0, 0, 16]);
                 out.extend_from_slice(b"mfhd\0\0\0\0");
                 out.extend_from_slice(&sequence.to_be_bytes());
@@ -77,6 +79,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
                 for one in &tracks {
                     match &one.kind {
                         b"tfdt" => {
+                            // Box length 20, version 1: a 64-bit decode time.
                             out.extend_from_slice(&[0, 0, 0, 20]);
                             out.extend_from_slice(b"tfdt\x01\0\0\0");
                             out.extend_from_slice(&time.to_be_bytes());

@@ -85,7 +85,7 @@ impl Timeline {
     /// Number of the newest available segment; `None` in the first seconds of 1970.
     ///
     /// A segment becomes available in the second in which it ends: the server clock counts whole seconds, and
-    /// that of a player may be slightly ahead.
+    /// that of a player may be finer-grained.
     pub(super) fn newest(&self, now: UnixSeconds) -> Option<u64> {
         self.begun_before(now + 1).checked_sub(2)
     }
@@ -128,6 +128,7 @@ impl Timeline {
         (first <= known).then_some(Window {
             span,
             numbers: first..=known,
+            // A catch-up range is open until its last segment is available.
             goes_on: last != Some(known),
         })
     }

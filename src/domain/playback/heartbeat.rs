@@ -48,7 +48,7 @@ pub struct LicenseRequest<'a> {
     pub user: &'a UserId,
     pub session: Option<SessionId>,
     pub token: Option<TokenHash>,
-    /// `Service-Play-DeviceId`. Players that can set headers only for playlist requests do not send it.
+    /// `Service-Play-DeviceId`. Some players do not send it with license requests.
     pub device: Option<&'a str>,
     pub drm: Drm,
     pub kids: &'a [[u8; 16]],
@@ -68,8 +68,9 @@ impl Playback {
     /// order below. A session that is refused because of its program stays open.
     ///
     /// # Errors
-    /// `TooManyBeats`, `SessionNotFound`, `SessionEnded`, `EntitlementInvalid`, `EntitlementExpired`,
-    /// `SessionMismatch`; then, for the program, `NoLiveRights`, `NotAvailable`, `PinCodeRequired`.
+    /// `SessionNotFound`, `SessionEnded` with the recorded reason, `TooManyBeats`, `SessionEnded` as expired,
+    /// `EntitlementInvalid`, `EntitlementExpired`, `SessionMismatch`; then, for the program, `NoLiveRights`,
+    /// `NotAvailable`, `PinCodeRequired`.
     pub fn heartbeat(
         &self,
         heartbeat: &Heartbeat<'_>,
@@ -107,6 +108,7 @@ impl Playback {
         }
         session.record(&beat, now);
         let judged = self.check_program(&session, Grace::Allowed, now);
+        // A session without a slot gets it back only through a transaction, which counts the streams.
         if session.record_beat(at) {
             return judged.map(|()| HeartbeatOutcome::Counted);
         }

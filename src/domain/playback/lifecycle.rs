@@ -298,6 +298,7 @@ impl Playback {
             let batch = batch.to_vec();
             self.logged(move |txn| {
                 for (key, seen) in &batch {
+                    // The session may have ended since.
                     if let Some(mut stored) = txn.get::<tables::Sessions>(key)? {
                         stored.seen = *seen;
                         txn.put::<tables::Sessions>(key, &stored)?;

@@ -58,13 +58,13 @@ struct Plan {
 impl Playback {
     /// Starts a session. `https`: whether `{base_url}` is an https address.
     ///
-    /// Errors that do not depend on the user's other sessions are returned at once, the others by the commit.
-    /// No error leaves a change behind.
+    /// Errors of request and entitlement are returned at once, those of limits and playlist by the commit. No
+    /// error leaves a change behind.
     ///
     /// # Errors
-    /// `DrmProtocolMismatch`, `AssetNotFound`, `EntitlementInvalid`, `GeoBlocked`, `NoLicenseServer`,
-    /// `NoPlaylist`, `ProtocolNotAvailable`; by the commit `UserGone`, `EntitlementInvalid`,
-    /// `DeviceLimitReached`, `StreamLimitReached`.
+    /// `DrmProtocolMismatch`, `AssetNotFound`, `EntitlementInvalid`, `GeoBlocked`; by the commit `UserGone`,
+    /// `EntitlementInvalid`, `DeviceLimitReached`, `StreamLimitReached`, `NoLicenseServer`, `NoPlaylist`,
+    /// `ProtocolNotAvailable`.
     pub fn preflight(
         &self,
         start: Start,
@@ -220,6 +220,7 @@ impl Plan {
             self.settings.when_full,
             self.at,
         )?;
+        // The last check. All checks come before the first write, so an error discards the whole transaction.
         let playlist = playlist?;
         let device = self.start.device.id.clone();
         for (id, stored) in sessions

@@ -148,11 +148,13 @@ impl Session {
             if life(seen, now) == Liveness::Alive {
                 return true;
             }
+            // Marked by an earlier transaction.
             if seen < 0 {
                 return false;
             }
             match self
                 .seen
+                // Fails if a heartbeat arrives at the same time: the loop then sees the session alive again.
                 .compare_exchange(seen, !seen, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => return false,
@@ -169,6 +171,7 @@ impl Session {
     /// Stores position, bitrate and resolution of a heartbeat.
     pub fn record(&self, beat: &Beat, now: UnixSeconds) {
         let lag = beat.position.saturating_sub(now.0);
+        // The lag and not the position is stored: it stays correct while the player plays on.
         self.lag.store(lag.max(UNTOLD + 1), Ordering::Relaxed);
         self.bitrate.store(beat.bitrate, Ordering::Relaxed);
         self.width.store(beat.width, Ordering::Relaxed);
@@ -334,6 +337,7 @@ impl CommitListener<tables::Sessions> for SessionMap {
             match record {
                 Some(stored) => {
                     if let Some(session) = self.get(&id) {
+                        // Heartbeat state must survive: other handles to the session exist.
                         session.follow(stored);
                         continue;
                     }

@@ -77,6 +77,7 @@ pub(super) fn select_evictions(
         if !full_here && count(others.iter().copied()) < wanted.total {
             return Ok(ends);
         }
+        // If the per-asset limit is reached, only a stream of the same place makes room.
         let in_the_way = |other: &&(SessionId, StoredSession)| !full_here || here(other);
         let oldest = others.iter().position(in_the_way);
         match (when_full, oldest) {

@@ -173,6 +173,7 @@ impl HttpLicenseServer {
     }
 
     async fn ask(&self, challenge: Bytes, about: LicenseSubject) -> Result<License, UpstreamError> {
+        // Refused rather than queued, so that a slow server cannot pile up requests.
         let _slot = self.slots.try_acquire().map_err(|_| UpstreamError::Busy)?;
         if self.rests() {
             return Err(UpstreamError::Resting);
@@ -212,6 +213,7 @@ impl HttpLicenseServer {
         let answer = answer.map_err(UpstreamError::Connection)?;
         let status = answer.head.status;
         let media = answer.head.headers.get(CONTENT_TYPE).cloned();
+        // PlayReady sends SOAP faults with an error status. Otherwise the body of an error is not read.
         let may_be_fault = self.soap && !status.is_redirection() && is_xml(media.as_ref());
         if status != StatusCode::OK && !may_be_fault {
             return Err(UpstreamError::Status(status));
@@ -245,6 +247,7 @@ impl HttpLicenseServer {
     fn count(&self, result: &Result<License, UpstreamError>) {
         let failed = match result {
             Ok(_) | Err(UpstreamError::Refused(_)) => false,
+            // A 4xx is about the request, not about the server's health.
             Err(UpstreamError::Status(status)) => status.is_server_error(),
             Err(_) => true,
         };
