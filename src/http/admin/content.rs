@@ -79,7 +79,7 @@ impl Import {
         if let Err(error) = recorded {
             // Not an error for the client: the import is committed, and the next fetch of the
             // source updates its state.
-            tracing::warn!(source = self.source, %error, "failed to record the state of the EPG source after its import");
+            tracing::warn!(source = self.source, %error, "failed to record the import of the EPG source");
         }
         Ok(report)
     }

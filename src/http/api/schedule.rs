@@ -15,7 +15,8 @@ use crate::http::reply::{Kept, Prepared, Reply, media};
 use crate::http::response_cache::{CachedResponse, CompressibleBody};
 use crate::types::UnixSeconds;
 
-/// `GET /api/schedule/v1/broadcasts/live`: returns the current and next broadcasts of livestreams.
+/// `GET /api/schedule/v1/broadcasts/live`: returns the live view (current,
+/// previous and next broadcast) of livestreams.
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
@@ -30,8 +31,8 @@ pub fn live(
     respond(app, cx, snapshot.live(livestreams, request.offset, cx.now))
 }
 
-/// `GET /api/schedule/v1/livestreams/{livestreamId}/live` (deprecated): returns the current and
-/// next broadcast of one livestream.
+/// `GET /api/schedule/v1/livestreams/{livestreamId}/live` (deprecated): returns the live
+/// view of one livestream.
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`, `NO_CURRENT_BROADCAST`.

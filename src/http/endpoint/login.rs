@@ -1,4 +1,4 @@
-//! Requests of sign-up, login and password reset (interface, parts 4.2 and 4.3).
+//! Requests of sign-up, login and password reset. `docs/interface.md` describes the routes.
 
 use super::{Input, Payload};
 use crate::domain::accounts::AccountsError;
@@ -7,55 +7,45 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::strict_json::Object;
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
 
-/// PUT auth/email.
 pub struct SignUpRequest {
-    /// The e-mail address.
     pub identity: Email,
-    /// The password; its rules are the accounts'.
+    /// Only its length is checked here; `accounts` checks the other rules.
     pub access_key: Password,
-    /// The name.
     pub name: Option<PersonName>,
-    /// The language.
     pub locale: Option<Locale>,
-    /// The country.
     pub country: Option<Country>,
-    /// The day of birth.
     pub birth_date: Option<BirthDate>,
 }
 
-/// POST auth/email.
 pub struct LoginRequest {
-    /// The e-mail address.
     pub identity: Email,
-    /// The password as given; the empty one is as wrong as any.
+    /// May be empty: an empty password is answered as a wrong one.
     pub access_key: Password,
 }
 
-/// POST send-reset-password, and send-reset-email.
 pub struct SendResetRequest {
-    /// The e-mail address.
     pub email: Email,
-    /// The language of the mail. One that cannot be read is left out: 400 is for the address only.
+    /// An unreadable locale is ignored, because clients expect 400 for the address only.
     pub locale: Option<Locale>,
 }
 
-/// POST password/reset.
 pub struct ResetRequest {
-    /// The new password.
     pub password: Password,
-    /// What the reset token is stored under.
+    /// The hash of the reset token, under which it is stored.
     pub token: TokenHash,
 }
 
-/// A required password. One of over 256 characters has its own code.
+/// Parses a required password. A password of more than 256 characters has a separate error code.
 pub(super) fn password(body: &Object, name: &'static str) -> Result<Password, ApiError> {
     Password::new(body.required_text(name)?).map_err(|why| {
         ApiError::new(ErrorCode::PasswordTooLong, why.0).for_member(name, ErrorCode::BAD_PASSWORD)
     })
 }
 
-/// A new password. That it is too short is found out here, so that it is reported with what else is wrong
-/// with the form; the other rules are the accounts', which know the user.
+/// Parses a new password.
+///
+/// The minimum length is checked here, so that it is reported together with other mistakes in the
+/// body. The remaining rules depend on the user and are checked by `accounts`.
 fn new_password(body: &Object, name: &'static str, min: usize) -> Result<Password, ApiError> {
     let password = password(body, name)?;
     if password.length() < min {

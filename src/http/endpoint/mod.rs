@@ -1,6 +1,8 @@
-//! Parse, then act: a request becomes a variant with typed parameters, or an error that names the
-//! parameter, before any work is done. One file per resource; the requests stand beside their parsers.
-//! A parser that reads several things reports all that is wrong with them.
+//! Parsing of requests. A request becomes an endpoint with typed parameters, or an error that names
+//! the parameter, before any work is done.
+//!
+//! One file per resource; parsers are next to their request types. A parser reports all mistakes of
+//! a request at once. Endpoints do not access the store.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -32,32 +34,28 @@ pub use public::PublicEndpoint;
 pub use schedule::PartnerEndpoint;
 pub use users::UserEndpoint;
 
-/// What a parser reads from, its body apart.
+/// The parts of a request that parsers read, except its body.
 pub struct Input<'a> {
-    /// The path as it was sent.
     pub path: &'a str,
-    /// Where its parameters stand.
+    /// Positions of the path parameters within `path`.
     pub params: Params,
-    /// The query.
     pub query: Query<'a>,
-    /// The headers.
     pub heads: &'a RequestHeaders<'a>,
-    /// The names of our headers.
     pub names: &'a HeaderNames,
-    /// The fewest characters of a new password.
+    /// Minimum length of a new password, in characters.
     pub password_min: usize,
 }
 
 impl<'a> Input<'a> {
-    /// A parameter of the path.
+    /// Returns a path parameter.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` if it is no UTF-8.
+    /// `INVALID_REQUEST` if it is not UTF-8.
     pub fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
         self.params.text(self.path, name)
     }
 
-    /// A parameter of the path, read by `parse`.
+    /// Parses a path parameter with `parse`.
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the parameter.
@@ -69,7 +67,7 @@ impl<'a> Input<'a> {
         parse(&self.text(name)?).map_err(|why| ApiError::field(name, why.0))
     }
 
-    /// A number of up to so many digits in the query, without a sign.
+    /// Parses an unsigned query parameter of at most `most` digits.
     fn number<T: FromStr>(
         &self,
         name: &'static str,
@@ -83,7 +81,7 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// How much of a long list is asked for: up to a thousand, which is the default too.
+    /// Parses the page size of a long list. The default is the maximum.
     fn page(&self) -> Result<usize, ApiError> {
         const PAGE: usize = 1_000;
         let limit = self.query.parsed("limit", |text| {
@@ -96,19 +94,17 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The body of a request as its route takes it.
 pub enum Payload {
-    /// Read, or ignored and then empty.
+    /// The complete body; empty if the route ignores bodies.
     Whole(Bytes),
-    /// Still arriving.
     Streamed(BodyStream),
 }
 
 impl Payload {
-    /// The bytes of a body that was read.
+    /// Returns the complete body.
     ///
     /// # Errors
-    /// `INTERNAL` if it is still arriving: the table and the endpoint disagree.
+    /// `INTERNAL` if the body is streamed: route table and endpoint disagree.
     pub fn whole(self) -> Result<Bytes, ApiError> {
         match self {
             Self::Whole(bytes) => Ok(bytes),
@@ -116,18 +112,16 @@ impl Payload {
         }
     }
 
-    /// The object of a body that was read. That it is none is reported by what reads of it.
+    /// Parses the complete body as a JSON object. A body that is not an object is reported when a
+    /// member is read.
     ///
     /// # Errors
-    /// `INTERNAL` if it is still arriving.
+    /// `INTERNAL` if the body is streamed.
     pub fn object(self) -> Result<Object, ApiError> {
         Ok(Object::read(&self.whole()?))
     }
 
-    /// A body that is still arriving.
-    ///
-    /// # Errors
-    /// `INTERNAL` if it has been read: the table and the endpoint disagree.
+    /// Returns the body as a stream.
     pub fn streamed(self) -> Result<BodyStream, ApiError> {
         match self {
             Self::Streamed(stream) => Ok(stream),
@@ -136,23 +130,19 @@ impl Payload {
     }
 }
 
-/// A request ready to be acted on, with the proof that its handler requires.
+/// A parsed request, with the authentication that its handler requires.
 pub enum Endpoint {
-    /// No token.
     Open(PublicEndpoint),
-    /// A partner's.
     Partner(PartnerAuth, PartnerEndpoint),
-    /// A user's.
     User(UserAuth, UserEndpoint),
-    /// An operator's.
     Operator(OperatorAuth, OperatorEndpoint),
 }
 
 impl Endpoint {
-    /// Reads the parameters of the route that the proof opens.
+    /// Parses the parameters of the route that the authentication permits.
     ///
     /// # Errors
-    /// What is wrong with which parameter.
+    /// `INVALID_REQUEST` and the like, naming the parameters.
     pub fn parse(proof: Proof, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         match proof {
             Proof::Open(to) => PublicEndpoint::parse(to, input, payload).map(Self::Open),
@@ -165,8 +155,8 @@ impl Endpoint {
         }
     }
 
-    /// What the request means, where its response may be cached: equal for all requests with the
-    /// same response.
+    /// Returns the cache key if the response may be cached. Requests with equal keys get equal
+    /// responses.
     #[must_use]
     pub fn cache_key(&self) -> Option<String> {
         match self {
@@ -175,7 +165,7 @@ impl Endpoint {
         }
     }
 
-    /// The address that replaces a deprecated one, exactly, below the base address.
+    /// Returns the exact replacement of a deprecated address, relative to the base address.
     #[must_use]
     pub fn successor(&self) -> Option<String> {
         match self {

@@ -1,4 +1,5 @@
-//! Requests of entitlement, preflight, license and heartbeat (interface, parts 4.4 to 4.7).
+//! Requests of entitlement, preflight, license and heartbeat. `docs/interface.md` describes the
+//! routes.
 
 use std::borrow::Cow;
 
@@ -14,25 +15,19 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::strict_json::Object;
 use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId, TokenHash};
 
-/// The PIN that the viewer entered.
 pub enum PinEntry {
-    /// None.
     Absent,
-    /// Something that is no PIN: as wrong as a wrong one, where one is needed.
+    /// Text that is not a PIN. It is an error only if a PIN is needed.
     Unreadable,
-    /// A PIN.
     Given(Pin),
 }
 
-/// POST entitlement.
 pub struct EntitlementRequest {
-    /// A livestream, a broadcast or a video on demand.
     pub asset: AssetId,
-    /// How far back on a livestream.
     pub offset: LiveOffset,
-    /// The PIN that the viewer entered. Where none is needed it is ignored, whatever it is.
+    /// Ignored if no PIN is needed, even if unreadable.
     pub pin: PinEntry,
-    /// The running player session. One that is none of ours is as good as none.
+    /// The running playback session. An unknown id counts as absent.
     pub session: Option<SessionId>,
 }
 
@@ -60,19 +55,14 @@ impl EntitlementRequest {
     }
 }
 
-/// POST preflight.
 pub struct PreflightRequest {
-    /// What is to be played.
     pub asset: AssetId,
-    /// The DRM system.
     pub drm: Drm,
-    /// The protocol; offered with the system.
     pub protocol: Protocol,
-    /// What the Entitlement Token is stored under; `None` for a text that is none.
+    /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
-    /// The token as it was sent: the answer hands it back among the headers.
+    /// The token as sent, because the response returns it in `headers`.
     pub token: String,
-    /// The device.
     pub device: DeviceHeaders,
 }
 
@@ -104,17 +94,13 @@ impl PreflightRequest {
     }
 }
 
-/// POST license.
 pub struct LicenseRequest {
-    /// The DRM system of the address.
     pub system: Drm,
-    /// The playback session.
     pub session: SessionId,
-    /// What the Entitlement Token is stored under; `None` for a text that is none.
+    /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
-    /// The challenge, unchanged.
     pub challenge: Bytes,
-    /// The key ids that the challenge asks for, where they can be read.
+    /// The key ids in the challenge, if the DRM system has them in readable form.
     pub kids: Vec<[u8; 16]>,
 }
 
@@ -147,19 +133,18 @@ impl LicenseRequest {
     }
 }
 
-/// Key ids that one Clear Key request may ask for: more than any asset has.
+/// Maximum number of key ids in a Clear Key request; no asset has as many.
 const KIDS_MAX: usize = 64;
 
-/// A license request of Clear Key, as the EME specification writes it.
+/// A Clear Key license request in the format of the EME specification.
 #[derive(Debug, Deserialize)]
 struct ClearKeyRequest<'a> {
     #[serde(borrow)]
     kids: Vec<Cow<'a, str>>,
 }
 
-/// The key ids of a Clear Key request.
 fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
-    // The same rules as for every other body: one object, no member twice, bounded depth.
+    // Enforces the rules of all JSON bodies: one object, no duplicate members, bounded depth.
     Object::read(challenge).check()?;
     let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
         .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
@@ -185,25 +170,18 @@ fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
     wrong.map_or(Ok(kids), Err)
 }
 
-/// POST heartbeat.
 pub struct HeartbeatRequest {
-    /// The playback session.
     pub session: SessionId,
-    /// What the Entitlement Token is stored under; `None` for a text that is none.
+    /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
-    /// The DRM system.
     pub drm: Drm,
-    /// The protocol.
     pub protocol: Protocol,
-    /// The device.
     pub device: DeviceId,
-    /// The media position as sent: Unix seconds or milliseconds, or seconds from the start.
+    /// The media position: Unix seconds or milliseconds, or seconds from the start.
     pub timestamp: i64,
-    /// Bits per second, as sent.
+    /// Bits per second.
     pub bitrate: i64,
-    /// Pixels, as sent.
     pub width: i64,
-    /// Pixels, as sent.
     pub height: i64,
 }
 
@@ -236,9 +214,7 @@ impl HeartbeatRequest {
     }
 }
 
-/// DELETE heartbeat.
 pub struct EndPlaybackRequest {
-    /// The playback session.
     pub session: SessionId,
 }
 
@@ -255,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_ids_of_a_clear_key_request_are_read() {
+    fn clear_key_request_yields_its_key_ids() {
         let ids = clear_key_ids(br#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"type":"temporary"}"#);
         let mut kid = [0; 16];
         kid[15] = 1;
@@ -263,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_clear_key_request_is_refused() {
+    fn malformed_clear_key_request_is_rejected() {
         let many = format!(
             r#"{{"kids":[{}]}}"#,
             vec![r#""AAAAAAAAAAAAAAAAAAAAAQ""#; 65].join(",")

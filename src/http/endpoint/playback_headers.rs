@@ -1,4 +1,4 @@
-//! The `Service-Play-…` headers as values.
+//! Parses the `Service-Play-…` request headers.
 
 use super::Input;
 use crate::http::combine::CombineResults;
@@ -8,16 +8,13 @@ use crate::types::ids::DEVICE_TEXT_MAX;
 use crate::types::text::check_visible;
 use crate::types::{DeviceId, Drm, Malformed, Protocol, SessionId, TokenHash, TokenKind};
 
-/// The device that a preflight names. Platform, type and model are open value lists.
+/// The device of a preflight. Platform, type and model are open lists of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceHeaders {
-    /// What counts as one device.
+    /// Identifies the device; requests with the same id come from the same device.
     pub id: DeviceId,
-    /// The platform.
     pub platform: String,
-    /// The type.
     pub kind: String,
-    /// The model.
     pub model: String,
 }
 
@@ -33,7 +30,7 @@ impl DeviceHeaders {
         })
     }
 
-    /// Checks the headers of which a heartbeat keeps nothing but the id.
+    /// Validates all device headers of a heartbeat, which uses only the id.
     pub(super) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
         let (_, _, _, id) =
             (platform(input), kind(input), model(input), device_id(input)).combine()?;
@@ -53,7 +50,8 @@ fn bounded<'a>(input: &Input<'a>, slot: SingleHeader<'a>, name: &str) -> Result<
     visible(input, name, text)
 }
 
-/// Device headers are shown to operators and viewers in lists of sessions and devices.
+/// Rejects control characters, because operators and viewers see these values in lists of sessions
+/// and devices.
 fn visible<'a>(input: &Input<'a>, name: &str, text: &'a str) -> Result<&'a str, ApiError> {
     check_visible(text)
         .map(|()| text)
@@ -105,15 +103,16 @@ pub(super) fn protocol(input: &Input<'_>) -> Result<Protocol, ApiError> {
     })
 }
 
-/// What the Entitlement Token is stored under; `None` for a text that is none, which is answered
-/// as an unknown one is.
+/// Returns the hash of the Entitlement Token. `None` if the text cannot be a token; it is answered
+/// as an unknown token is.
 pub(super) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiError> {
     let name = "Play-EntitlementId";
     let text = input.heads.play.entitlement.required(input.names, name)?;
     Ok(TokenHash::hash_presented(TokenKind::Entitlement, text))
 }
 
-/// The playback session. Ids are opaque to clients: a text that is none of ours is not known.
+/// Parses the id of the playback session. Ids are opaque to clients: malformed text is answered as
+/// an unknown id.
 pub(super) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
     let name = "Play-Session";
     let text = input.heads.play.session.required(input.names, name)?;
@@ -124,9 +123,10 @@ pub(super) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
         .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
 }
 
-/// A plain decimal number with an optional sign and fraction, of which the whole part counts: players
-/// report positions with fractions. One that is too large is odd, not malformed, and becomes the
-/// largest there is: refusing it would end the session of its player.
+/// Parses a decimal number with optional sign and fraction and returns its whole part.
+///
+/// Players report positions with fractions. A number that is too large is clamped instead of
+/// rejected, since a rejected heartbeat would end the session.
 pub(super) fn number(text: &str) -> Result<i64, Malformed> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
@@ -138,7 +138,7 @@ pub(super) fn number(text: &str) -> Result<i64, Malformed> {
         true => i64::MIN,
         false => i64::MAX,
     };
-    // All are digits: nothing but their number is in the way.
+    // Only digits are left, so parsing can fail only by overflow.
     Ok(whole.parse().unwrap_or(limit))
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_decimal() {
+    fn decimal_numbers_are_truncated_and_clamped() {
         for (text, value) in [
             ("0", 0),
             ("-5", -5),

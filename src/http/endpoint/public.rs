@@ -1,5 +1,5 @@
-//! Requests without a token: files of the origin, the page of resets, the descriptions of the
-//! interfaces, the console's files, and the operations listener's probes.
+//! Requests without a token: media files of the origin, the reset page, the interface descriptions,
+//! the console's files, and the probes of the operations listener.
 
 use super::reset_page::{ResetFormRequest, ResetPageRequest};
 use super::{Input, Payload};
@@ -7,17 +7,13 @@ use crate::http::error::ApiError;
 use crate::http::route::PublicRoute;
 use crate::http::router::RouteSet;
 
-/// A file of the origin.
 pub struct OriginRequest {
-    /// The signed token of the path, as it was sent.
     pub token: String,
-    /// The path below the media directory, decoded: segments without `.` and `..`, none of them
-    /// empty, none with a slash, backslash or control character.
+    /// The decoded path below the media directory. No segment is empty, `.` or `..`, or contains a
+    /// slash, a backslash or a control character.
     pub path: String,
 }
 
-/// The endpoints that take no token.
-#[expect(missing_docs, reason = "each holds the request of its name")]
 pub enum PublicEndpoint {
     Origin(OriginRequest),
     ResetPage(ResetPageRequest),
@@ -29,15 +25,14 @@ pub enum PublicEndpoint {
     Metrics,
     ConsoleEntry,
     Console,
-    /// A file of the console, by its name.
     ConsoleFile(String),
 }
 
 impl PublicEndpoint {
-    /// Reads the parameters of a route.
+    /// Parses the parameters of a route.
     ///
     /// # Errors
-    /// What is wrong with which parameter.
+    /// `INVALID_REQUEST` that names the parameters.
     pub fn parse(
         route: PublicRoute,
         input: &Input<'_>,

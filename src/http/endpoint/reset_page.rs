@@ -1,32 +1,28 @@
-//! Requests of the page that a reset mail leads to.
+//! Requests of the page that a reset mail links to.
 
 use super::{Input, Payload};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::query::Query;
 use crate::types::{TokenHash, TokenKind};
 
-/// A reset token as a link or a form brings it.
+/// A reset token from a link or a form.
 pub struct LinkToken {
-    /// The token, to be put into the form again.
+    /// The token as text, for the hidden field of the form.
     pub text: String,
-    /// What it is stored under.
+    /// The hash under which the token is stored.
     pub hash: TokenHash,
 }
 
-/// GET on the page. The token is looked at and not used up: programs open links before people do.
+/// `GET /reset`. The request checks the token without using it up, because mail scanners open links
+/// before users do.
 pub struct ResetPageRequest {
-    /// The token of the link.
     pub token: LinkToken,
 }
 
-/// POST of the page's form. The passwords are the handler's to judge: who typed them is to see the
-/// form again.
+/// `POST /reset`. The handler validates the passwords, so that a mistake shows the form again.
 pub struct ResetFormRequest {
-    /// The token of the link.
     pub token: LinkToken,
-    /// The new password.
     pub password: String,
-    /// The same again.
     pub again: String,
 }
 
@@ -36,7 +32,7 @@ fn token(query: &Query<'_>) -> Result<LinkToken, ApiError> {
         Some(hash) => Ok(LinkToken { text, hash }),
         None => Err(ApiError::new(
             ErrorCode::ResetTokenInvalid,
-            "the address has no reset token",
+            "the reset token is missing in the address",
         )),
     }
 }
@@ -52,8 +48,8 @@ impl ResetPageRequest {
 impl ResetFormRequest {
     pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
         let body = payload.whole()?;
-        let text =
-            std::str::from_utf8(&body).map_err(|_| ApiError::malformed("the body is no form"))?;
+        let text = std::str::from_utf8(&body)
+            .map_err(|_| ApiError::malformed("the body is not a form"))?;
         let form = Query::new(text);
         let field = |name| Ok::<_, ApiError>(form.one(name)?.unwrap_or_default().into_owned());
         Ok(Self {

@@ -1,4 +1,5 @@
-//! Requests with the partner token: the schedule and the catalogue (sign-up and login: `login`).
+//! Requests with the partner token for the schedule and the catalogue. Those of sign-up and login
+//! are in `login`.
 
 use super::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use super::{Input, Payload};
@@ -8,66 +9,54 @@ use crate::http::query::IdList;
 use crate::http::route::PartnerRoute;
 use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay};
 
-/// S6: the live view of livestreams.
+/// The live view of several livestreams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveRequest {
-    /// The livestreams.
     pub livestreams: IdList<LivestreamId>,
-    /// The distance back from the live point.
     pub offset: LiveOffset,
 }
 
-/// S1: the live view of one livestream.
+/// The live view of one livestream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LivestreamNowRequest {
-    /// The livestream.
     pub livestream: LivestreamId,
-    /// The distance back from the live point.
     pub offset: LiveOffset,
 }
 
-/// S5: the broadcasts of livestreams on a tv day.
+/// The broadcasts of several livestreams on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayRequest {
-    /// The tv day.
     pub day: TvDay,
-    /// The livestreams.
     pub livestreams: IdList<LivestreamId>,
 }
 
-/// S2: the broadcasts of one livestream on a tv day.
+/// The broadcasts of one livestream on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LivestreamDayRequest {
-    /// The tv day.
     pub day: TvDay,
-    /// The livestream.
     pub livestream: LivestreamId,
 }
 
-/// S3: one broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BroadcastRequest {
-    /// The broadcast.
     pub broadcast: BroadcastId,
 }
 
-/// S4: broadcasts by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BroadcastsRequest {
-    /// The broadcasts.
     pub broadcasts: IdList<BroadcastId>,
 }
 
-/// A list of the catalogue: all of it, or a page.
+/// A list of the catalogue, complete or one page of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest<T> {
-    /// The most things of the page; `None` for all there are.
+    /// Maximum number of rows; `None` for all.
     pub limit: Option<usize>,
-    /// Only what comes after this id, in the order of ids.
+    /// Only rows with a greater id.
     pub after: Option<T>,
 }
 
-/// The most things of a page.
+/// Maximum page size.
 const PAGE_MAX: usize = 500;
 
 impl<T> PageRequest<T> {
@@ -87,9 +76,8 @@ impl<T> PageRequest<T> {
     }
 }
 
-/// The livestreams as a playlist.
 pub struct M3uRequest {
-    /// The partner token as it was sent: the addresses in the list carry it on.
+    /// The partner token as sent; the addresses in the playlist contain it.
     pub access_token: String,
 }
 
@@ -105,16 +93,15 @@ impl M3uRequest {
     }
 }
 
-/// A livestream that is watched from the playlist.
+/// An entry of the M3U playlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaylistRedirectRequest {
-    /// The livestream.
     pub livestream: LivestreamId,
-    /// What the player wants, by the name of the manifest.
+    /// Determined by the file name of the manifest.
     pub protocol: Protocol,
 }
 
-/// The names of the manifests in the playlist: players tell by them what they get.
+/// File names of the manifests in the playlist. Players detect the protocol by the extension.
 pub const MANIFESTS: [(Protocol, &str); 2] =
     [(Protocol::Hls, "index.m3u8"), (Protocol::Dash, "index.mpd")];
 
@@ -123,7 +110,7 @@ impl PlaylistRedirectRequest {
         let name = input.text("manifest")?;
         let found = MANIFESTS.iter().find(|(_, manifest)| *manifest == name);
         let (protocol, _) = found.ok_or_else(|| {
-            let why = "the manifests are index.m3u8 and index.mpd";
+            let why = "no such manifest; use index.m3u8 or index.mpd";
             ApiError::new(ErrorCode::ProtocolNotAvailable, why)
         })?;
         Ok(Self {
@@ -133,8 +120,7 @@ impl PlaylistRedirectRequest {
     }
 }
 
-/// The endpoints that take the partner token alone.
-#[expect(missing_docs, reason = "each holds the request of its name")]
+/// The endpoints that require only the partner token.
 pub enum PartnerEndpoint {
     LiveOne(LivestreamNowRequest),
     DayOne(LivestreamDayRequest),
@@ -155,10 +141,10 @@ pub enum PartnerEndpoint {
 }
 
 impl PartnerEndpoint {
-    /// Reads the parameters of a route.
+    /// Parses the parameters of a route.
     ///
     /// # Errors
-    /// What is wrong with which parameter.
+    /// `INVALID_REQUEST` that names the parameters.
     pub fn parse(
         route: PartnerRoute,
         input: &Input<'_>,
@@ -214,8 +200,8 @@ impl PartnerEndpoint {
         })
     }
 
-    /// What a request for several livestreams or broadcasts means. No id contains a comma, so
-    /// different lists have different keys.
+    /// Returns the cache key of a request for several livestreams or broadcasts. Ids contain no
+    /// comma, so different lists have different keys.
     #[must_use]
     pub fn cache_key(&self) -> Option<String> {
         match self {
@@ -241,7 +227,8 @@ impl PartnerEndpoint {
         }
     }
 
-    /// The S6 or S5 address of a request for S1 or S2.
+    /// Returns the address for several livestreams that replaces a deprecated address for one
+    /// livestream.
     #[must_use]
     pub fn successor(&self) -> Option<String> {
         match self {
@@ -278,7 +265,7 @@ impl PartnerEndpoint {
     }
 }
 
-/// Percent-encodes all but the unreserved characters of RFC 3986.
+/// Percent-encodes all characters except the unreserved ones of RFC 3986.
 pub fn encoded(text: &str) -> String {
     use std::fmt::Write;
 
@@ -287,7 +274,7 @@ pub fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // Writing to a String does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }

@@ -1,14 +1,14 @@
-//! The request of telemetry (interface, part 4.8).
+//! The request of telemetry ingestion.
 
 use bytes::Bytes;
 
 use super::Payload;
 use crate::http::error::ApiError;
 
-/// POST telemetry-events. The body is kept as bytes: one bad event never loses the batch, so the
-/// events are read one by one.
+/// `POST /api/tracker/v1/telemetry-events`. The body is not parsed here: events are parsed one by
+/// one, so that a malformed event does not reject its batch.
 pub struct TelemetryRequest {
-    /// The body, unpacked.
+    /// The decompressed body.
     pub body: Bytes,
 }
 

@@ -1,5 +1,7 @@
-//! Requests with the user token: the user's own record and what hangs on it. The user of the path
-//! must be the user of the token: checked here once, so that no handler can forget it.
+//! Requests with the user token: the user's account, devices, sessions, offers and playback.
+//!
+//! The user in a path must be the authenticated user. This is checked here for all routes, so that
+//! no handler can forget it.
 
 use super::login::password;
 use super::playback::{
@@ -16,12 +18,11 @@ use crate::types::{
     BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId, UserId,
 };
 
-/// A change of parental control: what is absent stays.
+/// A change of the parental control settings. Absent members keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParentalControlChange {
-    /// Whether it is on.
     pub enabled: Option<bool>,
-    /// The age from which a PIN is asked for.
+    /// Content rated at or above this age requires the PIN.
     pub limit: Option<u8>,
 }
 
@@ -42,60 +43,44 @@ impl ParentalControlChange {
     }
 }
 
-/// PUT on the own record: a merge.
 pub struct UpdateUserRequest {
-    /// The name.
     pub name: Option<PersonName>,
-    /// The language.
     pub locale: Option<Locale>,
-    /// The day of birth; needs the PIN once there is one.
+    /// Requires the PIN, if one is set.
     pub birth_date: Option<BirthDate>,
-    /// Parental control; needs the PIN once there is one.
+    /// Requires the PIN, if one is set.
     pub parental_control: Option<ParentalControlChange>,
-    /// The PIN.
     pub pin_code: Option<Pin>,
 }
 
-/// PUT on the password.
 pub struct ChangePasswordRequest {
-    /// The present one.
     pub current: Password,
-    /// The new one.
     pub new: Password,
 }
 
-/// PUT on the PIN.
 pub struct ChangePinRequest {
-    /// The present PIN, where there is one.
+    /// Required if a PIN is set, unless the password is sent.
     pub current: Option<Pin>,
-    /// The password, which sets the first PIN.
+    /// Authorizes the PIN instead of the current one, for example the first PIN.
     pub password: Option<Password>,
-    /// The new PIN.
     pub new: Pin,
 }
 
-/// DELETE on the own record.
 pub struct DeleteUserRequest {
-    /// The password.
     pub password: Password,
 }
 
-/// One device.
 pub struct DeviceRequest {
-    /// The device.
     pub device: DeviceId,
 }
 
-/// One session, of a login or of playback: both are 128 random bits, so an id is of one alone.
+/// A login session or a playback session. Ids of both kinds are 128 random bits, so an id
+/// identifies only one of them.
 pub struct SessionRequest {
-    /// The id as that of a login session.
     pub login: LoginId,
-    /// The id as that of a playback session.
     pub playback: SessionId,
 }
 
-/// The endpoints that take the user token.
-#[expect(missing_docs, reason = "each holds the request of its name")]
 pub enum UserEndpoint {
     Logout,
     ReadUser,
@@ -123,7 +108,7 @@ pub enum UserEndpoint {
 }
 
 impl UserRoute {
-    /// Whether the path names a user, who must be the user of the token.
+    /// Whether the path contains the user, who must be the authenticated one.
     #[must_use]
     pub const fn is_of_own_record(self) -> bool {
         match self {
@@ -155,10 +140,11 @@ impl UserRoute {
 }
 
 impl UserEndpoint {
-    /// Reads the parameters of a route.
+    /// Parses the parameters of a route.
     ///
     /// # Errors
-    /// What is wrong with which parameter; 404 for another user's id, known or not.
+    /// `INVALID_REQUEST` that names the parameters; `USER_NOT_FOUND` for the id of another user,
+    /// whether it exists or not.
     pub fn parse(
         route: UserRoute,
         auth: &UserAuth,
@@ -167,7 +153,7 @@ impl UserEndpoint {
     ) -> Result<Self, ApiError> {
         use UserRoute as R;
         if route.is_of_own_record() {
-            own(auth, input)?;
+            check_own_record(auth, input)?;
         }
         Ok(match route {
             R::Logout => Self::Logout,
@@ -197,8 +183,8 @@ impl UserEndpoint {
     }
 }
 
-/// Another user's id and an unknown one are answered alike.
-fn own(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
+/// The id of another user gets the same response as an unknown id, so that it reveals nothing.
+fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
     match UserId::parse(&input.text("userId")?) {
         Ok(user) if user == auth.user() => Ok(()),
         _ => Err(ApiError::new(
@@ -214,7 +200,7 @@ fn device(input: &Input<'_>) -> Result<DeviceRequest, ApiError> {
     })
 }
 
-/// Ids are opaque to clients: one that is none of ours is not known.
+/// Ids are opaque to clients: malformed text is answered as an unknown id.
 fn session(input: &Input<'_>) -> Result<SessionRequest, ApiError> {
     let id = input.text("sessionId")?;
     let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");

@@ -1,10 +1,10 @@
-//! A command that calls an operation, to be pasted into a shell.
+//! Builds the `curl` command shown with an operation.
 
 use serde_json::Value;
 
 use super::page::{Listed, list, text};
 
-/// The tokens by the names of their schemes: variables, which the person sets.
+/// Returns the shell variable for the token of a security scheme.
 fn token(scheme: &str) -> &'static str {
     match scheme {
         "UserToken" => "$USER_TOKEN",
@@ -13,7 +13,7 @@ fn token(scheme: &str) -> &'static str {
     }
 }
 
-/// The command, a line for each of its parts.
+/// Builds the command, one line for each argument.
 pub fn command(document: &Value, listed: &Listed<'_>) -> String {
     let Listed {
         method,
@@ -21,25 +21,27 @@ pub fn command(document: &Value, listed: &Listed<'_>) -> String {
         operation,
     } = listed;
     let base = document.pointer("/servers/0/url").and_then(Value::as_str);
-    // The operations listener does not know where it is reached from.
+    // The operations listener does not know its public address.
     let base = base
         .filter(|base| *base != "/")
         .unwrap_or("http://127.0.0.1:9080");
     let mut path = (*path).to_owned();
     let (mut query, mut headers) = (Vec::new(), Vec::new());
     for scheme in tokens(operation) {
-        let shown = document.pointer(&format!("/components/securitySchemes/{scheme}"));
+        let definition = document.pointer(&format!("/components/securitySchemes/{scheme}"));
         let value = token(scheme);
-        headers.push(match shown.map(|shown| text(shown, "name")) {
-            Some(name) if !name.is_empty() => format!("{name}: {value}"),
-            _ => format!("Authorization: Bearer {value}"),
-        });
+        headers.push(
+            match definition.map(|definition| text(definition, "name")) {
+                Some(name) if !name.is_empty() => format!("{name}: {value}"),
+                _ => format!("Authorization: Bearer {value}"),
+            },
+        );
     }
     for parameter in list(operation, "parameters") {
         let name = text(parameter, "name");
         let example = parameter
             .get("example")
-            .map_or_else(|| name.to_owned(), shown);
+            .map_or_else(|| name.to_owned(), plain_text);
         let needed = parameter.get("required") == Some(&Value::Bool(true));
         match text(parameter, "in") {
             "path" => path = path.replace(&format!("{{{name}}}"), &example),
@@ -62,7 +64,7 @@ pub fn command(document: &Value, listed: &Listed<'_>) -> String {
     parts.join(" \\\n  ")
 }
 
-/// The schemes of the first way to be let in.
+/// The schemes of the first security alternative.
 fn tokens(operation: &Value) -> impl Iterator<Item = &str> {
     let first = list(operation, "security")
         .first()
@@ -72,11 +74,11 @@ fn tokens(operation: &Value) -> impl Iterator<Item = &str> {
         .flat_map(|all| all.keys().map(String::as_str))
 }
 
-/// A value as it stands in an address or a header.
-fn shown(value: &Value) -> String {
+/// A value as text of an address or a header.
+fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+        Value::Array(items) => items.iter().map(plain_text).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     }
 }

@@ -1,9 +1,9 @@
-//! What people write of an interface: one TOML file per tag in `data/openapi`, by the labels of the
-//! route table. What the table and the code know (methods, paths, tokens, limits, codes with their
-//! statuses) is not said there again.
+//! The written parts of the interface descriptions: one TOML file per tag in `data/openapi`, keyed
+//! by the labels of the route table.
 //!
-//! Everywhere in these files `Service-` stands for the configured prefix of our headers, and
-//! `https://tv.example` for the address of the service.
+//! The files must not repeat what the route table and the code know: methods, paths, tokens,
+//! limits, statuses of error codes. In all files `Service-` stands for the configured header prefix
+//! and `https://tv.example` for the address of the service.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::http::router::RouteSet;
 
-/// What both interfaces share.
 const COMMON: &str = include_str!("../../../data/openapi/common.toml");
 
 const PARTNER: &[&str] = &[
@@ -37,96 +36,83 @@ const ADMIN: &[&str] = &[
     include_str!("../../../data/openapi/admin/store.toml"),
 ];
 
-/// Notes by the names of what they are about.
+/// Notes in the type notation, by the name of the member or parameter that they describe.
 pub type Notes = BTreeMap<String, String>;
 
-/// One file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Part {
-    /// The name of the tag; of the interface's own file, its title.
+    /// The name of the tag. In the file `interface.toml`, the title of the interface.
     pub title: String,
-    /// What there is to say of all of it.
     pub text: String,
-    /// The parameters of paths.
     pub path: Notes,
-    /// The headers of requests.
     pub headers: Notes,
-    /// Objects that we send.
+    /// Objects in responses.
     pub objects: BTreeMap<String, Notes>,
-    /// Objects that are sent to us.
+    /// Objects in requests, where an optional member may also be `null`.
     pub requests: BTreeMap<String, Notes>,
-    /// JSON Schemas of what is no such object.
+    /// JSON Schemas of types that the type notation cannot express.
     pub schemas: BTreeMap<String, Value>,
-    /// Examples of objects, as JSON.
     pub examples: Notes,
-    /// The operations, by the labels of their routes.
+    /// The operations, by route label.
     pub operations: BTreeMap<String, Operation>,
 }
 
-/// One operation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
-    /// A line.
+    /// One line.
     pub summary: String,
-    /// All that a partner's developer needs to know.
     #[serde(default)]
     pub text: String,
-    /// The operation of the same file that it is like in all that follows.
+    /// The operation of the same file that has the same parameters, bodies and errors.
     pub like: Option<String>,
-    /// The parameters of the query.
     #[serde(default)]
     pub query: Notes,
-    /// The headers that it reads beside the tokens; `?` behind those that may be absent. A note may
-    /// follow where one means something else here.
+    /// Request headers besides the tokens; a `?` at the end marks an optional one. A note may
+    /// follow if the header has a special meaning for this operation.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// Whether answers may be kept and asked for again by their tag.
+    /// Whether responses have an entity tag and may be cached.
     #[serde(default)]
     pub kept: bool,
-    /// The body of the request.
     pub send: Option<Content>,
-    /// The answers that are no errors, by status.
+    /// The successful responses, by status.
     #[serde(default)]
     pub returns: BTreeMap<String, Content>,
-    /// The codes of its errors, but those that follow from its route.
+    /// The error codes, except those that follow from the route.
     #[serde(default)]
     pub errors: Vec<String>,
 }
 
-/// A body.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// JSON of this type.
+    /// JSON of this type, in the type notation.
     Json(String),
-    /// Anything else.
     Other(OtherContent),
 }
 
-/// A body that is not only JSON of a type, or none.
+/// A body that is not JSON, has several media types, or is empty.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OtherContent {
-    /// What it is.
     pub text: String,
-    /// The media types; JSON if there are none and there is a type.
+    /// The media types. JSON only, if this is empty and there is a type.
     #[serde(default)]
     pub media: Vec<String>,
-    /// The type, where it is JSON.
     pub r#type: Option<String>,
-    /// An example, where the type has none that fits.
+    /// An example, if the type has no suitable one.
     pub example: Option<String>,
-    /// Headers of the answer.
     #[serde(default)]
     pub headers: Notes,
 }
 
-/// The files of an interface, the common one first and its own second.
+/// Parses the files of an interface: first the common file, then `interface.toml`, then one file
+/// per tag.
 ///
 /// # Errors
-/// The beginning of the file that cannot be read, and why.
+/// The first line of the file that cannot be parsed, and why.
 pub fn read(table: RouteSet, names: &[(&str, &str)]) -> Result<Vec<Part>, String> {
     let files = match table {
         RouteSet::Public => PARTNER,
@@ -143,13 +129,14 @@ pub fn read(table: RouteSet, names: &[(&str, &str)]) -> Result<Vec<Part>, String
                 });
             let head = file.lines().next().unwrap_or_default();
             let read = toml::from_str(&text).map_err(|error| error.to_string());
-            read.and_then(alike).map_err(|why| format!("{head}: {why}"))
+            read.and_then(resolve_like)
+                .map_err(|why| format!("{head}: {why}"))
         })
         .collect()
 }
 
-/// Gives the operations that are like others what those have.
-fn alike(mut part: Part) -> Result<Part, String> {
+/// Copies the members of the operation named in `like` into the operations that refer to it.
+fn resolve_like(mut part: Part) -> Result<Part, String> {
     let models = part.operations.clone();
     for operation in part.operations.values_mut() {
         let Some(like) = operation.like.take() else {
@@ -157,7 +144,7 @@ fn alike(mut part: Part) -> Result<Part, String> {
         };
         let model = models
             .get(&like)
-            .ok_or_else(|| format!("no operation {like}"))?;
+            .ok_or_else(|| format!("`like` names an unknown operation: {like}"))?;
         *operation = Operation {
             summary: std::mem::take(&mut operation.summary),
             text: std::mem::take(&mut operation.text),

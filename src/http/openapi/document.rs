@@ -1,5 +1,5 @@
-//! The OpenAPI document of an interface: what people wrote of it, joined with what the route table and
-//! the table of codes know.
+//! Builds the OpenAPI document of an interface from the description files, the route table and the
+//! table of error codes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,28 +14,22 @@ use crate::http::error::ErrorCode;
 use crate::http::route::{Endpoint, Route};
 use crate::http::router::RouteSet;
 
-/// A description.
 pub struct Document {
-    /// As OpenAPI has it.
     pub json: Value,
-    /// The codes in it, in the order of their table.
+    /// The codes that occur in the document, in the order of their table.
     pub codes: Vec<ErrorCode>,
 }
 
-/// What operations refer to.
+/// What operations refer to: parameters, headers, schemas, examples.
 pub(super) struct Shared {
-    /// The parameters of paths.
     pub path: Notes,
-    /// The headers of requests.
     pub headers: Notes,
-    /// The schemas, by name.
     pub schemas: Map<String, Value>,
-    /// Their examples.
     pub examples: BTreeMap<String, Value>,
 }
 
 impl Shared {
-    fn of(parts: &[Part]) -> Result<Self, String> {
+    fn from_parts(parts: &[Part]) -> Result<Self, String> {
         let mut shared = Self {
             path: Notes::new(),
             headers: Notes::new(),
@@ -48,7 +42,7 @@ impl Shared {
             shared.schemas.extend(part.schemas.clone());
             for (sent, objects) in [(false, &part.objects), (true, &part.requests)] {
                 for (name, members) in objects {
-                    let members = spread(members, parts)?;
+                    let members = expand_members(members, parts)?;
                     let schema = object(members.iter(), sent)?;
                     shared.schemas.insert(name.clone(), schema);
                 }
@@ -62,7 +56,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Whether a value is a list.
+    /// Whether a schema is an array, directly or by reference.
     fn is_list(&self, schema: &Value) -> bool {
         let named = schema.get("$ref").and_then(Value::as_str);
         match named.and_then(|place| self.schemas.get(place.strip_prefix(SCHEMAS)?)) {
@@ -71,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// An example of a value, as far as there is one.
+    /// Returns an example of a schema, if the schema or one of its parts has one.
     pub fn example(&self, schema: &Value) -> Option<Value> {
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             let name = name.strip_prefix(SCHEMAS)?;
@@ -91,15 +85,15 @@ impl Shared {
     }
 }
 
-/// The members of an object, with those of the one that it begins with.
-fn spread(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
+/// Returns the members of an object, including those of the object it extends with `...`.
+fn expand_members(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
     let mut members = members.clone();
     if let Some(base) = members.remove("...") {
         let mut objects = parts
             .iter()
             .flat_map(|part| [&part.objects, &part.requests]);
         let found = objects.find_map(|objects| objects.get(&base));
-        let more = spread(found.ok_or_else(|| format!("no object {base}"))?, parts)?;
+        let more = expand_members(found.ok_or_else(|| format!("no object {base}"))?, parts)?;
         for (name, note) in more {
             members.entry(name).or_insert(note);
         }
@@ -107,25 +101,31 @@ fn spread(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
     Ok(members)
 }
 
-/// Joins the description of an interface.
+/// Builds the document.
 ///
 /// # Errors
-/// What of `data/openapi` cannot be used: a defect, which a test finds.
+/// Inconsistencies between `data/openapi` and the route table. A unit test finds them.
 pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> {
     let prefix = about.names.full("");
     let parts = description_files::read(
         table,
         &[("Service-", &prefix), ("https://tv.example", about.base)],
     )?;
-    let mut shared = Shared::of(&parts)?;
+    let mut shared = Shared::from_parts(&parts)?;
     let mut codes = Vec::from(BEFORE);
     codes.extend(ANYWHERE);
     let mut paths = Map::new();
     let mut described = BTreeSet::new();
     for route in table.routes() {
-        let (part, said) = find_operation(&parts, route)?;
-        let of_status = errors::codes_of_route(table, route, &said.errors)?;
-        let operation = operation(route, (&part.title, said), &of_status, &shared, about)?;
+        let (part, description) = find_operation(&parts, route)?;
+        let of_status = errors::codes_of_route(table, route, &description.errors)?;
+        let operation = operation(
+            route,
+            (&part.title, description),
+            &of_status,
+            &shared,
+            about,
+        )?;
         codes.extend(of_status.into_values().flatten());
         described.insert(route.label);
         let path = paths
@@ -137,14 +137,16 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
     }
     let mut labels = parts.iter().flat_map(|part| part.operations.keys());
     if let Some(label) = labels.find(|label| !described.contains(label.as_str())) {
-        return Err(format!("{label}: no route has this label"));
+        return Err(format!("{label}: described, but no route has this label"));
     }
     let codes: Vec<_> = ErrorCode::ALL
         .iter()
         .copied()
         .filter(|code| codes.contains(code))
         .collect();
-    shared.schemas.insert("ErrorCode".to_owned(), words(&codes));
+    shared
+        .schemas
+        .insert("ErrorCode".to_owned(), error_code_schema(&codes));
     embed_examples(&mut shared);
     let interface = parts.get(1).ok_or("the file of the interface is missing")?;
     let tags = parts.iter().filter(|part| !part.operations.is_empty());
@@ -177,8 +179,8 @@ fn find_operation<'a>(
     route: &Route,
 ) -> Result<(&'a Part, &'a Operation), String> {
     let mut described = parts.iter().filter_map(|part| {
-        let said = part.operations.get(route.label)?;
-        Some((part, said))
+        let description = part.operations.get(route.label)?;
+        Some((part, description))
     });
     let found = described.next();
     if described.next().is_some() {
@@ -187,7 +189,6 @@ fn find_operation<'a>(
     found.ok_or_else(|| format!("{}: not described", route.label))
 }
 
-/// Schemas carry the examples of their objects.
 fn embed_examples(shared: &mut Shared) {
     for (name, example) in &shared.examples {
         let schema = shared.schemas.get_mut(name).and_then(Value::as_object_mut);
@@ -197,7 +198,7 @@ fn embed_examples(shared: &mut Shared) {
     }
 }
 
-fn words(codes: &[ErrorCode]) -> Value {
+fn error_code_schema(codes: &[ErrorCode]) -> Value {
     let words: BTreeSet<_> = codes.iter().map(|code| code.as_str()).collect();
     let lines: Vec<_> = codes
         .iter()
@@ -210,7 +211,7 @@ fn words(codes: &[ErrorCode]) -> Value {
         "type": "string",
         "enum": words,
         "description": format!(
-            "A stable word for programs. Later versions may have more of them.\n\n{}",
+            "A stable identifier of the error, for programs. Later versions may add more.\n\n{}",
             lines.join("\n")
         ),
     })
@@ -239,18 +240,18 @@ fn schemes(table: RouteSet, about: &About<'_>) -> Value {
                 "type": "apiKey",
                 "in": "header",
                 "name": about.names.full("AccessToken"),
-                "description": "The partner's access token, which says which partner asks.",
+                "description": "The partner's access token. It identifies the partner.",
             },
             "PartnerTokenInQuery": {
                 "type": "apiKey",
                 "in": "query",
                 "name": "accessToken",
-                "description": "The same in the query, for players that take an address and nothing else.",
+                "description": "The partner's access token in the query, for players that accept only an address.",
             },
             "UserToken": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "The User Authorization Token that sign-up and login give.",
+                "description": "The User Authorization Token that sign-up and login return.",
             },
         }),
         RouteSet::Ops => json!({
@@ -263,7 +264,6 @@ fn schemes(table: RouteSet, about: &About<'_>) -> Value {
     }
 }
 
-/// Who may call a route, as OpenAPI says it.
 pub(super) fn security(route: &Route) -> Value {
     match route.target {
         Endpoint::Open(_) => json!([]),
@@ -276,20 +276,19 @@ pub(super) fn security(route: &Route) -> Value {
     }
 }
 
-/// The headers that answers share.
 const ANSWER_HEADERS: [(&str, &str); 10] = [
     (
         "X-Request-Id",
-        "string: The request's own id if it was sane, else a new one; it stands in our log.",
+        "string: The id of the request if it sent a valid one, otherwise a new one. The server logs it.",
     ),
-    ("Retry-After", "integer: Seconds after which to try again."),
+    ("Retry-After", "integer: Seconds to wait before a retry."),
     (
         "RateLimit",
-        "string: The limit that was reached, as `\"login-account\";r=0;t=60`: none is left, for 60 seconds.",
+        "string: The limit that was exceeded, such as `\"login-account\";r=0;t=60`: no requests left for 60 seconds.",
     ),
     (
         "RateLimit-Policy",
-        "string: What that limit is, as `\"login-account\";q=10;w=900`: 10 in 900 seconds.",
+        "string: The policy of that limit, such as `\"login-account\";q=10;w=900`: 10 requests in 900 seconds.",
     ),
     (
         "WWW-Authenticate",
@@ -297,23 +296,23 @@ const ANSWER_HEADERS: [(&str, &str); 10] = [
     ),
     (
         "ETag",
-        "string: A strong tag; it differs by content coding.",
+        "string: A strong entity tag. It differs for each content coding.",
     ),
     (
         "Cache-Control",
-        "string: How long the answer may be kept: never beyond its next change.",
+        "string: How long the response may be cached; never beyond its next change.",
     ),
     (
         "Deprecation",
-        "string: Since when the operation is deprecated (RFC 9745).",
+        "string: When the operation was deprecated (RFC 9745).",
     ),
     (
         "Link",
-        "string: The exact address that replaces this one, with `rel=\"successor-version\"`.",
+        "string: The address that replaces this one, with `rel=\"successor-version\"`.",
     ),
     (
         "Sunset",
-        "string: When the operation goes, if that is decided (RFC 8594).",
+        "string: When the operation will be removed, if that is decided (RFC 8594).",
     ),
 ];
 
@@ -328,7 +327,6 @@ pub(super) fn header(note: Note<'_>) -> Value {
     json!({"description": note.text, "schema": note.schema})
 }
 
-/// References to headers that answers share.
 pub(super) fn header_refs<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     names
         .into_iter()
@@ -339,7 +337,7 @@ pub(super) fn header_refs<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<S
         .collect()
 }
 
-/// The name of the answer that is the same everywhere.
+/// The name of the error response that all operations share for a status.
 pub(super) fn common_name(status: u16) -> String {
     format!("Anywhere{status}")
 }
@@ -370,18 +368,18 @@ fn common_responses(about: &About<'_>) -> Map<String, Value> {
         .collect()
 }
 
-/// How an operation tells its errors.
+/// The format of an operation's error responses.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
-    /// With the message at top level, too.
+    /// The message at top level as well, as the login routes have it.
     pub flat: bool,
-    /// As a SOAP fault to those who speak SOAP.
+    /// A SOAP fault, if the client sends SOAP.
     pub soap: bool,
-    /// As a page.
+    /// An HTML page.
     pub page: bool,
 }
 
-/// The answer with an error status: what its codes mean, and an example of each.
+/// Builds the response for an error status: the meanings of its codes, and an example of each.
 pub(super) fn refusal(status: u16, codes: &[ErrorCode], form: Form, about: &About<'_>) -> Value {
     let lines: Vec<_> = codes
         .iter()
@@ -438,7 +436,6 @@ fn example(code: ErrorCode, flat: bool, about: &About<'_>) -> Value {
     body
 }
 
-/// A parameter of a request.
 pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &Shared) -> Value {
     let mut parameter = json!({
         "in": place,
@@ -447,7 +444,7 @@ pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &Shared
         "description": note.text,
     });
     if let Some(members) = parameter.as_object_mut() {
-        // A list is separated by commas, wherever it stands.
+        // A list is one comma-separated value, not a repeated parameter.
         if place == "query" && shared.is_list(&note.schema) {
             members.insert("style".to_owned(), "form".into());
             members.insert("explode".to_owned(), false.into());

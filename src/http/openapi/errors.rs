@@ -1,4 +1,5 @@
-//! Which codes a route answers with: those that follow from the table, and those that are said of it.
+//! Determines the error codes of a route: those that follow from the route table, and those listed
+//! in its description.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,9 @@ use crate::http::route::{Endpoint, RateClass, Route};
 use crate::http::router::RouteSet;
 use crate::types::Role;
 
-/// Codes by their statuses.
 pub type Codes = BTreeMap<u16, Vec<ErrorCode>>;
 
-/// What a request meets before it gets to an operation.
+/// Errors raised before a route is found.
 pub const BEFORE: [ErrorCode; 4] = [
     ErrorCode::PathNotFound,
     ErrorCode::VersionNotServed,
@@ -18,7 +18,7 @@ pub const BEFORE: [ErrorCode; 4] = [
     ErrorCode::MethodNotImplemented,
 ];
 
-/// What a request of any operation may meet: framing, limits, a busy or failing service.
+/// Errors of every operation: framing, limits, an overloaded or failing service.
 pub const ANYWHERE: [ErrorCode; 12] = [
     ErrorCode::InvalidRequest,
     ErrorCode::RequestTimeout,
@@ -34,8 +34,8 @@ pub const ANYWHERE: [ErrorCode; 12] = [
     ErrorCode::StoreUnavailable,
 ];
 
-/// What follows from a route: who may call it, how often, and what it waits for.
-fn derived(route: &Route) -> Vec<ErrorCode> {
+/// Codes that follow from the route: authentication, roles and rate limits.
+fn codes_from_table(route: &Route) -> Vec<ErrorCode> {
     let mut codes = match route.target {
         Endpoint::Open(_) => Vec::new(),
         Endpoint::Partner(_) => vec![ErrorCode::PartnerTokenInvalid],
@@ -60,17 +60,18 @@ fn derived(route: &Route) -> Vec<ErrorCode> {
     codes
 }
 
-/// The codes of a route: of those that are met anywhere, only where others have their status.
+/// Returns the codes of a route by status. A code of [`ANYWHERE`] is included even if it is alone
+/// in its status.
 ///
 /// # Errors
-/// The word that is no code.
-pub fn codes_of_route(table: RouteSet, route: &Route, said: &[String]) -> Result<Codes, String> {
-    let mut codes = derived(route);
+/// The listed name that is not an error code.
+pub fn codes_of_route(table: RouteSet, route: &Route, listed: &[String]) -> Result<Codes, String> {
+    let mut codes = codes_from_table(route);
     if table == RouteSet::Ops {
         codes.push(ErrorCode::MisdirectedRequest);
     }
-    for word in said {
-        codes.push(named(word).ok_or_else(|| word.clone())?);
+    for word in listed {
+        codes.push(parse_code(word).ok_or_else(|| word.clone())?);
     }
     let mut of_status = Codes::new();
     for code in codes.into_iter().chain(ANYWHERE) {
@@ -82,8 +83,8 @@ pub fn codes_of_route(table: RouteSet, route: &Route, said: &[String]) -> Result
     Ok(of_status)
 }
 
-/// A code by its word, or by status and word where two have the same word.
-fn named(word: &str) -> Option<ErrorCode> {
+/// Parses a code, or a status and a code where two codes have the same name.
+fn parse_code(word: &str) -> Option<ErrorCode> {
     let (status, word) = word.split_once(' ').unwrap_or(("", word));
     let mut codes = ErrorCode::ALL.iter().copied();
     codes.find(|code| {
@@ -91,7 +92,7 @@ fn named(word: &str) -> Option<ErrorCode> {
     })
 }
 
-/// Whether a status has no codes but those that are met anywhere.
+/// Whether a status has only codes of [`ANYWHERE`].
 #[must_use]
 pub fn are_common(codes: &[ErrorCode]) -> bool {
     codes.iter().all(|code| ANYWHERE.contains(code))

@@ -1,8 +1,9 @@
-//! The little of CommonMark that descriptions are written in, as HTML: paragraphs, lists of `-`, `code`.
+//! Renders the subset of CommonMark that the descriptions use as HTML: paragraphs, `-` lists and
+//! code spans.
 
 use crate::types::html_escape::escape;
 
-/// A text as blocks.
+/// Renders paragraphs and lists.
 pub fn blocks(text: &str, out: &mut String) {
     for block in text.split("\n\n").map(str::trim).filter(|b| !b.is_empty()) {
         match block.strip_prefix("- ") {
@@ -24,7 +25,7 @@ pub fn blocks(text: &str, out: &mut String) {
     }
 }
 
-/// A text as a line: every other stretch between backticks is code.
+/// Renders code spans. Every second part between backticks is code.
 pub fn inline(text: &str, out: &mut String) {
     for (at, piece) in text.split('`').enumerate() {
         match at % 2 {
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_become_paragraphs_lists_and_code() {
+    fn paragraphs_lists_and_code_spans_are_rendered() {
         let mut out = String::new();
         blocks("A `b<c`\nd.\n\n- one\n- two `x`\n\n<script>", &mut out);
         assert_eq!(

@@ -1,9 +1,8 @@
-//! The description of the interfaces: OpenAPI 3.1 for programs, a page for people.
+//! The description of the interfaces: an OpenAPI 3.1 document, and the same as an HTML page.
 //!
-//! It is joined when it is first asked for, from three sources that say nothing twice: the route table
-//! (methods, paths, tokens, limits), the table of codes, and what people wrote in `data/openapi` by the
-//! labels of the routes. A route without a description, a description without a route, and a code that
-//! there is not are errors that a unit test finds.
+//! It is built on first use from three sources that do not overlap: the route table (methods,
+//! paths, tokens, limits), the table of error codes, and the files in `data/openapi`. A unit test
+//! finds a route without a description, a description without a route, and an unknown error code.
 
 mod curl_example;
 mod description_files;
@@ -29,21 +28,18 @@ use super::router::RouteSet;
 use crate::config::http::{Environment, HttpSettings};
 pub use document::{Document, document};
 
-/// What a description says of this deployment.
+/// Properties of this installation that the description contains.
 #[derive(Clone, Copy)]
 pub struct About<'a> {
-    /// The names of our headers.
     pub names: &'a HeaderNames,
-    /// The address of the service.
+    /// The public address of the service.
     pub base: &'a str,
-    /// Which environment this is.
     pub environment: Environment,
-    /// The words for viewers, for examples of errors.
+    /// The localized messages, for the examples of errors.
     pub messages: &'a Messages,
 }
 
 impl<'a> About<'a> {
-    /// What the settings say.
     #[must_use]
     pub fn new(settings: &'a HttpSettings, names: &'a HeaderNames, messages: &'a Messages) -> Self {
         Self {
@@ -55,18 +51,18 @@ impl<'a> About<'a> {
     }
 }
 
-/// For how long a description may be kept, in seconds: it changes with a restart, and its tag tells.
+/// How long a description may be cached, in seconds. It changes only with a restart; its entity tag
+/// shows the change.
 const MAX_AGE: u32 = 60;
 
-/// Both forms of a description, ready to be sent.
 struct RenderedDescription {
     json: Arc<CompressibleBody>,
     page: Arc<CompressibleBody>,
-    /// What the page may do: show itself, with its own style.
+    /// Content security policy: the page may use only its own inline style.
     policy: HeaderValue,
 }
 
-/// The descriptions of both interfaces, each made when it is first asked for.
+/// The descriptions of both listeners, each built on first use.
 #[derive(Default)]
 pub struct Descriptions {
     public: OnceLock<Result<RenderedDescription, String>>,
@@ -74,36 +70,40 @@ pub struct Descriptions {
 }
 
 impl Descriptions {
-    fn of(&self, table: RouteSet, about: &About<'_>) -> Result<&RenderedDescription, ApiError> {
+    fn rendered(
+        &self,
+        table: RouteSet,
+        about: &About<'_>,
+    ) -> Result<&RenderedDescription, ApiError> {
         let cell = match table {
             RouteSet::Public => &self.public,
             RouteSet::Ops => &self.ops,
         };
-        let ready = cell.get_or_init(|| make(table, about)).as_ref();
+        let ready = cell.get_or_init(|| render(table, about)).as_ref();
         ready.map_err(|why| ApiError::internal(why.clone()))
     }
 
-    /// The OpenAPI document of a listener.
+    /// Returns the OpenAPI document of a listener.
     ///
     /// # Errors
-    /// `INTERNAL` if what is built in is damaged.
+    /// `INTERNAL` if the built-in files are inconsistent.
     pub fn json(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
-        let ready = self.of(table, about)?;
+        let ready = self.rendered(table, about)?;
         Ok(prepared(media::JSON, &ready.json))
     }
 
-    /// The page of a listener.
+    /// Returns the HTML page of a listener.
     ///
     /// # Errors
-    /// `INTERNAL` if what is built in is damaged.
+    /// `INTERNAL` if the built-in files are inconsistent.
     pub fn page(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
-        let ready = self.of(table, about)?;
+        let ready = self.rendered(table, about)?;
         let page = prepared(media::HTML, &ready.page);
         Ok(page.with_header(CONTENT_SECURITY_POLICY, ready.policy.clone()))
     }
 }
 
-fn make(table: RouteSet, about: &About<'_>) -> Result<RenderedDescription, String> {
+fn render(table: RouteSet, about: &About<'_>) -> Result<RenderedDescription, String> {
     let document = document(table, about)?;
     let json = serde_json::to_vec(&document.json).map_err(|error| error.to_string())?;
     let policy = policy(page::STYLE, "'none'").map_err(|error| error.to_string())?;
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::http::error::ErrorCode;
 
-    fn of(table: RouteSet, prefix: &str) -> Document {
+    fn document_of(table: RouteSet, prefix: &str) -> Document {
         let messages = Messages::built_in("en").unwrap();
         let names = HeaderNames::new(prefix).unwrap();
         let about = About {
@@ -148,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn every_route_is_described_and_nothing_else() {
+    fn described_operations_match_the_route_table() {
         for table in [RouteSet::Public, RouteSet::Ops] {
-            let document = of(table, "Service-");
+            let document = document_of(table, "Service-");
             let mut count = 0;
             for route in table.routes() {
                 let path = route.pattern.replace("{*", "{").replace('/', "~1");
@@ -167,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn every_code_is_described_with_its_status() {
+    fn every_error_code_is_documented_with_its_status() {
         let mut seen = Vec::from(errors::BEFORE.map(|code| (code.as_str(), code.status())));
         for table in [RouteSet::Public, RouteSet::Ops] {
-            let json = of(table, "Service-").json;
+            let json = document_of(table, "Service-").json;
             let mut named = Vec::new();
             statuses(&json, &mut named);
             for (status, word) in named {
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// The codes that the examples of answers have, by status.
+    /// Collects status and code of every example of an error response.
     fn statuses(json: &Value, named: &mut Vec<(String, String)>) {
         let paths = json["paths"].as_object().unwrap().values();
         let operations = paths.flat_map(|methods| methods.as_object().unwrap().values());
@@ -208,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn it_speaks_of_this_deployment() {
-        let json = of(RouteSet::Public, "X-Acme-").json.to_string();
+    fn document_names_this_installation() {
+        let json = document_of(RouteSet::Public, "X-Acme-").json.to_string();
         assert!(json.contains("X-Acme-AccessToken") && json.contains("X-Acme-Play-Session"));
         assert!(!json.contains("Service-") && !json.contains("tv.example"));
         assert!(json.contains("https://acme.example/tv") && json.contains("staging"));
@@ -217,17 +217,17 @@ mod tests {
     }
 
     #[test]
-    fn the_public_one_tells_nothing_of_administration() {
-        let public = of(RouteSet::Public, "Service-").json.to_string();
+    fn public_document_omits_the_administration_interface() {
+        let public = document_of(RouteSet::Public, "Service-").json.to_string();
         assert!(!public.contains("/admin/") && !public.contains("OPERATOR_TOKEN_INVALID"));
-        let ops = of(RouteSet::Ops, "Service-").json.to_string();
+        let ops = document_of(RouteSet::Ops, "Service-").json.to_string();
         assert!(ops.contains("/admin/v1/users") && !ops.contains("/api/login/"));
     }
 
     #[test]
-    fn the_page_is_whole() {
+    fn page_is_self_contained() {
         for table in [RouteSet::Public, RouteSet::Ops] {
-            let document = of(table, "Service-");
+            let document = document_of(table, "Service-");
             let page = page::page(&document);
             for word in [
                 "<script", "src=", "style=", "url(", "@import", "onload", "<link",

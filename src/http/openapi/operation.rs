@@ -1,4 +1,4 @@
-//! One operation of the document.
+//! Builds one operation of the OpenAPI document.
 
 use serde_json::{Map, Value, json};
 
@@ -14,23 +14,23 @@ use crate::types::Role;
 
 const JSON: &str = "application/json";
 
-/// The operation of a route: its tag and what is said of it.
+/// Builds the operation of a route from its tag and its description.
 pub(super) fn operation(
     route: &Route,
-    (tag, said): (&str, &Operation),
+    (tag, description): (&str, &Operation),
     codes: &Codes,
     shared: &Shared,
     about: &About<'_>,
 ) -> Result<Value, String> {
-    let mut text = said.text.trim().to_owned();
+    let mut text = description.text.trim().to_owned();
     if let Some(successor) = route.deprecated {
         text.push_str(&format!("\n\nDeprecated: use `{successor}`."));
     }
     if let Some(roles) = route.roles() {
         let roles: Vec<_> = roles.iter().map(|role: &Role| role.as_str()).collect();
-        text.push_str(&format!("\n\nFor operators of role {}.", roles.join(", ")));
+        text.push_str(&format!("\n\nAllowed roles: {}.", roles.join(", ")));
     }
-    let mut responses = successes(route, said, shared)?;
+    let mut responses = successes(route, description, shared)?;
     let form = Form {
         flat: route.pattern.starts_with("/api/login/"),
         soap: route.speaks_soap(),
@@ -47,14 +47,14 @@ pub(super) fn operation(
     let mut operation = json!({
         "operationId": route.label,
         "tags": [tag],
-        "summary": said.summary,
+        "summary": description.summary,
         "description": text.trim(),
-        "parameters": parameters(route, said, shared)?,
+        "parameters": parameters(route, description, shared)?,
         "responses": responses,
         "security": security(route),
     });
     if let Some(members) = operation.as_object_mut() {
-        if let Some(send) = &said.send {
+        if let Some(send) = &description.send {
             members.insert("requestBody".to_owned(), request(route, send, shared)?);
         }
         if route.deprecated.is_some() {
@@ -64,7 +64,8 @@ pub(super) fn operation(
     Ok(operation)
 }
 
-/// A status may be one of success for some and of errors for others: both are said then.
+/// Adds an error response. A status can be both a success and an error of an operation; then the
+/// response has both descriptions.
 fn merge(responses: &mut Map<String, Value>, status: String, refusal: Value) {
     let Some(success) = responses.get_mut(&status).and_then(Value::as_object_mut) else {
         responses.insert(status, refusal);
@@ -90,17 +91,26 @@ fn merge(responses: &mut Map<String, Value>, status: String, refusal: Value) {
     }
 }
 
-fn parameters(route: &Route, said: &Operation, shared: &Shared) -> Result<Vec<Value>, String> {
+fn parameters(
+    route: &Route,
+    description: &Operation,
+    shared: &Shared,
+) -> Result<Vec<Value>, String> {
     let mut parameters = Vec::new();
     for name in names_in(route.pattern) {
         let note = shared.path.get(name);
-        let note = note.ok_or_else(|| format!("{}: {{{name}}} is not said", route.label))?;
+        let note = note.ok_or_else(|| {
+            format!(
+                "{}: path parameter {{{name}}} is not described",
+                route.label
+            )
+        })?;
         parameters.push(parameter("path", name, Note::read(note)?, shared));
     }
-    for (name, note) in &said.query {
+    for (name, note) in &description.query {
         parameters.push(parameter("query", name, Note::read(note)?, shared));
     }
-    for header in &said.headers {
+    for header in &description.headers {
         let (name, note) = match header.split_once(": ") {
             Some((name, note)) => (name, Some(note)),
             None => (header.as_str(), None),
@@ -110,21 +120,23 @@ fn parameters(route: &Route, said: &Operation, shared: &Shared) -> Result<Vec<Va
             None => (name, false),
         };
         let note = note.or_else(|| shared.headers.get(name).map(String::as_str));
-        let note = note.ok_or_else(|| format!("{}: {name} is not said", route.label))?;
+        let note =
+            note.ok_or_else(|| format!("{}: header {name} is not described", route.label))?;
         let note = Note {
             optional,
             ..Note::read(note)?
         };
         parameters.push(parameter("header", name, note, shared));
     }
-    if said.kept {
-        let note = Note::read("string?: The tag of an earlier answer; 304 if it is still good.")?;
+    if description.kept {
+        let note =
+            Note::read("string?: The `ETag` of an earlier response; 304 if it is still current.")?;
         parameters.push(parameter("header", "If-None-Match", note, shared));
     }
     Ok(parameters)
 }
 
-/// The parameters in a pattern.
+/// The parameters in a path pattern.
 fn names_in(pattern: &str) -> impl Iterator<Item = &str> {
     pattern.split('/').filter_map(|segment| {
         let name = segment.strip_prefix('{')?.strip_suffix('}')?;
@@ -141,7 +153,7 @@ fn request(route: &Route, send: &Content, shared: &Shared) -> Result<Value, Stri
         _ => format!("{} KiB", limit >> 10),
     };
     let unpacked = match route.body {
-        BodyRule::Gzip(_) => ", which is measured unpacked where `Content-Encoding` is gzip",
+        BodyRule::Gzip(_) => ", measured after decompression if `Content-Encoding` is gzip",
         BodyRule::Ignored | BodyRule::Whole(_) | BodyRule::Streamed(_) => "",
     };
     Ok(json!({
@@ -151,7 +163,7 @@ fn request(route: &Route, send: &Content, shared: &Shared) -> Result<Value, Stri
     }))
 }
 
-/// The body, what is said of it, and whether it may be left out.
+/// Returns the body's content, its description, and whether it is optional.
 fn content<'a>(content: &'a Content, shared: &Shared) -> Result<(Value, &'a str, bool), String> {
     let (note, other) = match content {
         Content::Json(note) => (Some(note), None),
@@ -178,7 +190,7 @@ fn content<'a>(content: &'a Content, shared: &Shared) -> Result<(Value, &'a str,
         );
     }
     for media in media {
-        // Of bytes nothing is said but their media type.
+        // Binary data has a media type only, no schema.
         let body = match media.starts_with("text/") || written.is_some() {
             true => json!({"schema": {"type": "string"}}),
             false => json!({}),
@@ -198,14 +210,14 @@ fn with_example(mut body: Value, example: Option<Value>) -> Value {
 
 fn successes(
     route: &Route,
-    said: &Operation,
+    description: &Operation,
     shared: &Shared,
 ) -> Result<Map<String, Value>, String> {
     let mut responses = Map::new();
-    for (status, returned) in &said.returns {
+    for (status, returned) in &description.returns {
         let (content, text, _) = content(returned, shared)?;
         let mut names = vec!["X-Request-Id"];
-        if said.kept {
+        if description.kept {
             names.extend(["ETag", "Cache-Control"]);
         }
         if route.deprecated.is_some() {
@@ -226,7 +238,7 @@ fn successes(
         }
         responses.insert(status.clone(), response);
     }
-    if said.kept {
+    if description.kept {
         let headers = header_refs(["X-Request-Id", "ETag", "Cache-Control"]);
         let text = "Not modified: the tag in `If-None-Match` is current.";
         responses.insert(

@@ -1,5 +1,5 @@
-//! The document as a page for people. It is whole: no script, nothing loaded, every operation, type and
-//! code with an address of its own.
+//! Renders the OpenAPI document as an HTML page. The page is self-contained: no scripts and no
+//! external resources. Every operation, type and error code has an anchor.
 
 use serde_json::{Map, Value};
 
@@ -11,16 +11,15 @@ use crate::http::error::ErrorCode;
 use crate::http::reset_page_view::{escaped, fill};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
-/// The style of the page.
 pub const STYLE: &str = include_str!("../../../data/pages/docs.css");
 
-/// The methods in the order in which a path shows them.
+/// The order of methods within a path.
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
-/// The schema that the table of codes stands for.
+/// The schema that the page shows as the table of error codes.
 const CODE: &str = "ErrorCode";
 
-/// An operation and where it is.
+/// An operation with its method and path.
 pub(super) struct Listed<'a> {
     pub method: &'a str,
     pub path: &'a str,
@@ -37,12 +36,11 @@ impl Listed<'_> {
     }
 }
 
-/// A member that is text; empty if it is absent.
+/// Returns a string member; empty if it is absent.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A member that is a list.
 pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value
         .get(name)
@@ -50,7 +48,6 @@ pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// A member that is an object.
 fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     value
         .get(name)
@@ -59,7 +56,6 @@ fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String
         .flat_map(Map::iter)
 }
 
-/// The page of a document.
 pub fn page(document: &Document) -> String {
     let json = &document.json;
     let info = json.get("info").unwrap_or(&Value::Null);
@@ -121,7 +117,7 @@ pub fn page(document: &Document) -> String {
             ("{introduction}", &introduction),
             ("{types}", &types),
             ("{codes}", &codes),
-            // Last: what it says may look like the name of another place.
+            // Filled in last: the text of operations may contain the name of another placeholder.
             ("{operations}", &body),
         ],
     )
@@ -151,16 +147,15 @@ fn operation(json: &Value, listed: &Listed<'_>, out: &mut String) {
         escaped(path)
     ));
     blocks(text(operation, "description"), out);
-    out.push_str(&format!("<p class=\"who\">{}</p>\n", who(operation)));
+    out.push_str(&format!(
+        "<p class=\"who\">{}</p>\n",
+        required_tokens(operation)
+    ));
     parameters(operation, out);
     if let Some(body) = operation.get("requestBody") {
         out.push_str("<h4>Body</h4>\n<p>");
         let optional = body.get("required") == Some(&Value::Bool(false));
-        out.push_str(if optional {
-            "<em>may be left out</em> "
-        } else {
-            ""
-        });
+        out.push_str(if optional { "<em>optional</em> " } else { "" });
         media_types(body, out);
         out.push_str("</p>\n");
         blocks(text(body, "description"), out);
@@ -170,8 +165,8 @@ fn operation(json: &Value, listed: &Listed<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// Which tokens it takes.
-fn who(operation: &Value) -> String {
+/// Names the tokens that an operation requires.
+fn required_tokens(operation: &Value) -> String {
     let tokens: Vec<String> = list(operation, "security")
         .iter()
         .filter_map(Value::as_object)
@@ -179,7 +174,7 @@ fn who(operation: &Value) -> String {
         .collect();
     match tokens.is_empty() {
         true => "No token.".to_owned(),
-        false => format!("Takes {}.", tokens.join(", or ")),
+        false => format!("Requires {}.", tokens.join(", or ")),
     }
 }
 
@@ -196,7 +191,7 @@ fn parameters(operation: &Value, out: &mut String) {
             "<tr><td><code>{}</code><br><small>{}{}</small></td><td>{} ",
             escaped(text(parameter, "name")),
             escaped(text(parameter, "in")),
-            if required { "" } else { ", may be absent" },
+            if required { "" } else { ", optional" },
             kind(schema)
         ));
         inline(text(parameter, "description"), out);
@@ -205,7 +200,7 @@ fn parameters(operation: &Value, out: &mut String) {
     out.push_str("</table>\n");
 }
 
-/// The media types of a body with the types of what is JSON.
+/// Writes the media types of a body, for JSON its type.
 fn media_types(body: &Value, out: &mut String) {
     for (at, (media, body)) in members(body, "content").enumerate() {
         out.push_str(if at == 0 { "" } else { ", " });
@@ -238,7 +233,7 @@ fn answers(operation: &Value, out: &mut String) {
     out.push_str("</table>\n");
     if !anywhere.is_empty() {
         out.push_str(&format!(
-            "<p><small>And as <a href=\"#codes\">anywhere</a>: {}.</small></p>\n",
+            "<p><small>Errors of <a href=\"#codes\">every operation</a>: {}.</small></p>\n",
             anywhere.join(", ")
         ));
     }
@@ -262,7 +257,7 @@ fn type_of(name: &str, schema: &Value, out: &mut String) {
                 "<tr><td><code>{}</code>{}</td><td>{} ",
                 escaped(member),
                 if optional {
-                    "<br><small>may be absent</small>"
+                    "<br><small>optional</small>"
                 } else {
                     ""
                 },
@@ -281,7 +276,7 @@ fn type_of(name: &str, schema: &Value, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// A type in words, with links to those that have names.
+/// Renders a type as text with links to named types.
 fn kind(schema: &Value) -> String {
     if let Some(name) = text(schema, "$ref").strip_prefix(SCHEMAS) {
         return match name {

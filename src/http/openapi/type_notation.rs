@@ -1,23 +1,19 @@
-//! The short form in which `data/openapi` writes a type and what it means: `Type?: text`.
+//! The notation in which `data/openapi` writes a type and its meaning: `Type?: text`.
 //!
-//! A type is a word of JSON Schema (`string`, `integer`, `number`, `boolean`, `object`, `any`), the name
-//! of a schema (`Broadcast`), `[Type]` for a list, `{Type}` for an object that has any members of that
-//! type, `a | b` for one of these words, or `Type | null`. A `?` behind it says that it may be absent.
+//! A type is a JSON Schema type (`string`, `integer`, `number`, `boolean`, `object`, `any`), the
+//! name of a schema (`Broadcast`), `[Type]` for a list, `{Type}` for a map from strings, `a | b`
+//! for an enumeration of strings, or `Type | null`. A trailing `?` marks an optional member.
 
 use serde_json::{Map, Value, json};
 
-/// What a note says.
 pub struct Note<'a> {
-    /// The JSON Schema of the type.
     pub schema: Value,
-    /// Whether it may be absent.
     pub optional: bool,
-    /// What it means.
     pub text: &'a str,
 }
 
 impl<'a> Note<'a> {
-    /// Reads a note.
+    /// Parses a note.
     ///
     /// # Errors
     /// The note, if it names no type.
@@ -35,7 +31,7 @@ impl<'a> Note<'a> {
     }
 }
 
-/// Where a schema stands in a document.
+/// Path of the schemas within a document.
 pub const SCHEMAS: &str = "#/components/schemas/";
 
 fn schema(kind: &str) -> Option<Value> {
@@ -63,7 +59,7 @@ fn schema(kind: &str) -> Option<Value> {
     }
 }
 
-/// The schema of a value that may be `null` as well.
+/// Extends a schema by `null`.
 fn nullable(mut schema: Value) -> Value {
     let words = schema.get_mut("enum").and_then(Value::as_array_mut);
     if let Some(words) = words {
@@ -78,8 +74,7 @@ fn nullable(mut schema: Value) -> Value {
     }
 }
 
-/// Adds what it means.
-fn described(mut schema: Value, text: &str) -> Value {
+fn with_description(mut schema: Value, text: &str) -> Value {
     if let Some(members) = schema.as_object_mut()
         && !text.is_empty()
     {
@@ -88,8 +83,8 @@ fn described(mut schema: Value, text: &str) -> Value {
     schema
 }
 
-/// The schema of an object whose members are noted. In one that is sent to us, `null` is as good as
-/// absent.
+/// Builds the schema of an object from the notes of its members. In an object that a client sends,
+/// `null` means the same as an absent member.
 ///
 /// # Errors
 /// The note that names no type.
@@ -108,7 +103,7 @@ pub fn object<'a>(
             true => nullable(note.schema),
             false => note.schema,
         };
-        properties.insert(name.clone(), described(schema, note.text));
+        properties.insert(name.clone(), with_description(schema, note.text));
     }
     Ok(json!({"type": "object", "properties": properties, "required": required}))
 }
@@ -163,15 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_may_be_null_where_it_may_be_absent() {
+    fn optional_members_of_requests_accept_null() {
         let members = [("a", "string: x"), ("b", "string?: y")];
         let members = members.map(|(name, note)| (name.to_owned(), note.to_owned()));
-        let of = |sent| object(members.iter().map(|(n, m)| (n, m)), sent).unwrap();
-        assert_eq!(of(true)["required"], json!(["a"]));
+        let schema_for = |sent| object(members.iter().map(|(n, m)| (n, m)), sent).unwrap();
+        assert_eq!(schema_for(true)["required"], json!(["a"]));
         assert_eq!(
-            of(true)["properties"]["b"]["type"],
+            schema_for(true)["properties"]["b"]["type"],
             json!(["string", "null"])
         );
-        assert_eq!(of(false)["properties"]["b"]["type"], "string");
+        assert_eq!(schema_for(false)["properties"]["b"]["type"], "string");
     }
 }

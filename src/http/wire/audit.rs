@@ -1,10 +1,9 @@
-//! The record of changes.
+//! An entry of the audit log.
 
 use serde::Serialize;
 
 use crate::domain::audit::Entry;
 
-/// A change.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditLine {

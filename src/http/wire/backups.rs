@@ -1,4 +1,4 @@
-//! Backups, as the administration interface and `--json` tell them.
+//! Backups, in the administration interface and in the command line's `--json` output.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::domain::backups::{Backup, Contents, Keys};
 use crate::types::UnixSeconds;
 
-/// A line of the list of backups.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupLine {
-    /// The name of its file.
     pub name: String,
-    /// Its file.
     pub path: String,
-    /// When it was made.
     pub created_at: i64,
-    /// How many records it holds, if it says so.
+    /// Absent if the backup does not state it.
     pub records: Option<u64>,
-    /// The size of the file.
     pub bytes: u64,
-    /// The commit that it was made after.
+    /// Number of the last commit in the backup.
     pub number: u64,
-    /// Whether this store made it, and may remove it when it is old.
+    /// Whether this installation created the backup. Only then may it delete the backup by age.
     pub own: bool,
 }
 
@@ -50,23 +45,18 @@ impl From<&Backup> for BackupLine {
     }
 }
 
-/// What a sound backup holds.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentsBody {
-    /// Always true: of one that is not sound there is a problem to tell instead.
+    /// Always true: a damaged backup is reported as an error instead.
     pub sound: bool,
-    /// When it was made.
     pub created_at: i64,
-    /// The commit that it was made after.
+    /// Number of the last commit in the backup.
     pub number: u64,
-    /// How many records it holds.
     pub records: u64,
-    /// The records of each table.
     pub tables: BTreeMap<String, u64>,
-    /// The version that made it.
     pub version: Option<String>,
-    /// What tells the key that its sealed keys need from others.
+    /// Identifies the key that encrypts the content keys in the backup.
     pub content_key: Option<String>,
 }
 
@@ -105,18 +95,16 @@ impl From<ContentsBody> for Contents {
     }
 }
 
-/// What was brought back.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoredBody {
     #[serde(flatten)]
     contents: ContentsBody,
-    /// `open`, `sealed` or `unknown`: whether this machine opens the keys in it.
+    /// `open`, `sealed` or `unknown`: whether this installation can decrypt the content keys.
     keys: &'static str,
 }
 
 impl RestoredBody {
-    /// What was brought back, and whether its keys open.
     #[must_use]
     pub fn new(contents: Contents, keys: Keys) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The catalogue for clients, and what an import reports.
+//! The catalogue for clients, and the reports of catalogue imports.
 
 use serde::Serialize;
 
@@ -6,7 +6,6 @@ use crate::domain::catalog::{Asset, Change, ExtendedRights, Imported, Livestream
 use crate::domain::catalog::{MemberChange, Version, What};
 use crate::domain::schedule::Image;
 
-/// A picture (interface part 2.2).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageReply<'a> {
@@ -31,7 +30,6 @@ fn images(images: &[Image]) -> Vec<ImageReply<'_>> {
     images.iter().map(ImageReply::from).collect()
 }
 
-/// What a broadcast allows besides being watched, by default.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtendedRightsReply {
@@ -40,7 +38,7 @@ pub struct ExtendedRightsReply {
     fast_forward: bool,
 }
 
-/// A livestream. The rights are those of its broadcasts unless the schedule says otherwise.
+/// A livestream. Its rights are the defaults of its broadcasts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LivestreamReply<'a> {
@@ -83,7 +81,7 @@ impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
     }
 }
 
-/// A stretch of time; an end that is absent is open.
+/// A period. An absent end is unbounded.
 #[derive(Serialize)]
 pub struct WindowReply {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +90,6 @@ pub struct WindowReply {
     to: Option<i64>,
 }
 
-/// A video on demand.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssetReply<'a> {
@@ -102,7 +99,7 @@ pub struct AssetReply<'a> {
     images: Vec<ImageReply<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pg_age: Option<u8>,
-    /// Absent where it is always available.
+    /// Absent if always available.
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<WindowReply>,
     encrypted: bool,
@@ -128,37 +125,34 @@ impl<'a> From<&'a Asset> for AssetReply<'a> {
     }
 }
 
-/// What an import has changed, or would change.
+/// The changes of an import, made or (in a dry run) pending.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportReply {
-    /// Whether nothing was changed because of `doubts`.
+    /// Whether the import was not made because of `doubts`.
     held: bool,
     dry_run: bool,
     added: usize,
     changed: usize,
     removed: usize,
     unchanged: usize,
-    /// Why it is, or without `accept` would have been, held.
+    /// Why the import is held, or would be without `accept`.
     doubts: Vec<String>,
     changes: Vec<ChangeLine>,
 }
 
-/// One thing that changes.
 #[derive(Serialize)]
 pub struct ChangeLine {
     kind: &'static str,
-    /// Its id; of a rule, what it says.
+    /// The id; for a rule, its text.
     id: String,
     change: &'static str,
-    /// The members that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     members: Vec<MemberLine>,
-    /// All of it for a person to read.
+    /// The change as one line of text.
     text: String,
 }
 
-/// A member that differs.
 #[derive(Serialize)]
 pub struct MemberLine {
     member: &'static str,
@@ -167,7 +161,6 @@ pub struct MemberLine {
 }
 
 impl ImportReply {
-    /// The report of an import.
     #[must_use]
     pub fn new(imported: Imported, dry_run: bool) -> Self {
         let Imported { difference, doubts } = imported;
@@ -187,7 +180,6 @@ impl ImportReply {
 }
 
 impl ImportReply {
-    /// The report of an import that was not made.
     #[must_use]
     pub fn held(imported: Imported) -> Self {
         Self {
@@ -197,18 +189,15 @@ impl ImportReply {
     }
 }
 
-/// What an undo has changed, or would change.
+/// The changes of an undo, made or (in a dry run) pending.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UndoReply {
-    /// The version that was put in place.
     pub version: u64,
-    /// What changes.
     #[serde(flatten)]
     pub report: ImportReply,
 }
 
-/// A version of the catalogue.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionLine {

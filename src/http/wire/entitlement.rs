@@ -1,4 +1,4 @@
-//! What users have been given, and a decision on rights explained.
+//! Grants, and the explanation of an entitlement decision.
 
 use serde::Serialize;
 
@@ -13,12 +13,12 @@ use crate::types::UnixSeconds;
 #[serde(rename_all = "camelCase")]
 pub struct OfferReply {
     offer_id: String,
-    /// Absent for an offer that has left the catalogue.
+    /// Absent if the offer is no longer in the catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<&'static str>,
     /// `active`, `expired` or `revoked`.
     state: &'static str,
-    /// Absent for what belongs to everybody.
+    /// Absent for a default offer, which all users have.
     #[serde(skip_serializing_if = "Option::is_none")]
     purchased_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,7 +26,6 @@ pub struct OfferReply {
 }
 
 impl OfferReply {
-    /// A grant as its user sees it.
     #[must_use]
     pub fn from_grant(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
         Self {
@@ -40,7 +39,7 @@ impl OfferReply {
         }
     }
 
-    /// The default offers that are everybody's now.
+    /// Returns the default offers that are valid now.
     pub fn public_offers(snapshot: &Snapshot, now: UnixSeconds) -> impl Iterator<Item = Self> {
         let now_open = move |offer: &&std::sync::Arc<Offer>| {
             offer.kind == OfferKind::Default && offer.sale.contains(now)
@@ -65,13 +64,12 @@ fn state(grant: &Grant, now: UnixSeconds) -> &'static str {
     }
 }
 
-/// A grant as operators see it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantLine {
     #[serde(flatten)]
     offer: OfferReply,
-    /// The operator; absent for the machine's administrator.
+    /// The operator. Absent if the administrator of the installation granted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     granted_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +79,6 @@ pub struct GrantLine {
 }
 
 impl GrantLine {
-    /// A grant as operators see it.
     #[must_use]
     pub fn new(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
         let revoked = grant.revoked;
@@ -96,24 +93,23 @@ impl GrantLine {
     }
 }
 
-/// A decision on rights with its steps.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyReply {
-    /// Whether the user gets an entitlement, perhaps after the PIN.
+    /// Whether the user gets an entitlement, possibly after entering the PIN.
     granted: bool,
-    /// The code of the denial.
+    /// The error code of a denial.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pin_needed: Option<bool>,
-    /// Whether any player could play it; absent where there is no such asset.
+    /// Whether any player could play the asset. Absent if the asset does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     playable: Option<bool>,
     steps: Vec<StepLine>,
 }
 
-/// One thing that was looked at.
+/// One step of the decision.
 #[derive(Serialize)]
 pub struct StepLine {
     check: &'static str,
@@ -124,7 +120,6 @@ pub struct StepLine {
 }
 
 impl WhyReply {
-    /// The decision, and whether the asset can be played at all.
     #[must_use]
     pub fn new(explained: EntitlementExplanation, playability: Option<&Playability>) -> Self {
         let line = |step: Step| StepLine {

@@ -1,7 +1,8 @@
-//! Guides in JSON, as S5 answers them: `{livestreamId:[Broadcast…]}`, with `pgAge`.
+//! EPG files in JSON, in the format of the schedule's day route: `{livestreamId: [Broadcast…]}`
+//! with `pgAge`.
 //!
-//! Read as a stream, one broadcast at a time: the brackets are followed here, and each broadcast
-//! is handed to the JSON library by itself. Members that a guide does not need are ignored.
+//! The reader streams: it follows the outer brackets and parses one broadcast at a time, so that
+//! memory does not grow with the file. Unneeded members are ignored.
 
 use std::io::{BufRead, Cursor, Read};
 
@@ -15,10 +16,10 @@ use crate::domain::schedule::import::{
 use crate::domain::schedule::{Image, Metadata};
 use crate::types::UnixSeconds;
 
-/// How far the first character is looked for.
-const HEAD: u64 = 1_024;
+/// Number of bytes in which the first non-space character must occur.
+const HEAD_BYTES: u64 = 1_024;
 
-/// A guide of either form, told by its first character.
+/// Opens an EPG file in JSON or XMLTV, detected by its first character.
 ///
 /// # Errors
 /// [`GuideError::Unreadable`].
@@ -27,7 +28,7 @@ pub fn source<'a>(
     options: XmltvOptions,
 ) -> Result<Box<dyn GuideEvents + 'a>, GuideError> {
     let mut head = Vec::new();
-    let read = unpacked.by_ref().take(HEAD).read_to_end(&mut head);
+    let read = unpacked.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
     read.map_err(|error| GuideError::Unreadable(error.to_string()))?;
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -40,7 +41,7 @@ pub fn source<'a>(
     })
 }
 
-/// The members of a broadcast that a guide is made of.
+/// The members of a broadcast that an import uses.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireBroadcast {
@@ -65,32 +66,32 @@ struct WireImage {
     embedded_text: bool,
 }
 
-/// Where the reader stands.
-enum Place {
-    /// Before the object.
+/// Position of the reader.
+enum Position {
     Outside,
-    /// In the object, before a livestream or its end; whether one went before.
-    Object { more: bool },
-    /// In the list of a livestream; whether a broadcast went before.
-    List { more: bool },
-    /// After the object.
+    /// In the object, at a livestream or the end; `more` if a livestream precedes.
+    Object {
+        more: bool,
+    },
+    /// In the list of a livestream; `more` if a broadcast precedes.
+    List {
+        more: bool,
+    },
     Done,
 }
 
-/// A JSON guide being read.
 pub struct JsonGuide<R> {
     bytes: Lines<R>,
-    place: Place,
+    position: Position,
     livestream: String,
     value: Vec<u8>,
 }
 
 impl<R: Read> JsonGuide<R> {
-    /// Reads unpacked bytes.
     pub fn new(source: R) -> Self {
         Self {
             bytes: Lines::new(source),
-            place: Place::Outside,
+            position: Position::Outside,
             livestream: String::new(),
             value: Vec::new(),
         }
@@ -103,7 +104,7 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// The next byte, which stays unread.
+    /// Returns the next byte without consuming it.
     fn peek(&mut self) -> Result<Option<u8>, GuideError> {
         let line = self.bytes.line();
         match self.bytes.fill_buf() {
@@ -118,7 +119,7 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// The next byte that is no space, which stays unread.
+    /// Skips white space and returns the next byte without consuming it.
     fn token(&mut self) -> Result<Option<u8>, GuideError> {
         loop {
             self.bytes.begin_piece();
@@ -129,7 +130,7 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Reads over one byte that must come next, after any space.
+    /// Skips white space and consumes the byte, which must be `wanted`.
     fn expect(&mut self, wanted: u8, what: &str) -> Result<(), GuideError> {
         match self.token()? {
             Some(found) if found == wanted => {
@@ -147,7 +148,7 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Reads the text or object that comes next into `self.value`.
+    /// Reads the next string or object into `self.value`. The JSON library validates it later.
     fn read_value(&mut self) -> Result<(), GuideError> {
         self.value.clear();
         let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
@@ -174,44 +175,46 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Moves up to the next broadcast; `None` at the guide's end.
+    /// Advances to the next broadcast. Returns `None` at the end of the file.
     fn next_broadcast(&mut self) -> Result<Option<()>, GuideError> {
         loop {
             let token = self.token()?;
-            self.place = match (&self.place, token) {
-                (Place::Outside, _) => {
-                    self.begin()?;
-                    Place::Object { more: false }
+            self.position = match (&self.position, token) {
+                (Position::Outside, _) => {
+                    self.read_start()?;
+                    Position::Object { more: false }
                 }
-                (Place::Object { .. }, Some(b'}')) => {
+                (Position::Object { .. }, Some(b'}')) => {
                     self.bytes.consume(1);
-                    Place::Done
+                    Position::Done
                 }
-                (Place::Object { more }, _) => {
+                (Position::Object { more }, _) => {
                     if *more {
                         self.expect(b',', "a comma is missing between livestreams")?;
                     }
-                    self.livestream()?;
-                    Place::List { more: false }
+                    self.read_livestream()?;
+                    Position::List { more: false }
                 }
-                (Place::List { .. }, Some(b']')) => {
+                (Position::List { .. }, Some(b']')) => {
                     self.bytes.consume(1);
-                    Place::Object { more: true }
+                    Position::Object { more: true }
                 }
-                (Place::List { more }, _) => {
+                (Position::List { more }, _) => {
                     if *more {
                         self.expect(b',', "a comma is missing between broadcasts")?;
                     }
-                    self.place = Place::List { more: true };
+                    self.position = Position::List { more: true };
                     return Ok(Some(()));
                 }
-                (Place::Done, None) => return Ok(None),
-                (Place::Done, Some(_)) => return Err(self.broken("something follows the object")),
+                (Position::Done, None) => return Ok(None),
+                (Position::Done, Some(_)) => {
+                    return Err(self.broken("something follows the object"));
+                }
             };
         }
     }
 
-    fn begin(&mut self) -> Result<(), GuideError> {
+    fn read_start(&mut self) -> Result<(), GuideError> {
         if self.peek()? == Some(0xef) {
             self.read_mark()?;
         }
@@ -226,7 +229,7 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Reads over a byte order mark.
+    /// Skips a byte order mark.
     fn read_mark(&mut self) -> Result<(), GuideError> {
         for wanted in [0xef, 0xbb, 0xbf] {
             if self.peek()? != Some(wanted) {
@@ -237,8 +240,8 @@ impl<R: Read> JsonGuide<R> {
         Ok(())
     }
 
-    /// Reads the name of a livestream and the beginning of its list.
-    fn livestream(&mut self) -> Result<(), GuideError> {
+    /// Reads a livestream id and the opening bracket of its list.
+    fn read_livestream(&mut self) -> Result<(), GuideError> {
         match self.token()? {
             Some(b'"') => self.read_value()?,
             None => return Err(self.truncated()),
@@ -266,7 +269,7 @@ impl<R: Read> GuideEvents for JsonGuide<R> {
         let problem = |kind| Ok(Some(GuideEvent::Problem(Problem { line, kind })));
         let wire: WireBroadcast = match serde_json::from_slice(&self.value) {
             Ok(wire) => wire,
-            // Well-formed, but with members of other types: the row's fault, not the guide's.
+            // Valid JSON with a member of a wrong type: skip this broadcast, not the whole file.
             Err(error) if error.is_data() => return problem(Skip::Malformed),
             Err(_) => {
                 return Err(GuideError::Broken {
@@ -344,7 +347,7 @@ mod tests {
         "t\u00e9": [], "film": [{"start": 1, "stop": 2}] } "#;
 
     #[test]
-    fn a_guide_is_what_s5_answers() {
+    fn day_response_can_be_imported() {
         let events = read(WHOLE.as_bytes()).unwrap();
         let expected = GuideProgramme {
             line: 3,
@@ -378,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guide_cut_anywhere_is_refused() {
+    fn truncated_guide_is_rejected() {
         let end = WHOLE.trim_end().len();
         for cut in 0..end {
             assert!(read(&WHOLE.as_bytes()[..cut]).is_err(), "{cut}");
@@ -386,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_guide_is_refused() {
+    fn malformed_guide_is_rejected() {
         for text in [
             "[]",
             "{\"a\":{}}",

@@ -1,24 +1,23 @@
-//! What operators see of the sources of guides.
+//! The state of EPG sources, for operators.
 
 use serde::Serialize;
 
 use crate::domain::epg_sources::{EpgSourceView, HoldReason, LastImport};
 use crate::ports::http_client::without_query;
 
-/// A source.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WireSource {
     name: String,
-    /// Without its query, in which keys are given.
+    /// Without its query, which may contain API keys.
     url: String,
-    /// Seconds.
+    /// Seconds between two fetches.
     interval: i64,
     priority: u32,
     zone: &'static str,
     ignore_offsets: bool,
     languages: Vec<String>,
-    /// How many channels are called otherwise in the catalogue.
+    /// Number of channels that are mapped to livestreams with other ids.
     mapped: usize,
     /// `new`, `ok`, `held` or `failing`.
     state: &'static str,
@@ -30,7 +29,6 @@ pub struct WireSource {
     last_import: Option<WireLastImport>,
 }
 
-/// What its last guide was.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireLastImport {
@@ -44,7 +42,8 @@ struct WireLastImport {
     skipped: u64,
     unmapped: u64,
     unmapped_ids: Vec<String>,
-    /// Channels that the guide before it had not, and the first of them.
+    /// Number of channels that the previous import of the source did not have, and the first of
+    /// them.
     new_channels: u64,
     new_channel_ids: Vec<String>,
     doubts: Vec<String>,

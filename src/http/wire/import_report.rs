@@ -1,4 +1,4 @@
-//! The report of a guide's import, for operators and their programs.
+//! The report of an EPG import.
 
 use std::collections::BTreeMap;
 
@@ -9,58 +9,54 @@ use crate::domain::schedule::import_preview::{BroadcastSummary, LivestreamEdits}
 use crate::domain::schedule::{ImportReport, Outcome, Unmapped};
 use crate::http::error::ImportProblem;
 
-/// What an import did, or would do.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WireReport {
-    /// Whether nothing was changed because of `doubts`.
+    /// Whether the import was not made because of `doubts`.
     held: bool,
-    /// Whether nothing was changed because only a report was asked for.
     dry_run: bool,
-    /// How many channels the guide names.
     channels: u64,
-    /// How many programmes the guide has, those skipped included.
+    /// Number of programmes in the file, including skipped ones.
     programmes: u64,
     added: u64,
     changed: u64,
     removed: u64,
     unchanged: u64,
-    /// How many rows were not taken, by kind.
+    /// Number of skipped programmes by reason.
     skipped: BTreeMap<&'static str, u64>,
-    /// The lines of the first of them.
+    /// Line numbers of the first skipped programmes by reason.
     skipped_lines: BTreeMap<&'static str, Vec<u64>>,
-    /// How many programmes had a text or list that was cut.
+    /// Number of programmes with a text or list that was shortened.
     shortened: u64,
-    /// How many programmes the guide does not rate.
+    /// Number of programmes without a rating.
     unrated: u64,
-    /// Channels that the catalogue does not know, as livestream ids.
+    /// Channels without a livestream in the catalogue.
     unmapped: Vec<String>,
-    /// Livestreams that were made, or would be.
+    /// Livestreams that the import created or would create.
     created: Vec<String>,
-    /// Channels that the last guide of the source had not, as livestream ids.
+    /// Channels that the previous import of the source did not have.
     new_channels: Vec<String>,
-    /// Why it is, or without `accept` would have been, held.
+    /// Why the import is held, or would be without `accept`.
     doubts: Vec<String>,
-    /// Of an import that changed nothing, the first of what it would change.
+    /// The first changes that a dry or held import would make.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<WireChanges>,
 }
 
-/// What would change on a livestream.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireChanges {
     livestream: String,
-    /// The zone that a person thinks of its times in.
+    /// The time zone of the livestream, for display.
     zone: &'static str,
     added: u64,
     changed: u64,
     removed: u64,
-    /// The first changes, in order of time.
+    /// The first changes, ordered by time.
     edits: Vec<WireEdit>,
 }
 
-/// A broadcast before and after; one of the two is absent where it is new or goes.
+/// A broadcast before and after. `before` is absent for a new one, `after` for a removed one.
 #[derive(Debug, Serialize)]
 struct WireEdit {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,7 +129,7 @@ impl From<&ImportReport> for WireReport {
     }
 }
 
-/// What is wrong with a guide, and where.
+/// Turns an error of an EPG file into a problem with a line number.
 #[must_use]
 pub fn problem(error: &GuideError) -> ImportProblem {
     let line = match error {
@@ -146,7 +142,7 @@ pub fn problem(error: &GuideError) -> ImportProblem {
     }
 }
 
-/// What is wrong with a guide, without the words of what reads files and unpacks them.
+/// Describes an error of an EPG file. Texts of I/O and decompression libraries are left out.
 #[must_use]
 pub fn guide_fault(error: &GuideError) -> String {
     match error {

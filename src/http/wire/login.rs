@@ -1,32 +1,27 @@
-//! The answer to sign-up and login.
+//! The response of sign-up and login.
 
 use serde::Serialize;
 
 use crate::domain::accounts::NewLogin;
 
-/// 200 of PUT and POST auth/email.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoginReply<'a> {
-    /// The User Authorization Token.
     pub token: &'a str,
-    /// The user.
     pub user_id: String,
-    /// The login session that the token lives in.
+    /// The login session that the token belongs to.
     pub session_id: String,
-    /// The user's name, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
-    /// The normalised e-mail address.
+    /// The normalized e-mail address.
     pub open_id: &'a str,
-    /// Always true: whoever is logged in is registered.
+    /// Always true: a user who can log in is registered.
     pub registered: bool,
-    /// Whether this request made the user.
+    /// Whether this request created the account.
     pub new_user: bool,
 }
 
 impl<'a> LoginReply<'a> {
-    /// The answer for a login session that has just begun.
     #[must_use]
     pub fn new(opened: &'a NewLogin, new_user: bool) -> Self {
         Self {

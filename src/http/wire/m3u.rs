@@ -1,20 +1,20 @@
-//! Livestreams as an extended M3U playlist, as Kodi, Jellyfin and the like read it.
+//! Writes livestreams as an extended M3U playlist, as Kodi, Jellyfin and similar players read it.
 
 use std::fmt::Write as _;
 
 use crate::domain::catalog::Livestream;
 
-/// The playlist of livestreams, each with its address; `guide` is the address of their XMLTV, whose
-/// channels have the ids of the entries.
+/// Writes a playlist of livestreams with their addresses. `guide` is the address of the XMLTV file;
+/// its channel ids are the `tvg-id`s of the entries.
 #[must_use]
 pub fn list<'a>(guide: &str, entries: impl Iterator<Item = (&'a Livestream, String)>) -> String {
-    // Players read the one or the other.
+    // Players read one of these two attributes.
     let mut out = format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\"\n");
     for (livestream, address) in entries {
         let (id, name) = (livestream.id.as_str(), &livestream.name);
         let logo = livestream.images.iter().find(|image| image.default);
         let logo = logo.or(livestream.images.first());
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(
             out,
             "#EXTINF:-1 tvg-id=\"{}\" tvg-name=\"{}\"",
@@ -29,7 +29,7 @@ pub fn list<'a>(guide: &str, entries: impl Iterator<Item = (&'a Livestream, Stri
     out
 }
 
-/// An attribute's value: the form has no escape for a quote.
+/// Writes an attribute value. M3U has no escape for a quote.
 fn quoted(text: &str) -> String {
     one_line(text).replace('"', "'")
 }
@@ -45,7 +45,7 @@ mod tests {
     use crate::types::LivestreamId;
 
     #[test]
-    fn an_entry_is_two_lines_whatever_the_name() {
+    fn entry_has_two_lines_for_any_name() {
         let livestream = |id: &str, name: &str| {
             Livestream::new(LivestreamId::parse(id).unwrap(), name.to_owned())
         };

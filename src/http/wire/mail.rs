@@ -1,24 +1,17 @@
-//! The queue of mails.
+//! The mail queue.
 
 use serde::Serialize;
 
 use crate::domain::mail::{RenderedMail, Secrets, Summary, Tested};
 
-/// A line of the list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailLine {
-    /// The id.
     pub id: String,
-    /// To whom.
     pub to: String,
-    /// The subject.
     pub subject: String,
-    /// What it is about.
     pub kind: &'static str,
-    /// Where it is.
     pub status: &'static str,
-    /// When it was queued.
     pub created_at: i64,
 }
 
@@ -35,20 +28,16 @@ impl From<&Summary> for MailLine {
     }
 }
 
-/// A line of the operators' list: with how far it is.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailEntry {
-    /// What everybody may know.
     #[serde(flatten)]
     pub line: MailLine,
-    /// How often it was tried to be sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// When it is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<i64>,
-    /// What the mail server said, or why it could not be asked.
+    /// The response of the mail server, or why it was not reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
 }
@@ -64,50 +53,39 @@ impl From<&Summary> for MailEntry {
     }
 }
 
-/// A mail with its words.
 #[derive(Serialize)]
 pub struct MailReply {
-    /// The line of the list.
     #[serde(flatten)]
     pub entry: MailEntry,
-    /// The text part.
     pub text: String,
-    /// The HTML part.
     pub html: String,
-    /// Whether asterisks stand for its token or PIN.
+    /// Whether token or PIN are replaced by asterisks.
     pub masked: bool,
 }
 
 impl From<RenderedMail> for MailReply {
-    fn from(letter: RenderedMail) -> Self {
+    fn from(mail: RenderedMail) -> Self {
         Self {
-            entry: (&letter.summary).into(),
-            text: letter.text,
-            html: letter.html,
-            masked: letter.secrets == Secrets::Masked,
+            entry: (&mail.summary).into(),
+            text: mail.text,
+            html: mail.html,
+            masked: mail.secrets == Secrets::Masked,
         }
     }
 }
 
-/// The words of a mail that is not sent.
 #[derive(Serialize)]
 pub struct PreviewReply {
-    /// The subject.
     pub subject: String,
-    /// The text part.
     pub text: String,
-    /// The HTML part.
     pub html: String,
 }
 
-/// The answer to a test message.
 #[derive(Serialize)]
 pub struct TestReply {
-    /// The id.
     pub id: String,
-    /// Where it is.
     pub status: &'static str,
-    /// What was said between us and the mail server, a line each; absent without one.
+    /// The SMTP dialogue, one line each. Empty without a connection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dialogue: Vec<String>,
 }

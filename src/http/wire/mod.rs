@@ -1,5 +1,5 @@
-//! Types of the wire, one file per resource: what a body looks like, and nothing else. They are made
-//! from what the domain returns and never enter a table.
+//! Serialized request and response bodies, one file per resource. They are built from domain types
+//! and are never stored.
 
 pub mod audit;
 pub mod backups;

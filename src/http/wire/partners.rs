@@ -6,28 +6,20 @@ use crate::domain::operators::Operator;
 use crate::domain::partners::Partner;
 use crate::types::{DurationUnit, TokenInfo};
 
-/// A line of the list of partners.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartnerLine {
-    /// The id.
     pub partner_id: String,
-    /// The name.
     pub name: String,
-    /// When it was made.
     pub created_timestamp: i64,
-    /// Whether its tokens are refused.
     pub disabled: bool,
-    /// `ms` or `s`, or `default` where the configured unit counts.
+    /// `ms`, `s`, or `default` for the configured unit.
     pub telemetry_duration_unit: &'static str,
-    /// How many tokens it has.
     pub tokens: usize,
-    /// How many users it has.
     pub users: usize,
 }
 
 impl PartnerLine {
-    /// A partner with so many users.
     #[must_use]
     pub fn new(partner: &Partner, users: usize) -> Self {
         Self {
@@ -44,23 +36,19 @@ impl PartnerLine {
     }
 }
 
-/// The answer to adding a partner: the token is told this once.
+/// The response to adding a partner. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddedPartner<'a> {
-    /// The id.
     pub partner_id: String,
-    /// The access token.
     pub access_token: &'a str,
 }
 
-/// A line of the list of tokens of a partner or an operator.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenLine {
-    /// The handle by which it is revoked.
+    /// The id by which the token is revoked.
     pub token_id: String,
-    /// When it was made.
     pub created_timestamp: i64,
 }
 
@@ -73,27 +61,21 @@ impl From<&TokenInfo> for TokenLine {
     }
 }
 
-/// The answer to adding a partner's token: it is told this once.
+/// The response to issuing an access token. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddedToken<'a> {
-    /// The handle by which it is revoked.
+    /// The id by which the token is revoked.
     pub token_id: String,
-    /// The access token.
     pub access_token: &'a str,
 }
 
-/// A line of the list of operators.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorLine {
-    /// The id.
     pub operator_id: String,
-    /// The name.
     pub name: String,
-    /// What they may do.
     pub role: &'static str,
-    /// When it was made.
     pub created_timestamp: i64,
 }
 
@@ -108,22 +90,19 @@ impl From<&Operator> for OperatorLine {
     }
 }
 
-/// The answer to adding an operator: the token is told this once.
+/// The response to adding an operator. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddedOperator<'a> {
-    /// The id.
     pub operator_id: String,
-    /// The token.
     pub token: &'a str,
 }
 
-/// The answer to adding an operator's token: it is told this once.
+/// The response to issuing an operator token. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddedOperatorToken<'a> {
-    /// The handle by which it is revoked.
+    /// The id by which the token is revoked.
     pub token_id: String,
-    /// The token.
     pub token: &'a str,
 }

@@ -1,4 +1,4 @@
-//! Bodies of entitlement, preflight, license, devices and sessions.
+//! Bodies of entitlement, preflight, license, devices and playback sessions.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::domain::playback::model::Entitlement;
 use crate::domain::playback::{self, Issued, Registered, SessionView};
 use crate::http::wire::users::LoginLine;
 
-/// The program of a livestream that an entitlement was asked at.
+/// The program of a livestream for which the entitlement was requested.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramBody {
@@ -17,7 +17,6 @@ pub struct ProgramBody {
     stop: i64,
 }
 
-/// 200 of entitlement.
 #[derive(Serialize)]
 pub struct EntitlementBody<'a> {
     token: &'a str,
@@ -27,7 +26,6 @@ pub struct EntitlementBody<'a> {
 }
 
 impl<'a> EntitlementBody<'a> {
-    /// The body of an issued token.
     #[must_use]
     pub fn new(issued: &'a Issued) -> Self {
         let program = issued.program.as_ref().map(|(id, stop)| ProgramBody {
@@ -42,27 +40,22 @@ impl<'a> EntitlementBody<'a> {
     }
 }
 
-/// 200 of preflight.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreflightBody {
-    /// Where the manifest is.
     pub playlist: String,
-    /// Where licenses are; absent for what is not encrypted.
+    /// Absent for unencrypted media.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// Where heartbeats go.
     pub heartbeat: String,
-    /// Seconds between two of them.
+    /// Seconds between two heartbeats.
     pub heartbeat_interval: u32,
-    /// What the client sends again on license and heartbeat calls, unchanged.
+    /// Headers that the client must send unchanged with license requests and heartbeats.
     pub headers: BTreeMap<String, String>,
-    /// Where FairPlay's certificate is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
 }
 
-/// A key in a Clear Key license.
 #[derive(Serialize)]
 struct ClearKey {
     kty: &'static str,
@@ -70,7 +63,7 @@ struct ClearKey {
     k: String,
 }
 
-/// A Clear Key license, as the EME specification writes it.
+/// A Clear Key license in the format of the EME specification.
 #[derive(Serialize)]
 pub struct ClearKeyBody {
     keys: Vec<ClearKey>,
@@ -78,7 +71,6 @@ pub struct ClearKeyBody {
 }
 
 impl ClearKeyBody {
-    /// The license of these key ids and keys.
     #[must_use]
     pub fn new(keys: &[([u8; 16], [u8; 16])]) -> Self {
         let key = |(kid, key): &([u8; 16], [u8; 16])| ClearKey {
@@ -93,7 +85,6 @@ impl ClearKeyBody {
     }
 }
 
-/// A registered device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceBody {
@@ -119,22 +110,18 @@ impl From<Registered> for DeviceBody {
     }
 }
 
-/// A session of a user.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum SessionBody {
-    /// Of a login.
     Login(LoginLine),
-    /// Of playback.
     Playback(Box<PlaybackSessionBody>),
 }
 
-/// A playback session.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaybackSessionBody {
     session_id: String,
-    /// For operators, who see those of everybody.
+    /// Only for operators, who see the sessions of all users.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,7 +167,7 @@ impl PlaybackSessionBody {
         }
     }
 
-    /// A session for an operator, with the address of its user as far as it is known.
+    /// A session for an operator, with the e-mail address of its user if the user still exists.
     #[must_use]
     pub fn anybodys(view: SessionView, email: Option<String>) -> Self {
         let user = view.user.to_string();
@@ -192,7 +179,7 @@ impl PlaybackSessionBody {
     }
 }
 
-/// An entitlement in an export; its token is not known.
+/// An entitlement in an export. Its token is not included: only the hash is stored.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EntitlementLine {
@@ -203,7 +190,7 @@ struct EntitlementLine {
     expires: i64,
 }
 
-/// What is held about a user's playback.
+/// The playback data in a user's export.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaybackExport {
@@ -237,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clear_key_speaks_as_the_specification() {
+    fn clear_key_license_follows_the_eme_specification() {
         let mut kid = [0; 16];
         kid[15] = 1;
         let license = serde_json::to_value(ClearKeyBody::new(&[(kid, [0xff; 16])])).unwrap();

@@ -1,4 +1,4 @@
-//! The rights of a broadcast explained, and rules in their order.
+//! The explanation of a broadcast's rights, and the list of rules.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,21 +7,16 @@ use crate::catalog_file::{rights_to_json, rule_to_json};
 use crate::domain::catalog::{Effects, ExplainedRight, Layer, Rule, Source};
 use crate::domain::schedule::Broadcast;
 
-/// A rule with its number.
 #[derive(Serialize)]
 pub struct RuleLine {
     number: usize,
-    /// As a catalogue file has it.
+    /// In the format of a catalogue file.
     rule: Value,
-    /// All of it for a person to read.
+    /// The rule as one line of text.
     text: String,
 }
 
 impl RuleLine {
-    /// A rule with its number; the first is 1.
-    ///
-    /// # Errors
-    /// None that a rule can cause.
     pub fn new(number: usize, rule: &Rule) -> serde_json::Result<Self> {
         Ok(Self {
             number,
@@ -31,7 +26,7 @@ impl RuleLine {
     }
 }
 
-/// The rights of a broadcast, with everything that was said of them and whose word counts.
+/// The effective rights of a broadcast, with all layers and the layer that determines each right.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyRightsReply {
@@ -40,7 +35,7 @@ pub struct WhyRightsReply {
     title: String,
     start: i64,
     stop: i64,
-    /// The zone in which rules read hours of the day.
+    /// The time zone in which rules match times of day.
     zone: &'static str,
     categories: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,24 +47,24 @@ pub struct WhyRightsReply {
     catchup_interval: Option<Interval>,
 }
 
-/// What one of those says who say something.
+/// One layer: the livestream's defaults, a rule, or the override of the broadcast.
 #[derive(Serialize)]
 pub struct LayerLine {
     /// `livestream`, `rule 1`, `broadcast`.
     by: String,
-    /// Whether it holds for this broadcast.
+    /// Whether the layer matches this broadcast.
     applies: bool,
-    /// The member of the rule that does not fit.
+    /// The first condition of the rule that does not match.
     #[serde(skip_serializing_if = "Option::is_none")]
     misfit: Option<&'static str>,
-    /// The rule for a person to read.
+    /// The rule as one line of text.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
-    /// What it says, in the names of catalogue files.
+    /// The rights that the layer sets, with the names of catalogue files.
     says: Value,
 }
 
-/// One right, and who has the word on it.
+/// A right, and the layer that determines it.
 #[derive(Serialize)]
 pub struct RightLine {
     right: &'static str,
@@ -84,10 +79,6 @@ struct Interval {
 }
 
 impl WhyRightsReply {
-    /// The rights of a broadcast explained.
-    ///
-    /// # Errors
-    /// None that rights can cause.
     pub fn new(broadcast: &Broadcast, explained: &ExplainedRight) -> serde_json::Result<Self> {
         let layers: serde_json::Result<_> = explained.layers.iter().map(layer).collect();
         let facts = &broadcast.facts;
@@ -133,11 +124,11 @@ fn name(source: &Source) -> String {
     }
 }
 
-/// What is said of one right.
-type Said = fn(&Effects) -> Option<Value>;
+/// Returns the value that a layer sets for one right.
+type Getter = fn(&Effects) -> Option<Value>;
 
-/// Every right, by its name in catalogue files.
-const RIGHTS: [(&str, Said); 7] = [
+/// All rights, by their names in catalogue files.
+const RIGHTS: [(&str, Getter); 7] = [
     ("live", |says| says.live.map(Value::from)),
     ("catchup", |says| says.catchup.map(Value::from)),
     ("catchup_days", |says| says.catchup_days.map(Value::from)),
@@ -148,7 +139,7 @@ const RIGHTS: [(&str, Said); 7] = [
 ];
 
 fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
-    let line = |(right, said): &(&'static str, Said)| {
+    let line = |(right, said): &(&'static str, Getter)| {
         let layer = explained.winner(|says| said(says).is_some())?;
         Some(RightLine {
             right,
@@ -157,7 +148,7 @@ fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
         })
     };
     let mut lines: Vec<RightLine> = RIGHTS.iter().filter_map(line).collect();
-    // A layer that takes live rights away takes start-over with it, without a word of its own on it.
+    // Removing live rights also removes start-over, even if no layer sets it.
     let blackout = explained.winner(|says| says.live.is_some());
     let start_over = lines.iter_mut().find(|line| line.right == "start_over");
     if let (Some(line), Some(blackout)) = (start_over, blackout)

@@ -1,5 +1,5 @@
-//! Telemetry on the wire (interface, part 6): a batch as it is sent, the answer to it, an exported
-//! event, and what of an event's text the figures are made of.
+//! Telemetry bodies: the batch of events, its response, the exported event, and the facts of an
+//! event that the quality report uses. `docs/interface.md` describes the format.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,12 @@ use crate::domain::telemetry::{
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::strict_json::{not_json, strict};
 
-/// From this size on a timestamp is in milliseconds: as seconds it would lie in the year 5138, and
-/// as milliseconds in March 1973.
+/// Timestamps from this value on are in milliseconds. In seconds it would be the year 5138, in
+/// milliseconds it is March 1973.
 const MILLIS_FROM: i64 = 100_000_000_000;
-/// The end of the year 9999, in milliseconds.
+/// End of the year 9999, in milliseconds.
 const TIMESTAMP_MAX: i64 = 253_402_300_799_999;
 
-/// An event that was not taken.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Rejected {
     index: usize,
@@ -29,16 +28,13 @@ pub struct Rejected {
     message: Cow<'static, str>,
 }
 
-/// A batch: the events that are well-formed, and why the others are not.
+/// A batch, split into valid and rejected events.
 #[derive(Debug)]
 pub struct Batch {
-    /// Those to be kept.
     pub events: Vec<NewEvent>,
-    /// The others.
     pub rejected: Vec<Rejected>,
 }
 
-/// The answer to a batch.
 #[derive(Debug, Serialize)]
 pub struct TakenBody {
     accepted: u32,
@@ -47,7 +43,6 @@ pub struct TakenBody {
 }
 
 impl TakenBody {
-    /// The answer.
     #[must_use]
     pub const fn new(taken: Taken, rejected: Vec<Rejected>) -> Self {
         Self {
@@ -59,12 +54,12 @@ impl TakenBody {
 }
 
 impl Batch {
-    /// Reads a body.
+    /// Parses a batch.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` if it is no JSON array, `PAYLOAD_TOO_LARGE` if it has more elements than a
-    /// body has room for events. A player drops its batch on the one and halves it on the other, so
-    /// nothing else is an error of the whole.
+    /// `INVALID_REQUEST` if the body is not a JSON array; `PAYLOAD_TOO_LARGE` if it has more than
+    /// `ELEMENTS_MAX` elements. Players drop their batch on the first and halve it on the second,
+    /// so no other mistake may reject the whole batch.
     pub fn read(body: &[u8]) -> Result<Self, ApiError> {
         let (texts, more) = elements(body)?;
         let taken = texts.len();
@@ -82,26 +77,26 @@ impl Batch {
                 }),
             }
         }
+        // Rejected one by one, so that the player can send them again in another batch.
         let surplus = (taken..).take(more).map(|index| Rejected {
             index,
             code: "TOO_MANY_EVENTS",
-            message: TOO_MANY.into(),
+            message: TOO_MANY_EVENTS.into(),
         });
         batch.rejected.extend(surplus);
         Ok(batch)
     }
 }
 
-/// Why an event beyond the most of a batch was not taken.
-const TOO_MANY: &str = "the batch has over 500 events; send it again in another";
+const TOO_MANY_EVENTS: &str = "the batch has more than 500 events; send this one in another batch";
 
-/// Elements of a batch at most, each of which is answered: with its members an event takes 38 bytes at
-/// least, so a longer array is none of events, and naming each of half a million would make an
-/// answer of 40 MB.
+/// Maximum number of elements. Each one gets an entry in the response, and an array of half a
+/// million elements would make a response of 40 MB. An event has at least 38 bytes, so a longer
+/// array cannot consist of events.
 const ELEMENTS_MAX: usize = 28_000;
 
-/// The texts of a JSON array's elements. Beyond the most that a batch may have they are counted
-/// only: a megabyte has room for half a million.
+/// Collects the text of the first `EVENTS_MAX` elements. Further ones are only counted: a megabyte
+/// has room for half a million.
 struct Elements;
 
 impl<'de> Visitor<'de> for Elements {
@@ -127,10 +122,10 @@ impl<'de> Visitor<'de> for Elements {
     }
 }
 
-/// How gzip begins.
-const GZIP: &[u8] = &[0x1f, 0x8b];
+/// The magic number of gzip.
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// The texts of a batch's events, and how many there are beyond the most of a batch.
+/// Returns the texts of the first `EVENTS_MAX` events and the number of further ones.
 fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
     if body.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err(ApiError::field(
@@ -145,7 +140,9 @@ fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
     let (texts, more) = read.map_err(|error| {
         let what = match error.classify() {
             _ if body.is_empty() => "is empty".to_owned(),
-            _ if body.starts_with(GZIP) => "is gzip without `Content-Encoding: gzip`".to_owned(),
+            _ if body.starts_with(GZIP_MAGIC) => {
+                "is gzip without `Content-Encoding: gzip`".to_owned()
+            }
             Category::Data => "must be a JSON array of events".to_owned(),
             Category::Eof | Category::Io | Category::Syntax => not_json(body),
         };
@@ -164,13 +161,11 @@ fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {
     ("INVALID_EVENT", message.into())
 }
 
-/// Reads one event.
-///
-/// Decision: one that is too large is refused by itself, as one that is malformed is: a 413 would
-/// lose the batch, and be sent again by nobody.
+/// Parses one event. An oversized event is rejected like a malformed one: with a 413 for the whole
+/// batch, the player would lose all its events.
 fn event(text: &str) -> Result<NewEvent, Refusal> {
     if text.len() > EVENT_BYTES_MAX {
-        let message = format!("an event has at most {EVENT_BYTES_MAX} bytes");
+        let message = format!("the event is longer than {EVENT_BYTES_MAX} bytes");
         return Err(("EVENT_TOO_LARGE", message.into()));
     }
     let Value::Object(members) = strict(text.as_bytes()).map_err(invalid)? else {
@@ -200,7 +195,7 @@ fn event(text: &str) -> Result<NewEvent, Refusal> {
     let action = match member(&members, "action") {
         None => return Err(invalid("action: is missing")),
         Some(Value::String(action)) if !action.is_empty() => action.clone(),
-        Some(_) => return Err(invalid("action: must be a string that is not empty")),
+        Some(_) => return Err(invalid("action: must be a non-empty string")),
     };
     Ok(NewEvent {
         timestamp_millis,
@@ -211,7 +206,7 @@ fn event(text: &str) -> Result<NewEvent, Refusal> {
     })
 }
 
-/// A member; `null` is as good as absent.
+/// Returns a member. `null` counts as absent.
 fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     members.get(name).filter(|value| !value.is_null())
 }
@@ -229,7 +224,7 @@ fn context<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value>
     member(member(members, "context")?.as_object()?, name)
 }
 
-/// Some players write ids as numbers.
+/// Accepts numbers as well, because some players send numeric ids.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -238,8 +233,8 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Line ends can only stand between tokens; as spaces they mean the same, and a line of an export
-/// is one event.
+/// Replaces line breaks by spaces, since an export has one event per line. In valid JSON they can
+/// occur only between tokens, where both mean the same.
 fn one_line(text: &str) -> Vec<u8> {
     let space = |byte| match byte {
         b'\n' | b'\r' => b' ',
@@ -258,10 +253,10 @@ struct ExportedEvent<'a> {
     event: &'a RawValue,
 }
 
-/// Appends an event as a line of an export.
+/// Appends an event as a line of the export.
 ///
 /// # Errors
-/// What is kept is no JSON; that would be a defect.
+/// The stored event is not valid JSON, which cannot happen.
 pub fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let line = ExportedEvent {
         user_id: event.sender.user.to_string(),
@@ -275,7 +270,7 @@ pub fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<
     Ok(())
 }
 
-/// What of an event's text the figures are made of.
+/// Extracts the facts that the quality report uses.
 #[must_use]
 pub fn facts(json: &[u8]) -> Option<Facts> {
     let members: Map<String, Value> = serde_json::from_slice(json).ok()?;
@@ -304,11 +299,10 @@ struct QualityRow<'a> {
     streams: u32,
 }
 
-/// A report of quality.
 #[derive(Serialize)]
 pub struct QualityBody<'a> {
     rows: Vec<QualityRow<'a>>,
-    /// Whether the report was cut at its most rows.
+    /// Whether the report was truncated at the maximum number of rows.
     cut: bool,
 }
 
@@ -359,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_read_and_kept_as_sent() {
+    fn event_is_stored_as_sent() {
         let batch = batch(&format!(" [ {SAMPLE} ]\n"));
         assert!(batch.rejected.is_empty());
         let event = &batch.events[0];
@@ -380,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_and_milliseconds_are_told_apart_by_size() {
+    fn seconds_and_milliseconds_are_distinguished_by_size() {
         for (sent, millis) in [
             ("0", 0),
             ("99999999999", 99_999_999_999_000),
@@ -393,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_event_loses_itself_alone() {
+    fn malformed_event_does_not_reject_the_batch() {
         for (event, said) in [
             ("3", "must be an object"),
             ("null", "must be an object"),
@@ -475,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_over_its_bound_is_refused_by_itself() {
+    fn oversized_event_does_not_reject_the_batch() {
         let filled = |length: usize| {
             let head = r#"{"timestamp":1,"action":"a","seqId":1,"x":""#;
             let tail = r#""}"#;
@@ -488,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_is_refused_whole() {
+    fn body_that_is_not_an_array_is_rejected() {
         for body in [
             "",
             "{}",
@@ -510,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_500_events_of_a_batch_are_taken() {
+    fn first_500_events_of_a_batch_are_accepted() {
         let of = |event: &str, count: usize| format!("[{}]", vec![event; count].join(","));
         assert_eq!(batch(&of(SAMPLE, 500)).events.len(), 500);
         let longer = batch(&of(SAMPLE, 502));
@@ -520,11 +514,11 @@ mod tests {
             rejected,
             [(500, "TOO_MANY_EVENTS"), (501, "TOO_MANY_EVENTS")]
         );
-        // What can be no events is not answered one by one.
+        // An array that cannot consist of events is rejected as a whole.
         let error = Batch::read(of("1", ELEMENTS_MAX + 1).as_bytes()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::PayloadTooLarge);
         assert!(error.message().contains("halve it and retry"));
-        // What is no JSON at all is that first.
+        // Invalid JSON is reported before the number of elements.
         let broken = format!("[{}", vec!["1"; 501].join(","));
         let error = Batch::read(broken.as_bytes()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidRequest);

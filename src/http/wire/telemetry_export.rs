@@ -1,4 +1,4 @@
-//! Players' events as they are sent: on lines of their own, or as the last member of an object.
+//! Exports telemetry events, as lines of NDJSON or as the last member of a JSON object.
 
 use bytes::Bytes;
 
@@ -6,17 +6,16 @@ use super::telemetry::write_line;
 use crate::domain::telemetry::Events;
 use crate::http::response_body::{BodyError, PIECE, Piece};
 
-/// An export, piece by piece.
+/// An export that is generated chunk by chunk.
 pub struct EventPieces {
     head: Option<Bytes>,
     events: Events,
-    /// Whether the next event is an element that others precede; `None` for lines.
+    /// Whether the next event follows another one in the array; `None` for NDJSON.
     element: Option<bool>,
     end: Option<&'static [u8]>,
 }
 
 impl EventPieces {
-    /// The events as lines of JSON.
     #[must_use]
     pub const fn lines(events: Events) -> Self {
         Self {
@@ -27,13 +26,13 @@ impl EventPieces {
         }
     }
 
-    /// A JSON object, which must have a member, with the events as one member more.
+    /// Appends the events as a member to a JSON object that has at least one other member.
     ///
     /// # Errors
-    /// That `object` is no such object: a defect.
+    /// `object` is not such an object, which is a defect of the caller.
     pub fn member(mut object: Vec<u8>, name: &str, events: Events) -> Result<Self, BodyError> {
         if object.len() < 3 || object.pop() != Some(b'}') {
-            return Err("events are added to what is no object".into());
+            return Err("cannot append events: not a JSON object".into());
         }
         object.extend_from_slice(format!(",\"{name}\":[").as_bytes());
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The user's record, login sessions, and what is held of a user.
+//! The user's account, login sessions, and the export of a user's data.
 
 use serde::Serialize;
 
@@ -9,40 +9,29 @@ use crate::domain::accounts::{Export, LoginInfo, ParentalControl, User};
 use crate::http::error::ImportProblem;
 use crate::types::LoginId;
 
-/// The setting of parental control.
 #[derive(Serialize)]
 pub struct Parental {
-    /// Whether it is on.
     pub enabled: bool,
-    /// The age from which a PIN is asked for.
+    /// Content rated at or above this age requires the PIN.
     pub limit: u8,
 }
 
-/// The user's record.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserReply {
-    /// The id.
     pub user_id: String,
-    /// The address.
     pub email: String,
-    /// The name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The country.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub country: Option<String>,
-    /// The language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locale: Option<String>,
-    /// The day of birth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub birth_date: Option<String>,
-    /// When the user signed up.
     pub created_timestamp: i64,
-    /// Marks that operators set.
+    /// Set by operators; shown to the user as well.
     pub tags: Vec<String>,
-    /// Parental control.
     pub parental_control: Parental,
 }
 
@@ -63,18 +52,14 @@ impl From<&User> for UserReply {
     }
 }
 
-/// The record as operators see it.
+/// The account as operators see it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedUser {
-    /// What the user sees too.
     #[serde(flatten)]
     pub user: UserReply,
-    /// Whose user.
     pub partner_id: String,
-    /// Whether a PIN has been set.
     pub has_pin: bool,
-    /// Whether the account is shut.
     pub disabled: bool,
 }
 
@@ -89,34 +74,27 @@ impl From<&User> for ManagedUser {
     }
 }
 
-/// The answer to adding a user.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddedUser {
-    /// The id.
     pub user_id: String,
 }
 
-/// The report of an import of users.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserImportReport {
-    /// Whether nobody was added because only a report was asked for.
     pub dry_run: bool,
-    /// The lines that were read, empty ones included.
+    /// Number of lines read, including empty ones.
     pub lines: u64,
-    /// Users who are new.
     pub added: u64,
-    /// Lines whose addresses were taken.
+    /// Number of lines whose e-mail address has an account already.
     pub existing: u64,
-    /// Lines that were rejected.
     pub rejected: u64,
-    /// The first of the rejected lines.
+    /// The first rejected lines.
     pub failed: Vec<ImportProblem>,
 }
 
 impl UserImportReport {
-    /// The report of an import that has read nothing yet.
     #[must_use]
     pub const fn new(dry_run: bool) -> Self {
         Self {
@@ -129,7 +107,7 @@ impl UserImportReport {
         }
     }
 
-    /// The counts as the audit entry has them.
+    /// The counts, for the audit entry.
     #[must_use]
     pub fn counts(&self) -> String {
         let Self {
@@ -142,23 +120,20 @@ impl UserImportReport {
     }
 }
 
-/// A login session.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoginLine {
-    /// Its id.
     pub session_id: String,
-    /// When it began.
     pub created_timestamp: i64,
-    /// When it ends by itself.
+    /// When the session expires.
     pub expires: i64,
-    /// Whether it is the one that asks; left out for operators.
+    /// Whether it is the session of the request. Absent for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
 }
 
 impl LoginLine {
-    /// A session as the one of `asking`, or an operator, sees it.
+    /// A session as seen by the session `asking`, or by an operator if that is `None`.
     #[must_use]
     pub fn new(login: &LoginInfo, asking: Option<LoginId>) -> Self {
         Self {
@@ -170,27 +145,21 @@ impl LoginLine {
     }
 }
 
-/// All that is held about a user, but the events of players: they follow as they are read.
+/// All data of a user except telemetry events, which are appended as a stream.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportReply {
-    /// The record.
     pub user: UserReply,
-    /// When the password was last set.
     pub password_set: i64,
-    /// The login sessions.
     pub sessions: Vec<LoginLine>,
-    /// The mails, without their words: they may carry a PIN.
+    /// Without text, which may contain a PIN.
     pub mails: Vec<MailLine>,
-    /// What the user was given, history included.
     pub offers: Vec<OfferReply>,
-    /// What is held about playback.
     #[serde(flatten)]
     pub playback: PlaybackExport,
 }
 
 impl ExportReply {
-    /// What accounts, mail, grants and playback hold.
     #[must_use]
     pub fn new(
         export: &Export,

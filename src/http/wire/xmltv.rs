@@ -1,4 +1,4 @@
-//! The schedule as XMLTV, made as it is sent. Reading XMLTV is for the domain's import.
+//! Writes the schedule as XMLTV, chunk by chunk. Parsing XMLTV is part of the domain's EPG import.
 
 use std::iter;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::domain::schedule::{Broadcast, Image, Schedule};
 use crate::http::response_body::Piece;
 use crate::types::UnixSeconds;
 
-/// The schedule of these livestreams, piece by piece: the channels, then the programmes of each.
+/// Writes livestreams as XMLTV: first the channels, then the programmes of each.
 pub fn pieces(
     schedule: Arc<Schedule>,
     livestreams: Vec<Arc<Livestream>>,
@@ -54,7 +54,7 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
         let times = [("start", &*start), ("stop", &*stop), ("channel", channel)];
         attributes(&mut out, "  <programme", &times);
         out.push_str(">\n");
-        // In the order of the format's definition.
+        // The order of elements is fixed by the XMLTV definition.
         element(&mut out, "title", &facts.title);
         if let Some(description) = &facts.description {
             element(&mut out, "desc", description);
@@ -69,7 +69,7 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
     out
 }
 
-/// The rating as the guide had it, or the age itself.
+/// The rating of the EPG, or the age if there is none.
 fn rating(out: &mut String, rating: Option<&str>, age: Option<u8>) {
     let age = age.map(|age| age.to_string());
     let (system, value) = match (rating, &age) {
@@ -90,7 +90,7 @@ fn rating(out: &mut String, rating: Option<&str>, age: Option<u8>) {
 fn icons(out: &mut String, images: &[Image]) {
     for image in images {
         attributes(out, "    <icon", &[("src", &image.filename)]);
-        // The format tells a picture's kind by its sides alone, and a reader will tell it again so.
+        // XMLTV has no type of image. Importers, including ours, derive it from the proportions.
         let (width, height) = match &*image.kind {
             "three-four" => ("300", "400"),
             "square" => ("400", "400"),
@@ -126,8 +126,7 @@ fn attributes(out: &mut String, open: &str, attributes: &[(&str, &str)]) {
     }
 }
 
-/// Writes a text so that it is read as it was. Characters that XML cannot carry, even escaped, are
-/// left out.
+/// Escapes a text. Characters that XML cannot contain, even escaped, are dropped.
 fn escape(out: &mut String, content: &str) {
     for c in content.chars() {
         match c {
@@ -135,7 +134,7 @@ fn escape(out: &mut String, content: &str) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // Readers make blanks of these in attributes.
+            // XML parsers turn unescaped ones in attributes into spaces.
             '\t' => out.push_str("&#9;"),
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
@@ -158,7 +157,7 @@ mod tests {
     use crate::types::{BroadcastId, LivestreamId};
 
     #[test]
-    fn a_livestream_and_its_programmes_are_written() {
+    fn livestream_and_its_programmes_are_exported() {
         let id = LivestreamId::parse("a&\"b").unwrap();
         let livestream = Livestream::new(id, "<One>".to_owned());
         let mut facts = Metadata {

@@ -5,10 +5,9 @@ use crate::http::body::BodyStream;
 use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;
 
-/// One backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRequest {
-    /// The name of its file, as the list gives it.
+    /// The file name, as the list of backups has it.
     pub name: String,
 }
 
@@ -20,12 +19,10 @@ impl BackupRequest {
     }
 }
 
-/// POST to bring one back that lies in the directory of backups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreBackupRequest {
-    /// The name of its file, as the list gives it.
     pub name: String,
-    /// Whether it may be another machine's.
+    /// Permits a backup of another installation.
     pub adopt: bool,
 }
 
@@ -39,11 +36,9 @@ impl RestoreBackupRequest {
     }
 }
 
-/// POST to bring one back that is sent.
 pub struct RestoreSentBackupRequest {
-    /// Whether it may be another machine's.
+    /// Permits a backup of another installation.
     pub adopt: bool,
-    /// The file as it arrives.
     pub file: BodyStream,
 }
 

@@ -1,4 +1,4 @@
-//! Requests about the catalogue and guides.
+//! Requests about the catalogue and EPG imports.
 
 use bytes::Bytes;
 
@@ -9,19 +9,14 @@ use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;
 use crate::types::Malformed;
 
-/// The language of a catalogue file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CatalogFormat {
-    /// TOML.
     Toml,
-    /// JSON.
     Json,
 }
 
-/// GET catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportCatalogRequest {
-    /// The language; TOML where none is named.
     pub format: CatalogFormat,
 }
 
@@ -38,16 +33,13 @@ impl ExportCatalogRequest {
     }
 }
 
-/// POST catalog/import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportCatalogRequest {
-    /// The file, TOML or JSON.
     pub file: Bytes,
-    /// Adds and changes; otherwise the file replaces the whole catalogue.
+    /// Only adds and changes; otherwise the file replaces the whole catalogue.
     pub merge: bool,
-    /// Says what would change and changes nothing.
     pub dry_run: bool,
-    /// Imports what looks implausible.
+    /// Imports even if the changes look wrong.
     pub accept: bool,
 }
 
@@ -68,19 +60,17 @@ impl ImportCatalogRequest {
     }
 }
 
-/// POST catalog/undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoCatalogRequest {
-    /// The version to go back to; the newest if none is named.
+    /// The newest version if absent.
     pub version: Option<u64>,
-    /// Says what would change and changes nothing.
     pub dry_run: bool,
 }
 
 impl UndoCatalogRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let (version, dry_run) = (
-            input.number("version", 18, "must be the number of a version"),
+            input.number("version", 18, "must be the number of a catalogue version"),
             input.query.flag("dryRun"),
         )
             .combine()?;
@@ -88,13 +78,11 @@ impl UndoCatalogRequest {
     }
 }
 
-/// POST epg/import.
 pub struct ImportGuideRequest {
-    /// The name of the source, for its settings and its report.
+    /// The EPG source whose settings apply and which gets the report.
     pub source: Option<String>,
-    /// What is to be done with it.
     pub how: Refresh,
-    /// The file as it arrives: XMLTV or JSON, plain, gzip or xz.
+    /// XMLTV or JSON; plain, gzip or xz.
     pub file: BodyStream,
 }
 
@@ -113,10 +101,8 @@ impl ImportGuideRequest {
     }
 }
 
-/// A source of guides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRequest {
-    /// Its name.
     pub source: String,
 }
 
@@ -128,12 +114,9 @@ impl SourceRequest {
     }
 }
 
-/// POST epg/sources/{source}/refresh.
 #[derive(Clone, Debug)]
 pub struct RefreshSourceRequest {
-    /// Its name.
     pub source: String,
-    /// What is to be done with its guide.
     pub how: Refresh,
 }
 

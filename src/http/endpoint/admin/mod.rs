@@ -31,8 +31,6 @@ use users::{
     RevokeGrantRequest, SetPinRequest, UserRequest, UsersRequest,
 };
 
-/// The endpoints that take an operator token.
-#[expect(missing_docs, reason = "each holds the request of its name")]
 pub enum OperatorEndpoint {
     About,
     ReadClock,
@@ -105,10 +103,11 @@ pub enum OperatorEndpoint {
 }
 
 impl OperatorEndpoint {
-    /// Reads the parameters of a route.
+    /// Parses the parameters of a route.
     ///
     /// # Errors
-    /// What is wrong with which parameter.
+    /// `INVALID_REQUEST` that names the parameters; a "not found" code for a malformed id in the
+    /// path.
     pub fn parse(
         route: OperatorRoute,
         input: &Input<'_>,
@@ -197,7 +196,7 @@ impl OperatorEndpoint {
     }
 }
 
-/// An id of ours in a path: one that cannot be read is not known.
+/// An id in a path that cannot be parsed cannot exist: it is answered as an unknown one.
 fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
     read.map_err(|_| {
         let what = code.as_str().trim_end_matches("_NOT_FOUND");

@@ -1,5 +1,6 @@
-//! Requests about the rights of broadcasts. Their bodies have the names of the catalogue file, so that
-//! an operator learns one set of them.
+//! Requests about the rights of broadcasts.
+//!
+//! Bodies use the names of the catalogue file, so that operators learn only one set of names.
 
 use bytes::Bytes;
 
@@ -10,10 +11,8 @@ use crate::domain::catalog::{CatalogError, CatalogImport, Effects, Problem};
 use crate::http::error::{ApiError, ErrorCode};
 use crate::types::{BroadcastId, LivestreamId};
 
-/// One broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BroadcastRightsRequest {
-    /// The broadcast.
     pub broadcast: BroadcastId,
 }
 
@@ -26,12 +25,10 @@ impl BroadcastRightsRequest {
     }
 }
 
-/// PUT what is said of one broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetRightsRequest {
-    /// The broadcast.
     pub broadcast: BroadcastId,
-    /// What is said, in place of what was.
+    /// Replaces the previous override.
     pub says: Effects,
 }
 
@@ -45,12 +42,10 @@ impl SetRightsRequest {
     }
 }
 
-/// PUT the defaults of a livestream: a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetDefaultsRequest {
-    /// The livestream.
     pub livestream: LivestreamId,
-    /// What its defaults become; what is absent stays.
+    /// Absent members keep their values.
     pub says: Effects,
 }
 
@@ -67,9 +62,8 @@ impl SetDefaultsRequest {
     }
 }
 
-/// POST a rule. It comes after those there are, and so has the last word among them.
+/// The new rule comes last and therefore takes precedence over the others.
 pub struct AddRuleRequest {
-    /// The rule, as a file brings it.
     pub rule: CatalogImport,
 }
 
@@ -81,10 +75,9 @@ impl AddRuleRequest {
     }
 }
 
-/// DELETE a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveRuleRequest {
-    /// Its number; the first is 1.
+    /// The position of the rule, counted from 1.
     pub rule: usize,
 }
 

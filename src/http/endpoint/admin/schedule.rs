@@ -1,4 +1,5 @@
-//! Requests about the schedule: what partners ask for, and all livestreams where none is named.
+//! Requests about the schedule. They are those of partners, but without livestreams they mean all
+//! of them.
 
 use super::super::Input;
 use crate::http::combine::CombineResults;
@@ -6,19 +7,16 @@ use crate::http::error::ApiError;
 use crate::http::query::IdList;
 use crate::types::{LiveOffset, LivestreamId, TvDay};
 
-/// The livestreams that are named; `None` for all.
+/// `None` for all livestreams.
 type Named = Option<IdList<LivestreamId>>;
 
 fn named(input: &Input<'_>) -> Result<Named, ApiError> {
     input.query.ids("livestreams", LivestreamId::parse)
 }
 
-/// GET what is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleLiveRequest {
-    /// Of these livestreams.
     pub livestreams: Named,
-    /// The distance back from the live point.
     pub offset: LiveOffset,
 }
 
@@ -33,12 +31,9 @@ impl ScheduleLiveRequest {
     }
 }
 
-/// GET the broadcasts of a tv day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleDayRequest {
-    /// Of these livestreams.
     pub livestreams: Named,
-    /// The tv day.
     pub day: TvDay,
 }
 

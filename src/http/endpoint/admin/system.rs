@@ -1,4 +1,4 @@
-//! Requests about the clock, partners, operators, mail and running playback.
+//! Requests about the clock, partners, operators, mail, running playback and the audit log.
 
 use super::super::{Input, Payload};
 use super::known;
@@ -13,19 +13,19 @@ use crate::types::{
     UnixSeconds,
 };
 
-/// PUT clock: one of the two.
+/// `PUT /admin/v1/clock`. The body has exactly one of the two members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveClockRequest {
-    /// Runs on from this instant.
+    /// The clock continues from this instant.
     Now(UnixSeconds),
-    /// Runs so many seconds away from real time.
+    /// The clock is this many seconds ahead of real time.
     Offset(i64),
 }
 
 impl MoveClockRequest {
-    /// The end of the year 9999: beyond it dates have no form that everybody reads.
+    /// End of the year 9999. Later dates have no common text form.
     const NOW_MAX: i64 = 253_402_300_799;
-    /// Some three centuries, either way.
+    /// About three centuries, in both directions.
     const OFFSET_MAX: i64 = 10_000_000_000;
 
     pub(super) fn parse(payload: Payload) -> Result<Self, ApiError> {
@@ -39,13 +39,14 @@ impl MoveClockRequest {
             }
             (Some(now), None) => Ok(Self::Now(UnixSeconds(now))),
             (None, Some(offset)) => Ok(Self::Offset(offset)),
-            (None, None) => Err(body.refuse("now", "is missing, and so is offset")),
+            (None, None) => Err(body.refuse("now", "is missing; send now or offset")),
             (Some(_), Some(_)) => Err(body.refuse("now", "excludes offset")),
         }
     }
 }
 
-/// The names of partners and operators: what people type, so neither long nor odd.
+/// Parses the name of a partner or operator. Operators type these names on the command line, so
+/// they are short and without special characters.
 fn name(body: &Object) -> Result<String, ApiError> {
     body.required("name", |text| {
         let text = text.trim();
@@ -56,10 +57,8 @@ fn name(body: &Object) -> Result<String, ApiError> {
     })
 }
 
-/// POST partners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddPartnerRequest {
-    /// The partner's name.
     pub name: String,
 }
 
@@ -71,27 +70,22 @@ impl AddPartnerRequest {
     }
 }
 
-/// A partner by id or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartnerRef {
-    /// By id.
     Id(PartnerId),
-    /// By name, exactly.
     Name(String),
 }
 
 impl PartnerRef {
-    /// What has the form of an id is one.
+    /// Text that has the form of an id is an id.
     #[must_use]
     pub fn read(text: &str) -> Self {
         PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
 }
 
-/// One partner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartnerRequest {
-    /// The partner.
     pub partner: PartnerRef,
 }
 
@@ -103,12 +97,9 @@ impl PartnerRequest {
     }
 }
 
-/// PUT on a partner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangePartnerRequest {
-    /// The partner.
     pub partner: PartnerRef,
-    /// What changes.
     pub update: PartnerUpdate,
 }
 
@@ -131,12 +122,10 @@ impl ChangePartnerRequest {
     }
 }
 
-/// One access token of a partner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartnerTokenRequest {
-    /// The partner.
     pub partner: PartnerRef,
-    /// The name that the list of tokens gives it; never the token itself.
+    /// The id of the token in the list of tokens, not the token itself.
     pub token: String,
 }
 
@@ -149,12 +138,9 @@ impl PartnerTokenRequest {
     }
 }
 
-/// POST operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddOperatorRequest {
-    /// The operator's name.
     pub name: String,
-    /// What they may do.
     pub role: Role,
 }
 
@@ -169,26 +155,21 @@ impl AddOperatorRequest {
     }
 }
 
-/// An operator by id or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorRef {
-    /// By id.
     Id(OperatorId),
-    /// By name, exactly.
     Name(String),
 }
 
 impl OperatorRef {
-    /// What has the form of an id is one.
+    /// Text that has the form of an id is an id.
     fn read(text: &str) -> Self {
         OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
 }
 
-/// One operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorRequest {
-    /// The operator.
     pub operator: OperatorRef,
 }
 
@@ -200,12 +181,10 @@ impl OperatorRequest {
     }
 }
 
-/// One token of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorTokenRequest {
-    /// The operator.
     pub operator: OperatorRef,
-    /// The name that the list of tokens gives it; never the token itself.
+    /// The id of the token in the list of tokens, not the token itself.
     pub token: String,
 }
 
@@ -218,10 +197,8 @@ impl OperatorTokenRequest {
     }
 }
 
-/// One message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailRequest {
-    /// The message.
     pub mail: MailId,
 }
 
@@ -233,12 +210,9 @@ impl MailRequest {
     }
 }
 
-/// GET mail/preview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewMailRequest {
-    /// What the mail is about.
     pub kind: Kind,
-    /// In which language.
     pub locale: Option<Locale>,
 }
 
@@ -254,10 +228,8 @@ impl PreviewMailRequest {
     }
 }
 
-/// POST mail/test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestMailRequest {
-    /// Who gets it.
     pub to: Email,
 }
 
@@ -269,10 +241,8 @@ impl TestMailRequest {
     }
 }
 
-/// DELETE on a running playback session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndPlaybackSessionRequest {
-    /// The session.
     pub session: SessionId,
 }
 
@@ -287,18 +257,16 @@ impl EndPlaybackSessionRequest {
     }
 }
 
-/// GET audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditRequest {
-    /// Those before the one of this number.
+    /// Only entries with a lower number.
     pub before: Option<u64>,
-    /// At most so many.
     pub limit: usize,
 }
 
 impl AuditRequest {
     pub(super) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let before = input.number("before", 18, "must be the number of a change");
+        let before = input.number("before", 18, "must be the number of an audit entry");
         let (before, limit) = (before, input.page()).combine()?;
         Ok(Self { before, limit })
     }

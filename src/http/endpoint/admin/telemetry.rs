@@ -1,27 +1,24 @@
-//! Requests about what players reported.
+//! Requests about telemetry.
 
 use super::Input;
 use crate::http::combine::CombineResults;
 use crate::http::error::ApiError;
 use crate::types::{UnixSeconds, UserId};
 
-/// GET telemetry/events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportTelemetryRequest {
-    /// Received from then on.
+    /// Only events received at or after this time.
     pub from: Option<UnixSeconds>,
-    /// Received before then.
+    /// Only events received before this time.
     pub to: Option<UnixSeconds>,
-    /// Of this user only.
     pub user: Option<UserId>,
 }
 
-/// GET telemetry/report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportTelemetryRequest {
-    /// Minutes from then on; without it the 24 hours before `to`.
+    /// Start of the period; 24 hours before `to` if absent.
     pub from: Option<UnixSeconds>,
-    /// Minutes before then; without it up to now.
+    /// End of the period, exclusive; now if absent.
     pub to: Option<UnixSeconds>,
 }
 

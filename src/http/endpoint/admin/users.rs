@@ -1,4 +1,4 @@
-//! Requests about users and what they may play.
+//! Requests about users, their grants and PINs.
 
 use super::super::login::password;
 use super::super::users::ParentalControlChange;
@@ -15,12 +15,11 @@ use crate::types::{
     UserId,
 };
 
-/// A user by id, or by e-mail with the partner, which may be left out where there is only one.
+/// A user by id or by e-mail address. With an address the partner may be omitted if there is only
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRef {
-    /// By id.
     Id(UserId),
-    /// By e-mail.
     Email(Email, Option<PartnerRef>),
 }
 
@@ -32,10 +31,10 @@ fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
 }
 
 impl UserRef {
-    /// Reads the user of a path.
+    /// Parses the user in a path.
     ///
     /// # Errors
-    /// `USER_NOT_FOUND` for what is neither an id nor an address.
+    /// `USER_NOT_FOUND` for text that is neither an id nor an e-mail address.
     pub fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let text = input.text("user")?;
         if let Ok(user) = UserId::parse(&text) {
@@ -46,14 +45,12 @@ impl UserRef {
     }
 }
 
-/// GET users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsersRequest {
-    /// Of this partner only.
+    /// Only users of this partner.
     pub partner: Option<PartnerRef>,
-    /// Those after this one, in the order of ids.
+    /// Only users after this id.
     pub after: Option<UserId>,
-    /// At most so many.
     pub limit: usize,
 }
 
@@ -73,21 +70,15 @@ impl UsersRequest {
     }
 }
 
-/// POST users.
 pub struct AddUserRequest {
-    /// The partner; may be left out where there is only one.
+    /// May be omitted if there is only one partner.
     pub partner: Option<PartnerRef>,
-    /// The e-mail address.
     pub email: Email,
-    /// The password, or what another service stored of it.
+    /// A password, or its hash from another service.
     pub password: FirstPassword,
-    /// The name.
     pub name: Option<PersonName>,
-    /// The language.
     pub locale: Option<Locale>,
-    /// The country.
     pub country: Option<Country>,
-    /// The day of birth.
     pub birth_date: Option<BirthDate>,
 }
 
@@ -99,7 +90,7 @@ impl AddUserRequest {
         Ok(request)
     }
 
-    /// Reads a user: of a body, or of a line of an import.
+    /// Parses a user from a body or from a line of an import.
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the members.
@@ -127,7 +118,6 @@ impl AddUserRequest {
 }
 
 impl AddUserRequest {
-    /// Whose user, who, and with what password.
     #[must_use]
     pub fn into_parts(self) -> (Option<PartnerRef>, NewUser, FirstPassword) {
         let new = NewUser {
@@ -141,13 +131,11 @@ impl AddUserRequest {
     }
 }
 
-/// POST users/import.
 pub struct ImportUsersRequest {
-    /// The partner of the users whose lines name none.
+    /// The partner of users whose lines name none.
     pub partner: Option<PartnerRef>,
-    /// Reports what would be added, and adds nobody.
     pub dry_run: bool,
-    /// A JSON object a line, as it arrives.
+    /// One JSON object per line.
     pub file: BodyStream,
 }
 
@@ -172,10 +160,8 @@ fn first_password(body: &Object) -> Result<FirstPassword, ApiError> {
     }
 }
 
-/// One user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserRequest {
-    /// The user.
     pub user: UserRef,
 }
 
@@ -187,28 +173,20 @@ impl UserRequest {
     }
 }
 
-/// PUT on a user: a merge.
 pub struct ChangeUserRequest {
-    /// The user.
     pub user: UserRef,
-    /// The name.
     pub name: Option<PersonName>,
-    /// The language.
     pub locale: Option<Locale>,
-    /// The country.
     pub country: Option<Country>,
-    /// The day of birth.
     pub birth_date: Option<BirthDate>,
-    /// Parental control.
     pub parental_control: Option<ParentalControlChange>,
-    /// All tags.
+    /// Replaces all tags.
     pub tags: Option<Vec<String>>,
-    /// Whether the account is shut.
     pub disabled: Option<bool>,
 }
 
 impl ChangeUserRequest {
-    /// Tags of one user.
+    /// Maximum number of tags per user.
     const TAGS: usize = 32;
 
     pub(super) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
@@ -249,14 +227,11 @@ impl ChangeUserRequest {
     }
 }
 
-/// PUT on a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantRequest {
-    /// The user.
     pub user: UserRef,
-    /// The offer.
     pub offer: OfferId,
-    /// When it ends, where not as the offer says.
+    /// If absent, the offer determines the expiry.
     pub expiry: Option<UnixSeconds>,
 }
 
@@ -277,12 +252,9 @@ impl GrantRequest {
     }
 }
 
-/// DELETE on a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevokeGrantRequest {
-    /// The user.
     pub user: UserRef,
-    /// The offer.
     pub offer: OfferId,
 }
 
@@ -295,11 +267,9 @@ impl RevokeGrantRequest {
     }
 }
 
-/// PUT on the PIN.
 pub struct SetPinRequest {
-    /// The user.
     pub user: UserRef,
-    /// The PIN; one is drawn and mailed where none is given.
+    /// If absent, a PIN is generated and mailed.
     pub pin: Option<Pin>,
 }
 
@@ -312,16 +282,13 @@ impl SetPinRequest {
     }
 }
 
-/// GET why: whether the user may play the asset, and which rule says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainEntitlementRequest {
-    /// The user.
     pub user: UserRef,
-    /// A livestream, a broadcast or a video on demand.
     pub asset: AssetId,
-    /// How far back on a livestream.
+    /// The distance back from the live point of a livestream.
     pub offset: LiveOffset,
-    /// The country to ask for.
+    /// The country to assume for the viewer.
     pub country: Option<Country>,
 }
 
