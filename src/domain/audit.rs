@@ -1,6 +1,8 @@
-//! The audit record: what operators have changed, and which secrets they have read. An entry is
-//! written before the change is made or the secret is shown, and the status is added afterwards. It
-//! names who, what and of whom, and never holds a body: bodies have passwords and names.
+//! The audit log: changes by operators, and secrets they have read.
+//!
+//! An entry is written before the change is made or the secret is shown; the status is added afterwards. An
+//! entry names the operator, the action and the target. It never contains a body, because bodies hold passwords
+//! and names.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,46 +12,44 @@ use crate::store::{
 };
 use crate::types::{OperatorId, Role, UnixSeconds};
 
-/// How many changes are kept. Decision: a number and not a time, so that the space is bounded and an
-/// appliance that is changed once a month keeps its whole history.
+/// Maximum number of entries. A count and not an age: the space is bounded, and a rarely changed installation
+/// keeps its whole history.
 pub const KEPT: u64 = 100_000;
 
-/// The status of what was done.
+/// The HTTP status of a completed change.
 const DONE: u16 = 200;
 
-/// Adds this module's table.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<Changes>()
 }
 
-/// A change that is about to be made, or secrets that are about to be read.
+/// A change or a disclosure of secrets, recorded before it happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// When it was asked for.
+    /// Time of the request.
     pub at: UnixSeconds,
-    /// Who asked; `None` for whoever may open the local administration socket.
+    /// The operator; `None` for callers of the local administration socket.
     pub operator: Option<OperatorId>,
-    /// What they were called then.
+    /// The operator's name at that time.
     pub name: String,
-    /// What they could do.
+    /// The operator's role at that time.
     pub role: Role,
-    /// What was asked for: the name of a route.
+    /// The name of the route.
     pub action: String,
-    /// Of what: the rest of the route's path, and the query.
+    /// The rest of the route's path, and the query.
     pub target: String,
-    /// The id of the request, by which the log has more.
+    /// The request id, as in the log.
     pub request: String,
-    /// Who the caller of the local administration socket said it was, where the kernel says
-    /// otherwise. Nothing vouches for it.
+    /// The name that a caller of the local socket claimed, if it differs from the kernel's answer. Unverified.
     pub claimed: Option<String>,
 }
 
 impl Change {
-    /// A restore, as it is told to the store that comes of it.
+    /// Encodes a restore as the note that the restored store reads at its first start.
     ///
     /// # Errors
-    /// That it is too large to be told.
+    /// A [`StoreError`] if the entry is too large for a note.
     pub fn encode(self) -> Result<Vec<u8>, StoreError> {
         let record = ChangeRecord {
             change: self,
@@ -59,14 +59,13 @@ impl Change {
     }
 }
 
-/// A change as it is kept.
+/// A stored entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number; they count on from 1.
+    /// Sequence number, starting at 1.
     pub number: u64,
-    /// What was asked for.
     pub change: Change,
-    /// The status that was answered; `None` while it runs, and if the machine went down meanwhile.
+    /// The HTTP status of the response; `None` while the request runs, or if the process died during it.
     pub status: Option<u16>,
 }
 
@@ -87,7 +86,7 @@ impl Record for ChangeRecord {
     }
 }
 
-/// Before callers' claims were kept apart from the names that the kernel gives.
+/// The format before `claimed` was added.
 mod v1 {
     use super::{Deserialize, OperatorId, Role, UnixSeconds};
 
@@ -136,7 +135,7 @@ mod v1 {
     }
 }
 
-/// Changes by the complement of their number: the newest first.
+/// Entries by the complement of their number, so that the newest comes first.
 struct Changes;
 
 impl Table for Changes {
@@ -145,34 +144,30 @@ impl Table for Changes {
     type Record = ChangeRecord;
 }
 
-/// The record of changes.
 #[derive(Clone)]
 pub struct Audit {
     store: Store,
 }
 
 impl Audit {
-    /// That of a store. One that a backup has become gets the record of the restore: the one that was
-    /// made before it lies in the store that was given up.
+    /// Opens the audit log of a store. After a restore it records the restore from the staged note: the entry
+    /// made before the restore is in the replaced store.
     #[must_use]
     pub fn open(store: Store) -> Self {
         let audit = Self { store };
-        // A disk that cannot be written keeps the word for another start. A kill in between has the
-        // restore recorded twice.
+        // If the disk is not writable, the note stays for the next start. A kill between the two writes records
+        // the restore twice.
         let recorded = audit.store.restore_note().map(|restore| {
             audit.add(restore).wait()?;
             audit.store.forget_word()
         });
         if let Some(Err(error)) = recorded {
-            tracing::warn!(%error, "a restore is not in the record of changes yet");
+            tracing::warn!(%error, "failed to write the audit entry of the restore; will retry at the next start");
         }
         audit
     }
 
-    /// Records a change before it is made, durably; its number.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Durably records a change before it is made; returns its number.
     pub async fn begin(&self, change: Change) -> Result<u64, StoreError> {
         let record = ChangeRecord {
             change,
@@ -181,10 +176,7 @@ impl Audit {
         self.add(record).await
     }
 
-    /// Records a change that has been made, durably. It blocks.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Durably records a completed change. Blocking.
     pub fn record_done(&self, change: Change) -> Result<(), StoreError> {
         let record = ChangeRecord {
             change,
@@ -205,18 +197,15 @@ impl Audit {
         })
     }
 
-    /// Records what was answered. `addition` is appended to the target: the id of what was made, or
+    /// Records the response status. `addition` is appended to the target: the id of the created object, or
     /// counts.
-    ///
-    /// # Errors
-    /// That the store failed.
     pub async fn end(
         &self,
         number: u64,
         status: u16,
         addition: Option<String>,
     ) -> Result<(), StoreError> {
-        let plan = move |txn: &mut Txn<'_>| {
+        let batch = move |txn: &mut Txn<'_>| {
             if let Some(mut record) = txn.get::<Changes>(&!number)? {
                 record.status = Some(status);
                 record.change.target.extend(addition);
@@ -224,14 +213,11 @@ impl Audit {
             }
             Ok(())
         };
-        self.store.write(Durability::Logged, plan).await
+        self.store.write(Durability::Logged, batch).await
     }
 
-    /// Up to `limit` changes, the newest first, or those before the one of this number. A damaged one
-    /// is left out; verification tells of it.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Returns up to `limit` entries, newest first, optionally only those before a number. Damaged entries are
+    /// skipped; `store verify` reports them.
     pub fn list(&self, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, StoreError> {
         let from = before.map(|number| !number.saturating_sub(1));
         let found = self
@@ -267,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_are_listed_newest_first_with_what_came_of_them() {
+    async fn changes_are_listed_newest_first_with_their_status() {
         let audit = Audit::open(Store::in_memory(schema(Schema::default())));
         for target in ["a", "b", "c"] {
             audit.begin(change(target)).await.unwrap();
@@ -275,10 +261,10 @@ mod tests {
         audit.end(2, 204, None).await.unwrap();
         let listed = |before, limit| {
             let entries = audit.list(before, limit).unwrap();
-            let told = entries
+            let rows = entries
                 .into_iter()
                 .map(|e| (e.number, e.change.target, e.status));
-            told.collect::<Vec<_>>()
+            rows.collect::<Vec<_>>()
         };
         let entry = |number, target: &str, status| (number, target.to_owned(), status);
         let all = [
@@ -293,17 +279,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_makes_room() {
+    async fn oldest_entry_is_removed() {
         let audit = Audit::open(Store::in_memory(schema(Schema::default())));
         let record = |number: u64| {
             let record = ChangeRecord {
                 change: change("x"),
                 status: None,
             };
-            let plan = move |txn: &mut Txn<'_>| txn.put::<Changes>(&!number, &record);
+            let batch = move |txn: &mut Txn<'_>| txn.put::<Changes>(&!number, &record);
             audit
                 .store
-                .write::<_, StoreError, _>(Durability::Logged, plan)
+                .write::<_, StoreError, _>(Durability::Logged, batch)
         };
         for number in [1, 2, KEPT] {
             record(number).await.unwrap();
@@ -319,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_is_golden() {
+    fn record_bytes_are_stable() {
         let record = ChangeRecord {
             change: Change {
                 action: "a".to_owned(),
@@ -331,7 +317,7 @@ mod tests {
             crate::store::golden(&record),
             "02fc0072abd20003457661000161016201310001cc"
         );
-        // Without a claim, as versions before wrote it.
+        // Version 1 has no claim.
         let old = data_encoding::HEXLOWER.decode(b"fc0072abd200034576610001610162013101cc");
         assert_eq!(ChangeRecord::upgrade(1, &old.unwrap()), Some(record));
     }

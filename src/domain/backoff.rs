@@ -1,23 +1,21 @@
-//! How long what failed is left alone.
+//! Exponential backoff with jitter.
 
-/// How long to wait after a failure: doubled each time, up to the longest.
+/// A delay that doubles with each failure, up to a maximum. In seconds.
 #[derive(Clone, Copy)]
 pub struct Backoff {
-    /// Seconds after the first one.
     pub first: i64,
-    /// Seconds at most.
     pub longest: i64,
 }
 
 impl Backoff {
-    /// The seconds to wait after so many failures before, give or take a quarter, so that what failed
-    /// together does not come again together.
+    /// The delay after `failures` earlier failures, ±25 %, so that tasks that failed together do not retry
+    /// together.
     #[must_use]
     pub fn after(self, failures: u32, random: u64) -> i64 {
         let factor = 1_i64 << failures.min(20);
-        let usual = self.first.saturating_mul(factor).min(self.longest);
-        let spread = random % u64::try_from(usual / 2 + 1).unwrap_or(1);
-        usual - usual / 4 + i64::try_from(spread).unwrap_or(0)
+        let delay = self.first.saturating_mul(factor).min(self.longest);
+        let spread = random % u64::try_from(delay / 2 + 1).unwrap_or(1);
+        delay - delay / 4 + i64::try_from(spread).unwrap_or(0)
     }
 }
 
@@ -26,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_and_are_spread() {
+    fn delays_double_up_to_the_maximum_with_jitter() {
         let slow = Backoff {
             first: 30,
             longest: 1_800,

@@ -1,6 +1,6 @@
-//! What the service knows and decides: synchronous, (now, typed arguments) to a result.
+//! The business logic: synchronous functions of the current time and typed arguments.
 //!
-//! Nothing here names HTTP, JSON libraries, the storage engine or the runtime.
+//! It must not depend on HTTP, JSON libraries, the storage engine or the async runtime.
 
 pub mod accounts;
 pub mod audit;
@@ -22,13 +22,13 @@ pub mod store_admin;
 pub mod telemetry;
 
 use crate::store::Schema;
-/// What can go wrong in the store, as the errors of the services carry it.
+/// Store errors, as the errors of the services carry them.
 pub use crate::store::StoreError;
 
-/// The tables that a start fills, whether or not anybody has used the service.
+/// Tables that every start writes, even without any request.
 pub const OWN_TABLES: [&str; 1] = [clock_guard::TABLE];
 
-/// Every table of the service.
+/// The schema of all tables.
 #[must_use]
 pub fn schema() -> Schema {
     let schema = clock_guard::schema(Schema::default());

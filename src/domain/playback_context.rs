@@ -1,5 +1,5 @@
-//! The other domains as playback sees them: its [`PlaybackContext`], answered from memory. It joins them and
-//! decides nothing that one of them does not.
+//! Implements [`PlaybackContext`] for the playback domain, from memory. It joins the other domains and makes no
+//! decisions.
 
 use std::sync::Arc;
 
@@ -12,21 +12,18 @@ use super::schedule::{self, Schedule};
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
-/// What playback's questions are answered from.
+/// The domains that playback depends on.
 pub struct ServiceContext {
-    /// Whose parental control counts.
+    /// For parental controls.
     pub accounts: Accounts,
-    /// Channels, assets and keys.
     pub catalog: Catalog,
-    /// Programs.
     pub schedule: Arc<Schedule>,
-    /// Who may play what.
     pub rights: EntitlementService,
-    /// Which programs ask for the PIN.
+    /// Which programs need the PIN.
     pub pins: entitlement::Settings,
 }
 
-/// What an asset id names, as far as it can be played.
+/// The playable object that an asset id names.
 enum Source {
     Livestream(Arc<Livestream>),
     Asset(Arc<Asset>),
@@ -42,7 +39,7 @@ impl Source {
 }
 
 impl ServiceContext {
-    /// A livestream, the livestream of a broadcast, or a video on demand.
+    /// Resolves a livestream, a video on demand, or the livestream of a broadcast.
     fn source(&self, asset: &AssetId) -> Option<Source> {
         let catalog = self.catalog.snapshot();
         if let Some(found) = catalog.asset(asset) {
@@ -101,7 +98,7 @@ impl PlaybackContext for ServiceContext {
                 self.pins
                     .program_needs_pin(&user, livestream, program.start, program.pg_age)
             }
-            // What is not known is not free.
+            // Fail closed: an unknown user or livestream needs the PIN.
             _ => true,
         }
     }

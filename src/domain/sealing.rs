@@ -1,21 +1,20 @@
-//! Secrets at rest: sealed under a key that lies in a file of its own beside the store, so that a copy
-//! of the store alone gives none away.
+//! Encryption of secrets at rest. The key lies in a separate file next to the store, so a copy of the store
+//! reveals no secret.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 
 use crate::ports::Entropy;
 
-/// A secret as it is stored: nonce, ciphertext, tag.
+/// A stored secret: nonce, ciphertext, tag.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sealed(Box<[u8]>);
 
-/// What seals and opens secrets of one kind.
+/// Seals and opens secrets of one kind.
 pub struct Sealer(LessSafeKey);
 
 impl Sealer {
-    /// A vault under a key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         #[expect(
@@ -26,8 +25,8 @@ impl Sealer {
         Self(LessSafeKey::new(key))
     }
 
-    /// Seals a secret for its place, so that it opens in no other one. Nonces are random: at 96 bits
-    /// millions of secrets have no two alike.
+    /// Seals a secret for one place (as associated data), so that it does not open in another. Nonces are
+    /// random: with 96 bits a collision among millions of secrets is negligible.
     #[must_use]
     pub fn seal(&self, place: &[u8], secret: &[u8], entropy: &dyn Entropy) -> Sealed {
         let mut nonce = [0; NONCE_LEN];
@@ -48,7 +47,7 @@ impl Sealer {
         Sealed([&nonce[..], &body, tag.as_ref()].concat().into())
     }
 
-    /// Opens a sealed secret; nothing if it was changed, moved, or sealed under another key.
+    /// Opens a sealed secret; `None` if it was changed, moved, or sealed under another key.
     #[must_use]
     pub fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
         let (nonce, body) = sealed.0.split_first_chunk::<NONCE_LEN>()?;
@@ -70,25 +69,25 @@ mod tests {
     use crate::ports::entropy::SeededEntropy;
 
     #[test]
-    fn a_secret_opens_in_its_own_place_and_under_its_own_key_alone() {
+    fn secret_opens_only_in_its_place_and_under_its_key() {
         let secret = [7; 16];
         let entropy = SeededEntropy::new(1);
-        let vault = Sealer::new(&[3; 32]);
-        let sealed = vault.seal(b"here", &secret, &entropy);
-        assert_eq!(vault.open(b"here", &sealed).unwrap(), secret);
-        assert!(vault.open(b"there", &sealed).is_none());
+        let sealer = Sealer::new(&[3; 32]);
+        let sealed = sealer.seal(b"here", &secret, &entropy);
+        assert_eq!(sealer.open(b"here", &sealed).unwrap(), secret);
+        assert!(sealer.open(b"there", &sealed).is_none());
         assert!(Sealer::new(&[4; 32]).open(b"here", &sealed).is_none());
         assert!(!sealed.0.windows(4).any(|bytes| bytes == [7; 4]));
-        // Sealed again it looks different.
-        assert!(vault.seal(b"here", &secret, &entropy) != sealed);
+        // Sealing twice gives different bytes.
+        assert!(sealer.seal(b"here", &secret, &entropy) != sealed);
         for at in 0..sealed.0.len() {
             let mut damaged = sealed.clone();
             damaged.0[at] ^= 1;
-            assert!(vault.open(b"here", &damaged).is_none());
+            assert!(sealer.open(b"here", &damaged).is_none());
         }
         for length in 0..sealed.0.len() {
             let short = Sealed(sealed.0[..length].into());
-            assert!(vault.open(b"here", &short).is_none());
+            assert!(sealer.open(b"here", &short).is_none());
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The health of what is stored: records, indexes, engine and log compared, indexes made again.
+//! Maintenance of the store for operators: verify, rebuild indexes, compact, export.
 //!
-//! It knows tables by name only.
+//! It knows tables only by name.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,21 @@ use crate::store::{
 };
 pub use crate::store::{NEEDS, WritePriority, Written};
 
-/// How the engine compares with base and log, which it was made from.
+/// Result of comparing the engine with snapshot and log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurableStateHealth {
-    /// The commit that the base was made after; none if the log has everything.
+    /// The last commit in the snapshot; `None` if the log is complete.
     pub base: Option<u64>,
-    /// The last commit.
     pub number: u64,
-    /// Pairs that base and log have and the engine has not, or has otherwise.
+    /// Pairs that are missing or different in the engine.
     pub missing: u64,
-    /// Pairs that the engine alone has.
+    /// Pairs that exist only in the engine.
     pub extra: u64,
-    /// Why base and log could not be read to their end.
+    /// Why snapshot and log could not be read completely.
     pub damage: Option<String>,
-    /// Some of the places where something is wrong, as `tree:key` in hexadecimal.
+    /// Examples of wrong pairs, as `tree:key` in hexadecimal.
     pub places: Vec<String>,
-    /// What the engine was rebuilt from when the store was opened, if it was.
+    /// The source from which the engine was rebuilt when the store was opened.
     pub rebuilt_from: Option<String>,
 }
 
@@ -52,45 +51,41 @@ impl From<DurableStateReport> for DurableStateHealth {
     }
 }
 
-/// What was found in the store.
+/// Result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// Each table with its indexes.
     pub tables: Vec<TableHealth>,
-    /// The engine against base and log; none where it was not compared.
+    /// The engine compared with snapshot and log; `None` if it was not compared.
     pub truth: Option<DurableStateHealth>,
 }
 
 impl Health {
-    /// Whether nothing is wrong.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.tables.iter().all(TableHealth::is_sound)
-            && self.truth.as_ref().is_none_or(|truth| {
-                truth.missing == 0 && truth.extra == 0 && truth.damage.is_none()
+            && self.truth.as_ref().is_none_or(|state| {
+                state.missing == 0 && state.extra == 0 && state.damage.is_none()
             })
     }
 }
 
-/// What was found in one table.
+/// Result of the verification of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableHealth {
-    /// The table.
     pub table: &'static str,
-    /// The records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// Records that are damaged.
     pub damaged: u64,
-    /// Index entries that a record should have and has not.
+    /// Index entries that are missing.
     pub missing: u64,
-    /// Index entries that no record has.
+    /// Index entries without a record.
     pub stale: u64,
-    /// Some of the places where something is wrong, as `tree:key` in hexadecimal.
+    /// Examples of errors, as `tree:key` in hexadecimal.
     pub places: Vec<String>,
 }
 
 impl TableHealth {
-    /// Whether nothing is wrong.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.damaged == 0 && self.missing == 0 && self.stale == 0
@@ -117,61 +112,52 @@ impl From<TableReport> for TableHealth {
     }
 }
 
-/// Looks after the store. Its verbs block for as long as the store is large.
+/// Store maintenance. Its methods block for a time proportional to the size of the store.
 #[derive(Clone)]
 pub struct StoreAdmin(Store);
 
 impl StoreAdmin {
-    /// The upkeep of a store.
     #[must_use]
     pub const fn new(store: Store) -> Self {
         Self(store)
     }
 
-    /// Whether changes are taken; not while the disk is full or read-only.
+    /// Whether writes are accepted: not while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.is_writable()
     }
 
-    /// What is refused since the disk runs full, and all that comes after it.
+    /// The highest priority whose writes are rejected for lack of disk space; all lower ones are rejected, too.
     #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         self.0.refuses()
     }
 
-    /// What was committed since the start.
+    /// Commit counters since the start.
     #[must_use]
     pub fn written(&self) -> Written {
         self.0.written()
     }
 
-    /// Bytes that are free on the disk; none of a store in memory.
+    /// Free disk space in bytes; `None` for a store in memory.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.0.space()?.0)
     }
 
-    /// The file of a new base: everything that was committed so far, to be read by who is near.
-    ///
-    /// # Errors
-    /// That there is no space, or that something is damaged.
+    /// Writes a new snapshot with every commit so far and returns its file, for a reader on this machine.
     pub fn base_file(&self) -> Result<PathBuf, StoreError> {
         self.0.base_file()
     }
 
-    /// Makes the engine anew while the service goes on; says how many bytes it took before and after.
-    ///
-    /// # Errors
-    /// As [`StoreAdmin::base_file`].
+    /// Rewrites the engine while the service runs; returns its size in bytes before and after.
     pub fn compact(&self) -> Result<(u64, u64), StoreError> {
         self.0.compact()
     }
 
-    /// Compares records and indexes, both ways, and the engine with base and log, while commits go on.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Verifies records and indexes in both directions, and compares the engine with snapshot and log. Commits
+    /// continue.
     pub fn verify(&self) -> Result<Health, StoreError> {
         let Verified { tables, truth } = self.0.verify()?;
         Ok(Health {
@@ -180,10 +166,7 @@ impl StoreAdmin {
         })
     }
 
-    /// Makes the indexes right again; tells what was wrong.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Rebuilds the indexes; returns the errors that it found.
     pub fn rebuild(&self) -> Result<Health, StoreError> {
         Ok(Health {
             tables: self
@@ -197,31 +180,25 @@ impl StoreAdmin {
     }
 }
 
-/// A base or a backup, to be written as lines of text.
+/// A text export of a snapshot or backup.
 pub struct Export(SnapshotExport);
 
 impl Export {
-    /// Opens the file, which may go once it is open.
-    ///
-    /// # Errors
-    /// That it is not there, or damaged.
+    /// Opens the file; it may be deleted afterwards.
     pub fn open(snapshot: &Path) -> Result<Self, StoreError> {
         SnapshotExport::open(snapshot, &super::schema()).map(Self)
     }
 
     /// Writes every record as a line of text.
-    ///
-    /// # Errors
-    /// That it cannot be written, or that the file is damaged.
     pub fn write(self, out: &mut dyn Write) -> Result<Exported, StoreError> {
         self.0.write(&super::schema(), out)
     }
 }
 
-/// Writes what can be read of a store that cannot be opened.
+/// Writes the readable records of a store that cannot be opened.
 ///
 /// # Errors
-/// That a process has it open, or that it cannot be written.
+/// A [`StoreError`] if a process has the store open or the output fails.
 pub fn salvage(data: &Path, out: &mut dyn Write) -> Result<Salvaged, StoreError> {
     store::salvage(data, &super::schema(), out)
 }

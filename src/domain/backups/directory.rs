@@ -1,5 +1,5 @@
-//! The directory of backups. Nothing here needs the store to be open: it is what one goes back to
-//! when a store does not open any more.
+//! The backup directory. It works without an open store, because backups are needed when the store does not
+//! open.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,84 +18,70 @@ use crate::store::{
 };
 use crate::types::UnixSeconds;
 
-/// The note of a backup that tells which key its sealed keys need.
+/// Snapshot metadata: fingerprint of the key that the sealed content keys need.
 pub const KEY_NOTE: &str = "content_key";
-/// The note that tells which version made it.
+/// Snapshot metadata: the version that wrote the backup.
 pub const VERSION_NOTE: &str = "version";
 
-/// How backups are made and kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The data directory.
     pub data: PathBuf,
-    /// Where backups lie.
     pub directory: PathBuf,
-    /// How many are kept.
+    /// Number of backups to retain.
     pub keep: usize,
-    /// When the one of the night is made; none is.
+    /// Local time of the nightly backup; `None` disables it.
     pub at: Option<NaiveTime>,
-    /// Whose clocks show that time.
+    /// Time zone of `at`.
     pub zone: Tz,
-    /// What tells this machine's key at rest from others; none if there is no key yet.
+    /// Fingerprint of this server's at-rest key, if there is one.
     pub key: Option<String>,
 }
 
-/// How a backup is brought back.
+/// Options of a restore.
 pub struct Restoring {
-    /// The name of the store, if there is none yet.
+    /// The instance id to use if there is no store yet.
     pub instance: [u8; 16],
-    /// Random: what the id of the new timeline is derived from.
+    /// Random seed of the new timeline id.
     pub timeline: [u8; 16],
-    /// Whether the backup may be another machine's.
+    /// Whether to accept the backup of another instance.
     pub adopt: bool,
-    /// The record of it, for the store that comes of it.
+    /// The audit entry that the restored store receives.
     pub change: Change,
 }
 
-/// A backup in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// The name of its file.
     pub name: String,
-    /// Its file.
     pub path: PathBuf,
-    /// When it was made.
     pub created: UnixSeconds,
-    /// The commit that it was made after.
+    /// The last commit in it.
     pub number: u64,
-    /// How many records it holds, if it says so.
+    /// Number of records, if recorded in the file.
     pub records: Option<u64>,
-    /// The size of the file.
     pub bytes: u64,
-    /// Whether this store made it, here.
+    /// Whether it was made by this store.
     pub own: bool,
 }
 
-/// Whether this machine opens the keys in a backup.
+/// Whether this server can open the content keys in a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// They were sealed under this machine's key.
     Open,
-    /// They were sealed under another key.
     Sealed,
-    /// The backup does not say.
     Unknown,
 }
 
-/// What a sound backup holds.
+/// Summary of a verified backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// When it was made.
     pub created: UnixSeconds,
-    /// The commit that it was made after.
+    /// The last commit in it.
     pub number: u64,
-    /// How many records it holds.
     pub records: u64,
-    /// The records of each table.
+    /// Records per table.
     pub tables: BTreeMap<String, u64>,
-    /// The version that made it.
     pub version: Option<String>,
-    /// What tells the key that its sealed keys need from others.
+    /// Fingerprint of the key that its sealed content keys need.
     pub key: Option<String>,
 }
 
@@ -113,7 +99,6 @@ impl Contents {
         }
     }
 
-    /// Whether a machine with a key opens its keys.
     #[must_use]
     pub fn keys(&self, own: Option<&str>) -> Keys {
         match &self.key {
@@ -124,23 +109,22 @@ impl Contents {
     }
 }
 
-/// Reads a backup to its end, wherever that is done.
+/// Verifies a backup, in this process or another.
 pub type Examine = Arc<dyn Fn(&Path) -> Result<Contents, BackupError> + Send + Sync>;
 
-/// Reads a file to its end, in this process: sums, every record, and indexes both ways.
+/// Verifies a backup in this process: checksums, every record, and indexes in both directions.
 ///
 /// # Errors
-/// What is wrong with it.
+/// [`BackupError::Damaged`] or [`BackupError::Newer`] if it is not a readable backup.
 pub fn examine(path: &Path) -> Result<Contents, BackupError> {
     let (head, report) = check_snapshot(path, &domain::schema())?;
     Ok(Contents::new(&head, report.records))
 }
 
-/// The directory of backups.
 #[derive(Clone, Debug)]
 pub struct BackupDirectory {
     pub(super) settings: Settings,
-    /// The name of the store; none if there is none, or it cannot be read.
+    /// The instance id of the store; `None` if there is no store or it cannot be read.
     instance: Option<[u8; 16]>,
 }
 
@@ -149,23 +133,23 @@ impl BackupDirectory {
         Self { settings, instance }
     }
 
-    /// The shelf of a data directory whose store is not open.
     #[must_use]
     pub fn new_offline(settings: Settings) -> Self {
         let instance = store::instance_of(&settings.data);
         Self { settings, instance }
     }
 
-    /// What tells this machine's key at rest from others.
+    /// Fingerprint of this server's at-rest key.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.settings.key.as_deref()
     }
 
-    /// The backups of which the head can be read, the newest first.
+    /// Lists the backups with a readable header, newest first.
     ///
     /// # Errors
-    /// That the directory is not there, or cannot be read.
+    /// [`BackupError::NoDirectory`] if the directory is missing, [`BackupError::Directory`] if it cannot be
+    /// read.
     pub fn list(&self) -> Result<Vec<Backup>, BackupError> {
         let directory = &self.settings.directory;
         match fs::read_dir(directory) {
@@ -186,10 +170,10 @@ impl BackupDirectory {
             .collect())
     }
 
-    /// The file of a backup by its name, be it sound or not.
+    /// Finds the file of a backup by name; does not verify it.
     ///
     /// # Errors
-    /// [`BackupError::NotFound`].
+    /// [`BackupError::NotFound`], also for names with a path separator.
     pub fn find(&self, name: &str) -> Result<PathBuf, BackupError> {
         let path = self.settings.directory.join(name);
         let bare = path.file_name().is_some_and(|file| file == name);
@@ -201,10 +185,10 @@ impl BackupDirectory {
         }
     }
 
-    /// Brings a backup back where no process has the store open, and puts it into place.
+    /// Restores a backup while no process has the store open.
     ///
     /// # Errors
-    /// What is wrong with it; that it is another machine's and `adopt` is not set.
+    /// [`BackupError::Foreign`] if another instance made it and `adopt` is not set; [`BackupError::Damaged`].
     pub fn restore_at_rest(&self, path: &Path, how: Restoring) -> Result<Contents, BackupError> {
         self.restore(path, how, true)
     }
@@ -239,7 +223,7 @@ impl BackupDirectory {
         Ok(Contents::new(&restored.head, restored.tables))
     }
 
-    /// Where a backup is received.
+    /// Temporary file of an uploaded backup.
     pub(super) fn upload(&self) -> PathBuf {
         self.settings.data.join("upload.snapshot")
     }
@@ -248,7 +232,7 @@ impl BackupDirectory {
         self.settings.directory.starts_with(&self.settings.data)
     }
 
-    /// Refuses a directory that is not there and not ours to make.
+    /// Fails if the directory is missing and outside the data directory: it is then never created.
     pub(super) fn ensure_exists(&self) -> Result<(), BackupError> {
         let directory = &self.settings.directory;
         if self.is_inside() || directory.is_dir() {
@@ -258,7 +242,7 @@ impl BackupDirectory {
         }
     }
 
-    /// Removes what is over the number that is kept, and never what was just made.
+    /// Removes backups over the retention count, never `made`.
     pub(super) fn prune(&self, made: &store::Backup) -> Result<usize, BackupError> {
         let Settings {
             directory, keep, ..
@@ -290,7 +274,7 @@ impl BackupDirectory {
         }
     }
 
-    /// A failure that is most often the disk's names the directory.
+    /// Adds the directory to errors that are usually caused by its disk.
     pub(super) fn failed(&self, error: StoreError) -> BackupError {
         match error {
             StoreError::Full

@@ -1,57 +1,39 @@
-//! What can go wrong with backups, as situations that callers act on.
+//! Errors of backups, as cases that callers handle.
 
 use std::path::PathBuf;
 
 use crate::store::StoreError;
 
-/// Why a backup could not be made, read or brought back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
-    /// There is none of that name.
-    #[error("there is no backup of that name")]
+    #[error("no backup has this name")]
     NotFound,
-    /// The directory, which is not ours to make, is not there.
+    /// A directory outside the data directory is missing; it is never created.
     #[error(
-        "the backup directory {} is not there: is its disk mounted? it is made once, by a person",
+        "the backup directory {} is missing: mount its disk, or create it once",
         .0.display()
     )]
     NoDirectory(PathBuf),
-    /// The directory cannot be written: why.
+    /// The directory cannot be written.
     #[error("the backup directory {}: {why}", directory.display())]
     Directory {
-        /// The directory.
         directory: PathBuf,
-        /// Whether its disk is full.
         full: bool,
-        /// What is wrong with it.
         why: String,
     },
-    /// It is not what was written: where, and what is wrong.
     #[error("{place}: {what}")]
-    Damaged {
-        /// The file.
-        place: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// It is of a newer version.
+    Damaged { place: String, what: String },
     #[error("the backup has format {found}, and this version reads up to {known}")]
-    Newer {
-        /// The format that was found.
-        found: u32,
-        /// The newest that is known.
-        known: u32,
-    },
-    /// It was made by another machine's store.
+    Newer { found: u32, known: u32 },
     #[error("the backup is of another machine")]
     Foreign,
-    /// The store failed, or there is no space.
+    /// The store failed, or the disk is full.
     #[error(transparent)]
     Store(StoreError),
 }
 
 impl From<BackupError> for StoreError {
-    /// As the store is told that a snapshot is not good.
+    /// Converts to the error with which snapshot verification fails.
     fn from(error: BackupError) -> Self {
         match error {
             BackupError::Damaged { place, what } => Self::Damaged { place, what },

@@ -1,17 +1,9 @@
-//! Backups: made while the service runs, by an operator or every night; listed, verified, brought
-//! back.
+//! Backups, made while the service runs: manual and nightly; list, verify, restore.
 //!
-//! A backup is one file with every record of the store as of one commit. Keys at rest are not in it,
-//! so that a copy of it alone opens nothing; it notes which key it needs. Nor are the bodies of
-//! telemetry, which are exported: a copy of thirty days of events every night would multiply the
-//! disk by the backups that are kept.
-//!
-//! Nightly and manual backups count alike; the newest `backup.keep` of a timeline stay, by date. What
-//! lies in the directory under another name, or is another machine's, is never touched.
-//!
-//! Decision: a directory outside of the data directory has to be there. It is most often on a disk
-//! of its own, and when that is not mounted a backup must not land, unseen, on the disk that it is
-//! there to replace.
+//! A backup is one file with every record as of one commit. It contains neither the at-rest keys (so a stolen
+//! copy opens nothing) nor telemetry bodies (30 days of events in every backup would multiply the disk usage).
+//! The newest `backup.keep` backups of a timeline are retained. Other files and backups of other instances are
+//! never touched.
 
 mod directory;
 mod error;
@@ -39,117 +31,108 @@ use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 use nightly::last_night;
 
-/// How long the directory is believed to be as it was seen: a person may take a backup away.
-const BELIEVED: i64 = HOUR;
-/// How long a failed backup waits at first, and at most, until it is tried again.
-const AGAIN: (i64, i64) = (60, HOUR);
+/// Seconds for which a directory listing is cached. It expires because an operator may delete a backup.
+const LISTING_CACHED: i64 = HOUR;
+/// First and longest delay in seconds before a failed backup is retried.
+const RETRY_DELAYS: (i64, i64) = (60, HOUR);
 
-/// The newest proven backup of this store.
+/// The newest verified backup of this store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// When it was made.
     pub created: UnixSeconds,
-    /// The records in it.
     pub records: u64,
 }
 
-/// What is known of the backups without looking at the disk.
+/// Status from memory; reads nothing from disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The newest one; none if there is none, or nobody has looked.
+    /// `None` if there is no backup or the directory was not read yet.
     pub newest: Option<Newest>,
-    /// How many of this store there are.
+    /// Number of backups of this store.
     pub count: usize,
-    /// When one could last not be made, since the start.
+    /// Time of the last failed backup since the start.
     pub failed: Option<UnixSeconds>,
 }
 
 #[derive(Default)]
 struct State {
     status: Status,
-    /// When the directory was looked at.
+    /// When the directory was last read.
     looked: Option<UnixSeconds>,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
-    /// When the last one of a night was made, whatever the directory shows.
+    /// When the last nightly backup was made, even if it was deleted since.
     nightly: Option<UnixSeconds>,
 }
 
-/// Makes backups and brings them back. Its verbs block for as long as the store is large.
+/// Makes and restores backups. Its methods block for a time proportional to the size of the store.
 #[derive(Clone)]
 pub struct Backups(Arc<Inner>);
 
 struct Inner {
     store: Store,
-    shelf: BackupDirectory,
+    directory: BackupDirectory,
     examine: Examine,
     state: Mutex<State>,
-    /// Held while one is made or brought back: one at a time.
+    /// Held during a backup or restore: only one runs at a time.
     busy: Mutex<()>,
 }
 
 impl Backups {
-    /// The backups of a store, and what reads one that is to be verified.
     #[must_use]
     pub fn new(store: Store, settings: Settings, examine: Examine) -> Self {
-        let shelf = BackupDirectory::new(settings, store.instance());
-        // What a kill has left of a restore.
-        let _ = fs::remove_file(shelf.upload());
+        let directory = BackupDirectory::new(settings, store.instance());
+        // A restore that was killed may have left its upload.
+        let _ = fs::remove_file(directory.upload());
         Self(Arc::new(Inner {
             store,
-            shelf,
+            directory,
             examine,
             state: Mutex::default(),
             busy: Mutex::default(),
         }))
     }
 
-    /// Where they lie.
     #[must_use]
     pub fn shelf(&self) -> &BackupDirectory {
-        &self.0.shelf
+        &self.0.directory
     }
 
-    /// What is known of them.
     #[must_use]
     pub fn status(&self) -> Status {
         self.0.state.lock().status
     }
 
-    /// Makes one, proves it, and removes the oldest over what is kept.
+    /// Makes a backup, verifies it and removes the oldest over the retention count.
     ///
     /// # Errors
-    /// That it could not be made; those that are there stay.
+    /// [`BackupError::NoDirectory`], [`BackupError::Directory`] or a store error. Existing backups are kept.
     pub fn create(&self, now: UnixSeconds) -> Result<Backup, BackupError> {
-        let _one_at_a_time = self.0.busy.lock();
+        let _busy = self.0.busy.lock();
         self.0.create(now)
     }
 
-    /// Makes the one of the night if its time has come since the newest was made. What was missed,
-    /// because nothing ran or it failed, is made up for; a store without any gets its first at once.
-    /// Returns how many were made.
-    ///
-    /// # Errors
-    /// As [`Backups::create`]; the next tries wait longer and longer, up to an hour.
+    /// Makes the nightly backup if it is due and returns the number made. A missed or failed night is made up
+    /// for; a store without backups gets one immediately. Retries after a failure back off up to an hour.
     pub fn run_scheduled(&self, now: UnixSeconds) -> Result<usize, BackupError> {
         let inner = &self.0;
-        let Settings { at, zone, .. } = inner.shelf.settings;
-        // Whoever is at it now makes the one that is due, or ends this process.
-        let Some(_one_at_a_time) = inner.busy.try_lock() else {
+        let Settings { at, zone, .. } = inner.directory.settings;
+        // A running backup covers the night; a running restore ends this process.
+        let Some(_busy) = inner.busy.try_lock() else {
             return Ok(0);
         };
-        if at.is_some() && inner.waits(now) {
+        if at.is_some() && inner.is_backing_off(now) {
             return Ok(0);
         }
         let looked = inner.refresh_listing(now);
         let Some(at) = at else {
             return Ok(0);
         };
-        inner.noted(now, looked)?;
+        inner.record_result(now, looked)?;
         let night = last_night(now, at, zone);
         let newest = self.status().newest.map(|newest| newest.created);
         let nightly = inner.state.lock().nightly;
-        // A clock that was far ahead for a while does not hold up the nights to come.
+        // Backups dated more than a day ahead come from a wrong clock; they do not count.
         let is_made = |at: UnixSeconds| (night..=now + DAY).contains(&at);
         if newest.is_some_and(is_made) || nightly.is_some_and(is_made) {
             return Ok(0);
@@ -159,19 +142,19 @@ impl Backups {
         Ok(1)
     }
 
-    /// Reads a backup to its end.
+    /// Verifies a backup.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`BackupError::NotFound`], [`BackupError::Damaged`] or [`BackupError::Newer`].
     pub fn verify(&self, name: &str) -> Result<Contents, BackupError> {
-        (self.0.examine)(&self.0.shelf.find(name)?)
+        (self.0.examine)(&self.0.directory.find(name)?)
     }
 
-    /// Unpacks a backup beside the store, for the next start of the process to put into place. The
-    /// store that comes of it has the record of this change.
+    /// Stages a backup next to the store; the next start installs it. The restored store receives `change` as
+    /// audit entry.
     ///
     /// # Errors
-    /// What is wrong with it; that it is another machine's and `adopt` is not set.
+    /// [`BackupError::Foreign`] if another instance made it and `adopt` is not set; [`BackupError::Damaged`].
     pub fn restore(
         &self,
         path: &Path,
@@ -179,7 +162,7 @@ impl Backups {
         change: Change,
     ) -> Result<Contents, BackupError> {
         let inner = &self.0;
-        let _one_at_a_time = inner.busy.lock();
+        let _busy = inner.busy.lock();
         let instance = inner.store.instance().ok_or(StoreError::Closed)?;
         let timeline = inner.store.timeline_seed().ok_or(StoreError::Closed)?;
         let restore = Restoring {
@@ -188,20 +171,17 @@ impl Backups {
             adopt,
             change,
         };
-        inner.shelf.restore(path, restore, false)
+        inner.directory.restore(path, restore, false)
     }
 
-    /// The same with a backup that is sent.
-    ///
-    /// # Errors
-    /// As [`Backups::restore`], and that it cannot be received.
+    /// Like [`Backups::restore`], with an uploaded backup.
     pub fn restore_sent(
         &self,
         body: &mut dyn io::Read,
         adopt: bool,
         change: Change,
     ) -> Result<Contents, BackupError> {
-        let upload = self.0.shelf.upload();
+        let upload = self.0.directory.upload();
         let received = fs::File::options()
             .write(true)
             .create(true)
@@ -218,21 +198,24 @@ impl Backups {
 }
 
 impl Inner {
-    /// Whether the last try has failed and the next has to wait.
-    fn waits(&self, now: UnixSeconds) -> bool {
+    /// Whether a retry is still delayed after a failure.
+    fn is_backing_off(&self, now: UnixSeconds) -> bool {
         let state = self.state.lock();
         let Some(doublings) = state.failures.checked_sub(1) else {
             return false;
         };
-        let wait = (AGAIN.0 << doublings.min(10)).min(AGAIN.1);
+        let wait = (RETRY_DELAYS.0 << doublings.min(10)).min(RETRY_DELAYS.1);
         state
             .status
             .failed
             .is_some_and(|failed| (0..wait).contains(&now.since(failed)))
     }
 
-    /// Remembers how it went.
-    fn noted<T>(&self, now: UnixSeconds, result: Result<T, BackupError>) -> Result<T, BackupError> {
+    fn record_result<T>(
+        &self,
+        now: UnixSeconds,
+        result: Result<T, BackupError>,
+    ) -> Result<T, BackupError> {
         let mut state = self.state.lock();
         if result.is_err() {
             state.failures = state.failures.saturating_add(1);
@@ -243,48 +226,48 @@ impl Inner {
     }
 
     fn create(&self, now: UnixSeconds) -> Result<Backup, BackupError> {
-        let made = self.noted(now, self.make());
+        let made = self.record_result(now, self.make());
         if let Ok(backup) = &made {
             tracing::info!(
                 path = %backup.path.display(),
                 records = backup.records,
                 bytes = backup.bytes,
-                "a backup was made and proven"
+                "backup created and verified"
             );
         }
         self.state.lock().looked = None;
-        // What cannot be seen now is looked at the next time.
+        // If the listing fails, the next run reads it again.
         let _ = self.refresh_listing(now);
         made
     }
 
     fn make(&self) -> Result<Backup, BackupError> {
-        let settings = &self.shelf.settings;
-        self.shelf.ensure_exists()?;
+        let settings = &self.directory.settings;
+        self.directory.ensure_exists()?;
         let made = self
             .store
             .back_up(&settings.directory)
-            .map_err(|error| self.shelf.failed(error))?;
+            .map_err(|error| self.directory.failed(error))?;
         self.state.lock().failures = 0;
-        if let Err(error) = self.shelf.prune(&made) {
-            tracing::warn!(%error, "old backups could not be removed");
+        if let Err(error) = self.directory.prune(&made) {
+            tracing::warn!(%error, "failed to remove old backups");
         }
-        Ok(self.shelf.line(made))
+        Ok(self.directory.line(made))
     }
 
-    /// Looks at the directory, if nobody has for a while.
+    /// Reads the directory unless the cached listing is recent.
     fn refresh_listing(&self, now: UnixSeconds) -> Result<(), BackupError> {
-        let fresh = |looked: UnixSeconds| (0..BELIEVED).contains(&now.since(looked));
+        let fresh = |looked: UnixSeconds| (0..LISTING_CACHED).contains(&now.since(looked));
         if self.state.lock().looked.is_some_and(fresh) {
             return Ok(());
         }
         let own: Vec<Backup> = self
-            .shelf
+            .directory
             .list()?
             .into_iter()
             .filter(|backup| backup.own)
             .collect();
-        // One that a wrong clock dated into the far future does not hold up those to come.
+        // A backup dated into the far future by a wrong clock must not suppress new ones.
         let newest = own.iter().find(|backup| backup.created <= now + DAY);
         let mut state = self.state.lock();
         state.looked = Some(now);

@@ -1,4 +1,4 @@
-//! When the backup of the night is made.
+//! Computes when the nightly backup is due.
 
 use chrono::{DateTime, Days, NaiveTime};
 use chrono_tz::Tz;
@@ -6,7 +6,7 @@ use chrono_tz::Tz;
 use crate::domain::schedule::tv_day::instant;
 use crate::types::UnixSeconds;
 
-/// The last time up to `now` that a zone's clocks showed `at`, or jumped over it.
+/// The last time up to `now` at which local time in `zone` showed `at`, or skipped it (clock change).
 pub(super) fn last_night(now: UnixSeconds, at: NaiveTime, zone: Tz) -> UnixSeconds {
     let today = DateTime::from_timestamp(now.0, 0)
         .unwrap_or_default()
@@ -19,7 +19,7 @@ pub(super) fn last_night(now: UnixSeconds, at: NaiveTime, zone: Tz) -> UnixSecon
     [before(0), before(1)]
         .into_iter()
         .find(|night| *night <= now)
-        // A zone that skipped a whole day.
+        // The zone skipped a whole day.
         .unwrap_or_else(|| before(2))
 }
 
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn the_night_is_that_of_the_zone() {
+    fn nightly_time_is_local_to_the_zone() {
         let utc = Tz::UTC;
         assert_eq!(
             night("2026-01-05T03:29:59Z", utc),
@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn a_night_of_a_clock_change_has_one_backup() {
+    fn night_of_a_clock_change_has_one_backup() {
         let stockholm = Tz::Europe__Stockholm;
         let half_past_two = NaiveTime::from_hms_opt(2, 30, 0).unwrap();
         let night = |now| last_night(at(now), half_past_two, stockholm);
-        // 02:30 is jumped over: it counts as 03:00.
+        // 02:30 is skipped: it counts as 03:00.
         assert_eq!(night("2026-03-29T01:10:00Z"), at("2026-03-29T01:00:00Z"));
         assert_eq!(night("2026-03-29T12:00:00Z"), at("2026-03-29T01:00:00Z"));
-        // 02:30 is shown twice: the first counts.
+        // 02:30 occurs twice: the first counts.
         assert_eq!(night("2026-10-25T00:30:00Z"), at("2026-10-25T00:30:00Z"));
         assert_eq!(night("2026-10-25T01:45:00Z"), at("2026-10-25T00:30:00Z"));
     }

@@ -1,4 +1,4 @@
-//! Backups over a store on a disk, with a clock that stands still.
+//! Tests of backups with a store on disk and a manual clock.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,15 +18,15 @@ use crate::types::Role;
 
 /// 2026-01-05T12:00:00Z.
 const NOON: UnixSeconds = UnixSeconds(1_767_614_400);
-/// From noon to 03:30.
+/// Seconds from noon to 03:30.
 const TO_NIGHT: i64 = 15 * HOUR + HOUR / 2;
 
 struct Place {
     folder: TempDir,
     clock: Arc<ManualClock>,
-    /// Whether what proves a snapshot finds it good.
+    /// Whether snapshot verification succeeds.
     sound: Arc<AtomicBool>,
-    /// Machines so far: no two draw the same ids.
+    /// Number of stores opened so far; the seed of their random ids.
     opened: AtomicU64,
 }
 
@@ -118,24 +118,24 @@ fn files(directory: &Path) -> usize {
 }
 
 #[test]
-fn a_backup_is_made_every_night_and_what_was_missed_is_made_up_for() {
+fn backup_is_made_every_night_and_a_missed_one_is_made_up_for() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
-    let tend = || machine.backups.run_scheduled(place.now()).unwrap();
-    // The first one at once; nothing else happens until the night, whatever is committed.
-    assert_eq!(tend(), 1);
+    let run = || machine.backups.run_scheduled(place.now()).unwrap();
+    // The first backup is made immediately; commits trigger no further one before the night.
+    assert_eq!(run(), 1);
     machine.add("Acme");
     place.clock.advance(TO_NIGHT - 1);
-    assert_eq!(tend(), 0);
+    assert_eq!(run(), 0);
     let age = place.now().since(NOON);
     let newest = machine.backups.status().newest.unwrap();
     assert_eq!(place.now().since(newest.created), age);
     place.clock.advance(1);
-    assert_eq!((tend(), tend()), (1, 0));
-    // Nothing was committed since: the next night has its backup all the same.
+    assert_eq!((run(), run()), (1, 0));
+    // A backup is made even if nothing was committed since the last.
     place.clock.advance(DAY);
-    assert_eq!((tend(), tend()), (1, 0));
-    // Off for three nights and a half: one is made up for, at once.
+    assert_eq!((run(), run()), (1, 0));
+    // Off for three and a half nights: one backup is made up for immediately.
     drop(machine);
     place.clock.advance(3 * DAY + DAY / 2);
     let machine = place.machine(place.settings("a"), 1);
@@ -151,7 +151,7 @@ fn a_backup_is_made_every_night_and_what_was_missed_is_made_up_for() {
 }
 
 #[test]
-fn a_night_that_is_switched_off_has_none() {
+fn disabled_nightly_backup_is_not_made() {
     let place = Place::new();
     let settings = Settings {
         at: None,
@@ -164,7 +164,7 @@ fn a_night_that_is_switched_off_has_none() {
 }
 
 #[test]
-fn only_what_the_store_made_here_is_ever_removed() {
+fn only_backups_of_this_store_are_removed() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
     let directory = place.settings("a").directory;
@@ -172,7 +172,7 @@ fn only_what_the_store_made_here_is_ever_removed() {
     fs::copy(&made.path, directory.join("before-the-move.snapshot")).unwrap();
     fs::write(directory.join("notes.txt"), "a person's").unwrap();
     fs::write(directory.join("torn.snapshot"), "no snapshot").unwrap();
-    // Another machine's, in the same directory, under way and done.
+    // Another instance uses the same directory: one finished backup, one in progress.
     let settings = Settings {
         directory: directory.clone(),
         ..place.settings("b")
@@ -200,7 +200,7 @@ fn only_what_the_store_made_here_is_ever_removed() {
 }
 
 #[test]
-fn a_backup_that_cannot_be_made_leaves_nothing_and_is_tried_again() {
+fn failed_backup_leaves_no_file_and_is_retried() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
     let directory = place.settings("a").directory;
@@ -213,7 +213,7 @@ fn a_backup_that_cannot_be_made_leaves_nothing_and_is_tried_again() {
         tries += usize::from(machine.backups.run_scheduled(place.now()).is_err());
         place.clock.advance(5);
     }
-    // A minute, two, four … and then once an hour.
+    // After one minute, two, four …, then once an hour.
     assert!((8..=13).contains(&tries), "{tries}");
     assert_eq!(files(&directory), 1);
     assert!(machine.backups.status().failed.is_some());
@@ -224,7 +224,7 @@ fn a_backup_that_cannot_be_made_leaves_nothing_and_is_tried_again() {
 }
 
 #[test]
-fn a_disk_that_is_not_mounted_is_told_and_nothing_lands_beside_it() {
+fn unmounted_backup_disk_is_reported_and_nothing_is_written() {
     let place = Place::new();
     let disk = place.folder.path().join("mnt/disk");
     let directory = disk.join("playgate");
@@ -243,7 +243,7 @@ fn a_disk_that_is_not_mounted_is_told_and_nothing_lands_beside_it() {
     assert_eq!(machine.backups.run_scheduled(place.now()), refused);
     assert!(machine.backups.create(place.now()).is_err());
     assert_eq!(files(&disk), 0);
-    // What was there is known still, and grows old.
+    // The status still shows the last backup, which grows older.
     assert!(machine.backups.status().newest.is_some());
     fs::remove_dir(&disk).unwrap();
     fs::rename(&away, &disk).unwrap();
@@ -253,7 +253,7 @@ fn a_disk_that_is_not_mounted_is_told_and_nothing_lands_beside_it() {
 }
 
 #[test]
-fn a_backup_from_the_far_future_holds_up_none() {
+fn backup_from_the_far_future_suppresses_no_backup() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
     place.clock.advance(3_000 * DAY);
@@ -264,7 +264,7 @@ fn a_backup_from_the_far_future_holds_up_none() {
 }
 
 #[test]
-fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
+fn restore_recovers_the_backup_and_keeps_the_replaced_store() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
     machine.add("Acme");
@@ -275,7 +275,7 @@ fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
         .restore(&made.path, false, change())
         .unwrap();
     assert_eq!(Some(restored.records), made.records);
-    // Until the next start all goes on as it was.
+    // Until the next start the store keeps working unchanged.
     machine.add("Last");
     assert_eq!(machine.partners(), 3);
     drop(machine);
@@ -283,7 +283,7 @@ fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
     assert_eq!(machine.partners(), 1);
     let aside = place.settings("a").data.join("aside");
     assert_eq!(files(&aside), 1);
-    // It goes on as the same store: its backups are its own, and the newest is the newest.
+    // The restored store has the same identity: new backups are its own and sort as newest.
     machine.add("After");
     place.clock.advance(DAY);
     let after = machine.backups.create(place.now()).unwrap();
@@ -302,7 +302,7 @@ fn a_restore_brings_back_what_was_there_and_keeps_what_is_there_now() {
 }
 
 #[test]
-fn a_foreign_or_damaged_backup_changes_nothing() {
+fn foreign_or_damaged_backup_changes_nothing() {
     let place = Place::new();
     let machine = place.machine(place.settings("a"), 1);
     machine.add("Acme");

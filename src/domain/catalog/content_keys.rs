@@ -1,4 +1,4 @@
-//! Content keys at rest: sealed under the appliance's master key, opened for a license alone.
+//! Stored content keys: sealed under the master key, opened only for a license.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,28 +8,27 @@ use crate::domain::sealing::{Sealed, Sealer};
 use crate::ports::Entropy;
 use crate::store::{Durability, Store, StoreError};
 
-/// A content key as it is stored.
+/// A sealed content key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SealedKey(Sealed);
 
-/// What seals and opens content keys.
+/// Seals and opens content keys.
 pub struct ContentKeySealer(Sealer);
 
 impl ContentKeySealer {
-    /// A vault under a master key.
     #[must_use]
     pub fn new(master: &[u8; 32]) -> Self {
         Self(Sealer::new(master))
     }
 
-    /// Seals a key under its id, so that it opens under no other one.
+    /// Seals a key under its id, so that it opens under no other id.
     #[must_use]
     pub fn seal(&self, id: &KeyId, key: &ContentKey, entropy: &dyn Entropy) -> SealedKey {
         SealedKey(self.0.seal(id.as_bytes(), key.reveal(), entropy))
     }
 
-    /// Opens a sealed key; nothing if it was changed, moved, or sealed under another master key.
+    /// Opens a sealed key; `None` if it was changed, moved, or sealed under another master key.
     #[must_use]
     pub fn open(&self, id: &KeyId, sealed: &SealedKey) -> Option<ContentKey> {
         let key = self.0.open(id.as_bytes(), &sealed.0)?;
@@ -37,41 +36,35 @@ impl ContentKeySealer {
     }
 }
 
-/// How many content keys a store holds if none of them opens under a master key, or there is none:
-/// that master key is gone. One key that does not open among others that do is a damaged record.
-///
-/// # Errors
-/// That the store failed.
+/// Detects a lost master key: returns the number of stored keys if there are any and none opens. If only some
+/// fail to open, their records are damaged.
 pub fn sealed_otherwise(
     store: &Store,
     master: Option<&[u8; 32]>,
 ) -> Result<Option<usize>, StoreError> {
     let sealed = store.read(tables::sealed_keys)?;
-    let vault = master.map(ContentKeySealer::new);
+    let sealer = master.map(ContentKeySealer::new);
     let opens = |(id, key): &(KeyId, SealedKey)| {
-        let vault = vault.as_ref();
-        vault.is_some_and(|vault| vault.open(id, key).is_some())
+        let sealer = sealer.as_ref();
+        sealer.is_some_and(|sealer| sealer.open(id, key).is_some())
     };
     let lost = !sealed.is_empty() && !sealed.iter().any(opens);
     Ok(lost.then_some(sealed.len()))
 }
 
-/// Removes the content keys that do not open under a master key; returns how many.
-///
-/// # Errors
-/// That the store failed.
+/// Removes the content keys that do not open under the master key; returns their number.
 pub fn drop_keys(store: &Store, master: Option<&[u8; 32]>) -> Result<usize, StoreError> {
-    let vault = master.map(ContentKeySealer::new);
-    let plan = store.write(Durability::Durable, move |txn| {
+    let sealer = master.map(ContentKeySealer::new);
+    let commit = store.write(Durability::Durable, move |txn| {
         let mut dropped = 0;
         for (id, key) in tables::sealed_keys(txn)? {
-            let vault = vault.as_ref();
-            if vault.is_none_or(|vault| vault.open(&id, &key).is_none()) {
+            let sealer = sealer.as_ref();
+            if sealer.is_none_or(|sealer| sealer.open(&id, &key).is_none()) {
                 tables::drop_key(txn, &id)?;
                 dropped += 1;
             }
         }
         Ok::<_, StoreError>(dropped)
     });
-    plan.wait()
+    commit.wait()
 }

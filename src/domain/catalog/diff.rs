@@ -1,4 +1,4 @@
-//! What an import changes, for a person to read.
+//! The changes of an import, as a readable diff.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,48 +8,40 @@ use super::model::{Asset, Livestream, Offer, Pack, Window};
 use super::rules::{Effects, Rule, TimeWindow};
 use super::snapshot::Contents;
 
-/// The longest value of a member that is shown, in characters.
+/// Maximum length of a displayed value in characters.
 const SHOWN_MAX: usize = 120;
 
-/// What an import changes.
+/// The changes of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogDiff {
-    /// Each thing that is added, changed or removed, by kind and id.
+    /// Added, changed and removed objects, by kind and id.
     pub changes: Vec<Change>,
-    /// How many things stay as they are.
+    /// Number of unchanged objects.
     pub unchanged: usize,
 }
 
-/// One thing that changes.
+/// A changed object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What it is.
     pub kind: Kind,
-    /// Its id; of a rule, what it says.
+    /// Its id; for a rule, its text.
     pub id: String,
-    /// What happens to it.
     pub what: What,
 }
 
-/// The kinds of things in a catalogue.
+/// The kinds of objects in a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A livestream.
     Livestream,
-    /// A video on demand.
     Asset,
-    /// An offer.
     Offer,
-    /// A rule.
     Rule,
-    /// What is said of one broadcast.
+    /// The override of one broadcast.
     Broadcast,
-    /// A content key.
     Key,
 }
 
 impl Kind {
-    /// The name in catalogue files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,25 +55,21 @@ impl Kind {
     }
 }
 
-/// What happens to a thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// It is new.
     Added,
-    /// It goes.
     Removed,
-    /// Some of its members differ.
+    /// The members that differ.
     Changed(Vec<MemberChange>),
 }
 
-/// A member that differs, in the names of catalogue files.
+/// A changed member, named as in catalogue files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberChange {
-    /// Its name.
     pub member: &'static str,
-    /// Its value, shortened; empty if absent.
+    /// The old value, shortened; empty if absent.
     pub before: String,
-    /// Its value to be, likewise.
+    /// The new value, shortened; empty if absent.
     pub after: String,
 }
 
@@ -141,7 +129,10 @@ impl CatalogDiff {
             match old.get(id) {
                 None => add(id, What::Added),
                 Some(before) if before == row => unchanged += 1,
-                Some(before) => add(id, What::Changed(differing(members(before), members(row)))),
+                Some(before) => add(
+                    id,
+                    What::Changed(changed_members(members(before), members(row))),
+                ),
             }
         }
         for id in old.keys().filter(|id| !new.contains_key(id)) {
@@ -150,7 +141,7 @@ impl CatalogDiff {
         self.unchanged += unchanged;
     }
 
-    /// Rules have no ids: they are told apart by what they say, and their order counts.
+    /// Compares rules by content and position: they have no ids, and their order matters.
     fn rules(&mut self, old: &[Arc<Rule>], new: &[Arc<Rule>]) {
         if old == new {
             self.unchanged += new.len();
@@ -191,10 +182,10 @@ impl CatalogDiff {
     }
 }
 
-/// The members of a thing as texts, each name in each version of it.
+/// Members as text; each version of an object lists the same names in the same order.
 type Members = Vec<(&'static str, String)>;
 
-fn differing(before: Members, after: Members) -> Vec<MemberChange> {
+fn changed_members(before: Members, after: Members) -> Vec<MemberChange> {
     before
         .into_iter()
         .zip(after)
@@ -330,11 +321,11 @@ fn effects(row: &Effects) -> Members {
 /// A rule in one line.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&says(self))
+        f.write_str(&one_line(self))
     }
 }
 
-fn says(rule: &Rule) -> String {
+fn one_line(rule: &Rule) -> String {
     let condition = &rule.condition;
     let when = condition.when.map(|when| match when {
         TimeWindow::Window(one) => window(&one),

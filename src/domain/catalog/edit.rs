@@ -1,4 +1,4 @@
-//! Single changes to rights, for an operator who does not want to import a file for them.
+//! Single changes to rights, without importing a file.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use super::snapshot::Contents;
 use super::{Catalog, CatalogDiff, CatalogError};
 use crate::types::{BroadcastId, LivestreamId};
 
-/// A single change. A rule is added by importing it with [`Mode::Merge`](super::Mode::Merge).
+/// A single change. To add a rule, import it with [`Mode::Merge`](super::Mode::Merge).
 pub enum Edit {
-    /// Changes the defaults of a livestream as far as something is said of them.
+    /// Changes the given defaults of a livestream.
     Defaults(LivestreamId, Effects),
-    /// Says something of one broadcast, in place of what was said of it.
+    /// Sets the override of a broadcast, replacing the previous one.
     Override(BroadcastId, Effects),
-    /// Says nothing more of one broadcast.
+    /// Removes the override of a broadcast.
     Forget(BroadcastId),
-    /// Drops the rule of this number; the first is 1.
+    /// Removes the rule with this number, starting at 1.
     DropRule(usize),
 }
 
 impl Catalog {
-    /// Makes a single change in one durable commit, and tells what it changes. Blocks; to be called
-    /// in a lane.
+    /// Applies a single change in one durable commit and returns the diff. Blocking: call it from a worker
+    /// pool.
     ///
     /// # Errors
-    /// [`CatalogError::NoLivestream`], [`CatalogError::NoRule`]; the store's.
-    pub fn amend(&self, amendment: Edit) -> Result<CatalogDiff, CatalogError> {
+    /// [`CatalogError::NoLivestream`], [`CatalogError::NoRule`], [`CatalogError::Store`].
+    pub fn amend(&self, edit: Edit) -> Result<CatalogDiff, CatalogError> {
         let next = |current: &Contents| {
             let mut next = current.clone();
-            amendment.apply(&mut next)?;
+            edit.apply(&mut next)?;
             Ok(next)
         };
         self.change(false, next, |_, _| Ok(None))
@@ -59,8 +59,7 @@ impl Edit {
     }
 }
 
-/// As the rules build up the rights of a broadcast. `catchup` is not among a livestream's defaults:
-/// its days say it all.
+/// Applies effects as rules do. `catchup` has no default of its own: `catchup_days` = 0 disables catch-up.
 fn set_defaults(livestream: &mut Livestream, effects: &Effects) {
     let mut draft = Draft::from_livestream(livestream);
     draft.apply(effects);

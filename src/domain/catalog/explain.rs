@@ -1,5 +1,4 @@
-//! The rights of a broadcast explained, for an operator who wonders: what was said, by whom, and
-//! whose word counts.
+//! Explains the rights of a broadcast: the defaults, rules and override that apply, and which of them decides.
 
 use std::sync::Arc;
 
@@ -9,50 +8,46 @@ use super::snapshot::Snapshot;
 use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::LivestreamId;
 
-/// Who says something about the rights of a broadcast.
+/// Origin of a layer of rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The defaults of its livestream.
     Livestream,
-    /// A rule, with its number; the first is 1.
+    /// A rule, with its number starting at 1.
     Rule(usize, Arc<Rule>),
-    /// What is said of this broadcast alone.
+    /// The override of the broadcast.
     Broadcast,
 }
 
-/// What one of them says.
+/// The effects of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Who.
     pub source: Source,
-    /// What.
     pub says: Effects,
-    /// Why it does not hold for this broadcast: the member of the rule that does not fit.
+    /// The member of the rule that does not match this broadcast; `None` if the layer applies.
     pub misfit: Option<&'static str>,
 }
 
-/// The rights of a broadcast with all that was said.
+/// The rights of a broadcast with their origins.
 pub struct ExplainedRight {
-    /// The livestream that carries it.
     pub livestream: Arc<Livestream>,
-    /// The livestream's defaults, the rules that concern it in their order, the broadcast's own. Of
-    /// those that hold, the last that says something of a right has the word on it.
+    /// The livestream's defaults, the rules for it in order, the broadcast's override. The last layer that
+    /// applies and sets a right decides it.
     pub layers: Vec<Layer>,
-    /// What all of them come to.
+    /// The resulting rights.
     pub rights: BroadcastRights,
 }
 
 impl ExplainedRight {
-    /// The layer that has the word on something.
+    /// The layer that decides a right.
     pub fn winner(&self, says: impl Fn(&Effects) -> bool) -> Option<&Layer> {
-        let mut holding = self.layers.iter().rev();
-        holding.find(|layer| layer.misfit.is_none() && says(&layer.says))
+        let mut applying = self.layers.iter().rev();
+        applying.find(|layer| layer.misfit.is_none() && says(&layer.says))
     }
 }
 
 impl Snapshot {
-    /// As [`EntitlementService::rights`](crate::domain::schedule::Rights::rights), with its steps; `None` for a
-    /// livestream that is unknown.
+    /// Like [`Rights::rights`](crate::domain::schedule::Rights::rights), with the layers; `None` for an unknown
+    /// livestream.
     #[must_use]
     pub fn explain(
         &self,

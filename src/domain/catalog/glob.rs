@@ -1,22 +1,20 @@
-//! Patterns for titles and categories.
+//! Glob patterns for titles and categories.
 
 use serde::{Deserialize, Serialize};
 
 use crate::types::Malformed;
 
-/// The longest pattern, in bytes.
+/// Maximum length of a pattern in bytes.
 const PATTERN_MAX: usize = 200;
 
-/// A pattern in which `*` stands for any characters and `?` for one, compared without case.
+/// A case-insensitive pattern: `*` matches any characters, `?` matches one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Glob(Box<str>);
 
 impl Glob {
-    /// Takes a pattern.
-    ///
     /// # Errors
-    /// [`Malformed`] for an empty or an overlong one.
+    /// [`Malformed`] for an empty pattern or one of more than 200 bytes.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         if text.is_empty() || text.len() > PATTERN_MAX {
             return Err(Malformed("must have 1 to 200 bytes"));
@@ -24,14 +22,13 @@ impl Glob {
         Ok(Self(text.into()))
     }
 
-    /// The pattern as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether all of `text` fits. At most the product of both lengths in steps, whatever the
-    /// pattern: only the last `*` is ever tried again.
+    /// Whether the whole text matches. Takes at most pattern length × text length steps, because only the last
+    /// `*` is retried: a malicious pattern cannot cause exponential time.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let mut pattern = self.0.chars();
@@ -57,7 +54,7 @@ impl Glob {
             let Some((after_star, from)) = &mut last_star else {
                 return false;
             };
-            // The star takes one character more.
+            // Extend the star's match by one character and retry.
             if from.next().is_none() {
                 return false;
             }
@@ -72,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples() {
+    fn patterns_match_as_documented() {
         for (pattern, text, expected) in [
             ("*Football*", "Live: football tonight", true),
             ("*Football*", "Footbal", false),
@@ -99,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malicious_pattern_ends() {
+    fn malicious_pattern_terminates() {
         let pattern = Glob::parse(&"*a".repeat(100)).unwrap();
         assert!(!pattern.matches(&format!("{}b", "a".repeat(500))));
     }

@@ -1,8 +1,8 @@
-//! The catalogue as it was before each import of a file, so that an import can be undone.
+//! Earlier versions of the catalogue, so that the import of a file can be undone.
 //!
-//! A version is kept as the text of a catalogue file, which every later version of this program
-//! reads, with the sealed content keys beside it, which such a text does not have. It is written in
-//! the commit of the import that replaces it: both are there or neither.
+//! A version is stored as the text of a catalogue file, which every later release can read, plus the sealed
+//! content keys, which the text does not contain. It is written in the commit of the import that replaces it,
+//! so both are stored or neither is.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -19,15 +19,14 @@ use super::{Catalog, CatalogDiff, CatalogError, Mode};
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::UnixSeconds;
 
-/// How many versions are kept; the oldest goes first.
+/// Maximum number of stored versions; the oldest is removed first.
 pub const VERSIONS_MAX: u64 = 20;
-/// The longest text of a version, unpacked: a catalogue that came from a file fits with room to
-/// spare. What is longer was not written by this program.
+/// Maximum unpacked length of a version. Every importable catalogue is smaller; a longer text was not written
+/// by this program.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes of a packed text in one record, below the store's bound on a value.
+/// Bytes per record of packed text, below the store's limit for a value.
 const CHUNK: usize = 12 * 1024;
 
-/// Adds the tables of the history.
 pub(super) fn schema(schema: Schema) -> Schema {
     schema
         .with::<Versions>()
@@ -35,17 +34,14 @@ pub(super) fn schema(schema: Schema) -> Schema {
         .with::<VersionKeys>()
 }
 
-/// What took the place of a version.
+/// Why a version was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Replaced {
-    /// The import of a file.
     ByImport,
-    /// An undo.
     ByUndo,
 }
 
 impl Replaced {
-    /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -55,22 +51,16 @@ impl Replaced {
     }
 }
 
-/// A catalogue that was replaced.
+/// A stored version: a catalogue that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Its number; they count on from 1.
+    /// Sequence number, starting at 1.
     pub number: u64,
-    /// When it was replaced.
     pub replaced: UnixSeconds,
-    /// What replaced it.
     pub by: Replaced,
-    /// How many livestreams it has.
     pub livestreams: u32,
-    /// How many assets.
     pub assets: u32,
-    /// How many offers.
     pub offers: u32,
-    /// How many rules.
     pub rules: u32,
 }
 
@@ -86,7 +76,7 @@ struct VersionRecord {
 
 impl Record for VersionRecord {}
 
-/// Versions by the complement of their number: the newest first.
+/// Versions by the complement of their number, so that the newest comes first.
 struct Versions;
 
 impl Table for Versions {
@@ -111,7 +101,6 @@ impl Table for Texts {
     type Record = TextRecord;
 }
 
-/// The sealed content keys of a version.
 struct VersionKeys;
 
 impl Table for VersionKeys {
@@ -120,12 +109,12 @@ impl Table for VersionKeys {
     type Record = SealedKey;
 }
 
-/// Writes a catalogue as a text that [`ReadText`] reads.
+/// Writes a catalogue as text for [`ReadText`].
 pub type WriteText<'a> = &'a dyn Fn(&Snapshot) -> String;
-/// Reads the text of a catalogue.
+/// Parses the text of a catalogue.
 pub type ReadText<'a> = &'a dyn Fn(&str) -> CatalogImport;
 
-/// A catalogue that is about to be replaced, ready to be stored.
+/// The current catalogue, prepared for the history before it is replaced.
 pub(super) struct Leaving {
     record: VersionRecord,
     chunks: Vec<TextRecord>,
@@ -161,7 +150,7 @@ impl Leaving {
         })
     }
 
-    /// Stores it, at the cost of the oldest version where there are as many as are kept.
+    /// Stores the version; removes the oldest if there are more than [`VERSIONS_MAX`].
     pub(super) fn insert(&self, txn: &mut Txn<'_>) -> Result<(), StoreError> {
         let newest = txn.scan::<Versions>(&All, 1)?;
         let number = newest.first().map_or(1, |(key, _)| !key + 1);
@@ -186,25 +175,21 @@ impl Leaving {
     }
 }
 
-/// What an undo is to do.
+/// Options of an undo.
 pub struct Undo<'a> {
-    /// The version to go back to; the newest if none is named.
+    /// The version to restore; the newest if `None`.
     pub version: Option<u64>,
-    /// Only report.
+    /// Only report the changes.
     pub dry_run: bool,
-    /// The instant of the undo.
     pub now: UnixSeconds,
-    /// Writes the present catalogue for the history.
+    /// Writes the current catalogue for the history.
     pub write: WriteText<'a>,
-    /// Reads the version.
+    /// Parses the restored version.
     pub read: ReadText<'a>,
 }
 
 impl Catalog {
-    /// The versions that are kept, newest first; a cold read.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// The stored versions, newest first; reads from disk.
     pub fn history(&self) -> Result<Vec<Version>, StoreError> {
         let kept = self.0.store.read(|txn| {
             let most = usize::try_from(VERSIONS_MAX).unwrap_or(usize::MAX);
@@ -222,12 +207,12 @@ impl Catalog {
         Ok(kept.into_iter().map(version).collect())
     }
 
-    /// Puts a version in the place of the present catalogue, which becomes the newest version: an undo
-    /// can be undone. Returns the number of the version and what changes. Blocks.
+    /// Restores a version. The current catalogue becomes the newest version, so an undo can be undone. Returns
+    /// the number of the restored version and the diff. Blocking.
     ///
     /// # Errors
-    /// [`CatalogError::NoVersion`]; [`CatalogError::Invalid`] where it does not fit to the schedule
-    /// any more; the store's.
+    /// [`CatalogError::NoVersion`], [`CatalogError::VersionDamaged`], [`CatalogError::Invalid`] if it no longer
+    /// fits the schedule, [`CatalogError::Store`].
     pub fn undo(
         &self,
         undo: &Undo<'_>,
@@ -236,15 +221,15 @@ impl Catalog {
         let (number, text, keys) = self.0.store.read(|txn| kept(txn, undo.version))?;
         let import = (undo.read)(&text);
         let next = |current: &Contents| {
-            let mut base = current.clone();
-            // One that was sealed with a key file that is gone since would bring nothing back.
-            let opens = |(id, key): &(KeyId, SealedKey)| self.0.vault.open(id, key).is_some();
-            base.keys.extend(keys.into_iter().filter(opens));
-            let mistakes = import.mistakes(&base, Mode::Replace, is_broadcast);
+            let mut next = current.clone();
+            // Keys sealed under a lost master key are useless, so they are not restored.
+            let opens = |(id, key): &(KeyId, SealedKey)| self.0.sealer.open(id, key).is_some();
+            next.keys.extend(keys.into_iter().filter(opens));
+            let mistakes = import.mistakes(&next, Mode::Replace, is_broadcast);
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
             }
-            Ok(import.apply(&base, Mode::Replace, &self.0.vault, &*self.0.entropy))
+            Ok(import.apply(&next, Mode::Replace, &self.0.sealer, &*self.0.entropy))
         };
         let difference = self.change(undo.dry_run, next, |old, _| {
             Leaving::new(old, undo.write, Replaced::ByUndo, undo.now).map(Some)
@@ -253,7 +238,6 @@ impl Catalog {
     }
 }
 
-/// Number, text and keys of a version.
 type Kept = (u64, String, BTreeMap<KeyId, SealedKey>);
 
 fn kept(txn: &Txn<'_>, version: Option<u64>) -> Result<Kept, CatalogError> {
@@ -288,7 +272,7 @@ mod tests {
     use crate::store::golden;
 
     #[test]
-    fn the_records_are_golden() {
+    fn record_bytes_are_stable() {
         let version = VersionRecord {
             replaced: UnixSeconds(1_767_225_600),
             by: Replaced::ByUndo,

@@ -1,6 +1,6 @@
-//! What a catalogue file brings, and whether it fits together.
+//! The parsed content of a catalogue file, and its consistency checks.
 //!
-//! How a file is read is not known here; only that each thing comes with its line.
+//! It does not know file formats; each item carries its line number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,12 +12,11 @@ use super::snapshot::Contents;
 use crate::ports::Entropy;
 use crate::types::{BroadcastId, OfferId};
 
-/// A mistake in a catalogue file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// The line, counted from 1; 0 where there is none.
+    /// Line number starting at 1; 0 if unknown.
     pub line: u64,
-    /// What is wrong, naming the thing and its member.
+    /// The mistake, naming the object and its member.
     pub message: String,
 }
 
@@ -30,63 +29,58 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Something and its line in the file.
+/// An item with its line in the file.
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
-    /// The line, counted from 1; 0 where there is none.
+    /// Line number starting at 1; 0 if unknown.
     pub line: u64,
-    /// The thing.
     pub item: T,
 }
 
-/// A mention of a livestream or an asset by id.
+/// A reference to a livestream or an asset by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// What mentions it, as messages name it.
+    /// The referring object, as named in messages.
     pub by: String,
-    /// Whether it must be a livestream; an asset otherwise.
+    /// Whether it must be a livestream; otherwise an asset.
     pub livestream: bool,
-    /// The id.
     pub id: String,
 }
 
-/// What an import does with what the file does not name.
+/// What an import does with objects that the file does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It goes.
+    /// Removes them.
     Replace,
-    /// It stays. What the file names is replaced whole; its rules come after those there are, and
-    /// one that is there already is not taken twice.
+    /// Keeps them. Objects in the file replace the old ones completely. Its rules are appended; duplicates are
+    /// skipped.
     Merge,
 }
 
-/// What a catalogue file brings. Things with mistakes in them are here too, so that whatever
-/// mentions them is not reported as well; [`CatalogImport::problems`] stops the import.
+/// The content of a catalogue file. Objects with mistakes are included, so that references to them are not
+/// reported as well; any entry in [`CatalogImport::problems`] stops the import.
 #[derive(Default)]
 pub struct CatalogImport {
-    /// Livestreams, placed at their ids.
     pub livestreams: Vec<Spanned<Livestream>>,
-    /// Videos on demand, placed at their ids.
+    /// Videos on demand.
     pub assets: Vec<Spanned<Asset>>,
-    /// Offers, placed at their ids.
     pub offers: Vec<Spanned<Offer>>,
-    /// Rules, in their order.
+    /// Rules, in order.
     pub rules: Vec<Spanned<Rule>>,
-    /// What is said of single broadcasts, placed at their ids.
+    /// Overrides of single broadcasts.
     pub broadcasts: Vec<Spanned<(BroadcastId, Effects)>>,
-    /// Content keys.
     pub keys: Vec<Spanned<(KeyId, ContentKey)>>,
-    /// Mentions that must lead somewhere.
+    /// References that must resolve.
     pub references: Vec<Spanned<Reference>>,
-    /// The mistakes that reading the file has found.
+    /// Mistakes found while parsing the file.
     pub problems: Vec<Problem>,
-    /// The file could not be read to its end, so that what seems to be missing may not be.
+    /// The file could not be parsed completely, so missing objects are not reported.
     pub torn: bool,
 }
 
 impl CatalogImport {
-    /// Every mistake there is: those of reading, and where things do not fit together or to what
-    /// is there. `is_broadcast` knows the ids of the schedule.
+    /// Returns all mistakes: those of parsing, unresolved references and conflicts with the current catalogue.
+    /// `is_broadcast` tests for ids of the schedule.
     pub(super) fn mistakes(
         &self,
         current: &Contents,
@@ -95,7 +89,7 @@ impl CatalogImport {
     ) -> Vec<Problem> {
         let mut check = Check {
             import: self,
-            stays: (mode == Mode::Merge).then_some(current),
+            existing: (mode == Mode::Merge).then_some(current),
             problems: self.problems.clone(),
         };
         check.namespace(is_broadcast);
@@ -110,12 +104,11 @@ impl CatalogImport {
         problems
     }
 
-    /// The catalogue after this import.
     pub(super) fn apply(
         self,
         current: &Contents,
         mode: Mode,
-        vault: &ContentKeySealer,
+        sealer: &ContentKeySealer,
         entropy: &dyn Entropy,
     ) -> Contents {
         let mut next = match mode {
@@ -140,19 +133,19 @@ impl CatalogImport {
             }
         }
         let given = self.keys.into_iter().map(|placed| placed.item).collect();
-        next.keys = keys(&next, current, &given, vault, entropy);
+        next.keys = keys(&next, current, &given, sealer, entropy);
         next
     }
 }
 
-/// The keys of everything in `next`. One that the file gives is sealed anew only if it differs, so
-/// that importing a file again changes nothing; one that it only names stays as it is, so that an
-/// export, which holds no keys, can be imported again.
+/// The keys of all objects in `next`. A key is sealed again only if it differs, so importing the same file
+/// twice changes nothing. A key id without a key keeps the stored key, so an export, which contains no keys,
+/// can be imported again.
 fn keys(
     next: &Contents,
     current: &Contents,
     given: &BTreeMap<KeyId, ContentKey>,
-    vault: &ContentKeySealer,
+    sealer: &ContentKeySealer,
     entropy: &dyn Entropy,
 ) -> BTreeMap<KeyId, super::SealedKey> {
     let of_livestreams = next.livestreams.values().flat_map(|item| &item.keys);
@@ -162,9 +155,9 @@ fn keys(
         match given.get(id) {
             None => old.cloned(),
             Some(key) => {
-                let same = |old: &&super::SealedKey| vault.open(id, old).as_ref() == Some(key);
+                let same = |old: &&super::SealedKey| sealer.open(id, old).as_ref() == Some(key);
                 let kept = old.filter(same).cloned();
-                Some(kept.unwrap_or_else(|| vault.seal(id, key, entropy)))
+                Some(kept.unwrap_or_else(|| sealer.seal(id, key, entropy)))
             }
         }
     };
@@ -176,8 +169,8 @@ fn keys(
 
 struct Check<'a> {
     import: &'a CatalogImport,
-    /// What there is besides the file.
-    stays: Option<&'a Contents>,
+    /// Existing objects that the import keeps.
+    existing: Option<&'a Contents>,
     problems: Vec<Problem>,
 }
 
@@ -186,7 +179,7 @@ impl Check<'_> {
         self.problems.push(Problem { line, message });
     }
 
-    /// Livestreams, assets and broadcasts share one namespace: an id in a path must mean one thing.
+    /// Livestreams, assets and broadcasts share one namespace: an id in a URL path must be unambiguous.
     fn namespace(&mut self, is_broadcast: &dyn Fn(&str) -> bool) {
         let import = self.import;
         let livestreams =
@@ -206,19 +199,19 @@ impl Check<'_> {
                 continue;
             }
             first.insert(id, (line, kind));
-            let stays = self.stays.and_then(|stays| {
+            let existing = self.existing.and_then(|existing| {
                 let found = |other: &str, there: bool| there && kind != other;
-                if found("livestream", stays.livestreams.contains_key(id)) {
+                if found("livestream", existing.livestreams.contains_key(id)) {
                     Some("a livestream")
-                } else if found("asset", stays.assets.contains_key(id)) {
+                } else if found("asset", existing.assets.contains_key(id)) {
                     Some("an asset")
-                } else if found("broadcast", stays.broadcasts.contains_key(id)) {
+                } else if found("broadcast", existing.broadcasts.contains_key(id)) {
                     Some("a broadcast")
                 } else {
                     None
                 }
             });
-            let taken = stays.or_else(|| {
+            let taken = existing.or_else(|| {
                 let broadcast = kind != "broadcast" && is_broadcast(id);
                 broadcast.then_some("a broadcast of the schedule")
             });
@@ -239,7 +232,7 @@ impl Check<'_> {
         }
     }
 
-    /// One id of a key means one key.
+    /// One key id must not have two different keys.
     fn keys(&mut self) {
         let import = self.import;
         let mut first: HashMap<&KeyId, (u64, &ContentKey)> = HashMap::new();
@@ -267,11 +260,13 @@ impl Check<'_> {
         for Spanned { line, item } in &import.references {
             let id = item.id.as_str();
             let (kind, known) = if item.livestream {
-                let stays = self.stays.is_some_and(|s| s.livestreams.contains_key(id));
-                ("livestream", stays || livestreams.contains(id))
+                let existing = self
+                    .existing
+                    .is_some_and(|s| s.livestreams.contains_key(id));
+                ("livestream", existing || livestreams.contains(id))
             } else {
-                let stays = self.stays.is_some_and(|s| s.assets.contains_key(id));
-                ("asset", stays || assets.contains(id))
+                let existing = self.existing.is_some_and(|s| s.assets.contains_key(id));
+                ("asset", existing || assets.contains(id))
             };
             if !known {
                 let message = format!("{}: there is no {kind} `{id}`", item.by);

@@ -1,8 +1,7 @@
-//! The catalogue: livestreams, videos on demand, offers, rights by rule, content keys.
+//! The catalogue: livestreams, videos on demand, offers, rules for rights, content keys.
 //!
-//! It owns what of these there is and how it changes: by files, as a whole, or one right at a time.
-//! Who may play what is decided by [`entitlement`](super::entitlement); how files are written is not
-//! known here.
+//! It owns these objects and their changes: import of files, and single edits. Access decisions belong to
+//! [`entitlement`](super::entitlement). It does not know file formats.
 
 mod content_keys;
 mod diff;
@@ -53,48 +52,44 @@ use crate::store::{Durability, Store, StoreError};
 use crate::types::UnixSeconds;
 use history::Leaving;
 
-/// How many rows the catalogue has at the most, all tables together: one import is one commit, and
-/// the writer thread does nothing else meanwhile.
+/// Maximum number of rows of all tables: one import is one commit, which occupies the writer thread.
 pub const ROWS_MAX: usize = 100_000;
 
-/// How many rules there are at the most: each is tried on every broadcast that it may concern, and
-/// two states of the catalogue are told apart by comparing all with all.
+/// Maximum number of rules: each rule is evaluated for every broadcast it may match, and a diff compares all
+/// with all.
 pub const RULES_MAX: usize = 2_000;
 
-/// What the configuration says of the catalogue.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// The zone of livestreams without one of their own.
+    /// Time zone of livestreams that do not set one.
     pub zone: Tz,
 }
 
-/// What the import of a file is to do.
+/// Options of a file import.
 pub struct FileImport<'a> {
-    /// What becomes of what the file does not name.
+    /// What happens to objects that the file does not name.
     pub mode: Mode,
-    /// Only report.
+    /// Only report the changes.
     pub dry_run: bool,
-    /// Import even what looks implausible.
+    /// Import even if it looks implausible.
     pub accept: bool,
-    /// The instant of the import.
     pub now: UnixSeconds,
-    /// How many users hold an offer.
+    /// Returns the number of users who hold an offer.
     pub holders: &'a dyn Fn(&Offer) -> usize,
-    /// Writes the present catalogue for the history.
+    /// Writes the current catalogue for the history.
     pub write: WriteText<'a>,
 }
 
-/// What the import of a file changed, or would.
+/// Result of a file import or dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// What changes.
     pub difference: CatalogDiff,
-    /// What speaks against it; an accepted import has it too.
+    /// Plausibility issues; present on accepted imports, too.
     pub doubts: Vec<CatalogIssue>,
 }
 
 impl From<CatalogDiff> for Imported {
-    /// A change that is not judged.
+    /// A change without a plausibility check.
     fn from(difference: CatalogDiff) -> Self {
         Self {
             difference,
@@ -103,25 +98,25 @@ impl From<CatalogDiff> for Imported {
     }
 }
 
-/// The catalogue. A handle; clones are the same catalogue.
+/// The catalogue. Clones share the same state.
 #[derive(Clone)]
 pub struct Catalog(Arc<Inner>);
 
 struct Inner {
     store: Store,
     entropy: Arc<dyn Entropy>,
-    vault: ContentKeySealer,
+    sealer: ContentKeySealer,
     settings: Settings,
     snapshot: ArcSwap<Snapshot>,
-    /// Held from the look at the snapshot to the exchange of it: imports are one after the other.
+    /// Held from reading the snapshot to replacing it, so that changes are serialised.
     importing: Mutex<()>,
 }
 
 impl Catalog {
-    /// Reads the catalogue into memory. `master` is the appliance's master key.
+    /// Loads the catalogue into memory. `master` is the master key of the content keys.
     ///
     /// # Errors
-    /// That the store failed or a record is damaged.
+    /// [`StoreError`], also if a record is damaged.
     pub fn open(
         store: Store,
         entropy: Arc<dyn Entropy>,
@@ -133,38 +128,38 @@ impl Catalog {
         Ok(Self(Arc::new(Inner {
             store,
             entropy,
-            vault: ContentKeySealer::new(master),
+            sealer: ContentKeySealer::new(master),
             settings,
             snapshot: ArcSwap::from_pointee(snapshot),
             importing: Mutex::new(()),
         })))
     }
 
-    /// The catalogue as it is now.
+    /// The current catalogue.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.snapshot.load_full()
     }
 
-    /// A content key in clear, for a license. Nothing if the catalogue names it without a key, or
-    /// if it was sealed under another master key.
+    /// A content key in clear text, for a license. `None` if no key is stored under the id, or if it was sealed
+    /// under another master key.
     #[must_use]
     pub fn content_key(&self, id: &KeyId) -> Option<ContentKey> {
         let snapshot = self.0.snapshot.load();
         let sealed = snapshot.contents.keys.get(id)?;
-        let key = self.0.vault.open(id, sealed);
+        let key = self.0.sealer.open(id, sealed);
         if key.is_none() {
-            tracing::error!(kid = %id, "a content key does not open: was the master key exchanged?");
+            tracing::error!(kid = %id, "failed to open a content key; was the master key replaced?");
         }
         key
     }
 
-    /// Brings a file in, all of it in one durable commit or nothing, and tells what it changes;
-    /// `dry_run` only tells. `is_broadcast` knows the ids of the schedule, which shares its
-    /// namespace with the catalogue. Blocks; to be called in a lane.
+    /// Imports a file in one durable commit and returns the diff; `dry_run` only returns the diff.
+    /// `is_broadcast` tests for ids of the schedule, which share the catalogue's namespace. Blocking: call it
+    /// from a worker pool.
     ///
     /// # Errors
-    /// [`CatalogError::Invalid`] with every mistake; [`CatalogError::TooMany`]; the store's.
+    /// [`CatalogError::Invalid`] with every mistake, [`CatalogError::TooMany`], [`CatalogError::Store`].
     pub fn import(
         &self,
         import: CatalogImport,
@@ -177,16 +172,16 @@ impl Catalog {
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
             }
-            Ok(import.apply(current, mode, &self.0.vault, &*self.0.entropy))
+            Ok(import.apply(current, mode, &self.0.sealer, &*self.0.entropy))
         };
         self.change(dry_run, next, |_, _| Ok(None))
     }
 
-    /// Brings a file in as [`Catalog::import`] does, unless it would take so much away that a person
-    /// has to accept it, and keeps the catalogue that it replaces.
+    /// Like [`Catalog::import`], but holds an implausible import until it is accepted, and adds the replaced
+    /// catalogue to the history.
     ///
     /// # Errors
-    /// As [`Catalog::import`]; [`CatalogError::Held`].
+    /// Those of [`Catalog::import`], and [`CatalogError::Held`].
     pub fn import_file(
         &self,
         import: CatalogImport,
@@ -198,7 +193,7 @@ impl Catalog {
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
             }
-            Ok(import.apply(current, how.mode, &self.0.vault, &*self.0.entropy))
+            Ok(import.apply(current, how.mode, &self.0.sealer, &*self.0.entropy))
         };
         let mut doubts = Vec::new();
         let difference = self.change(how.dry_run, next, |old, change| {
@@ -213,8 +208,8 @@ impl Catalog {
         Ok(Imported { difference, doubts })
     }
 
-    /// Puts what `next` makes of the contents in their place. `leaving` sees the change before it is
-    /// made: it can refuse it, and says how what is replaced is kept.
+    /// Replaces the contents with the result of `next`. `leaving` sees the change first: it may reject it, and
+    /// returns the history entry of the replaced catalogue.
     fn change(
         &self,
         dry_run: bool,
@@ -222,11 +217,11 @@ impl Catalog {
         leaving: impl FnOnce(&Snapshot, &Replacing<'_>) -> Result<Option<Leaving>, CatalogError>,
     ) -> Result<CatalogDiff, CatalogError> {
         let inner = &*self.0;
-        let _one_at_a_time = inner.importing.lock();
+        let _importing = inner.importing.lock();
         let current = inner.snapshot.load_full();
         let next = next(&current.contents)?;
-        within("rules", next.rules.len(), RULES_MAX)?;
-        within("rows", next.rows(), ROWS_MAX)?;
+        check_limit("rules", next.rules.len(), RULES_MAX)?;
+        check_limit("rows", next.rows(), ROWS_MAX)?;
         let next = Arc::new(Snapshot::new(next, inner.settings.zone));
         let difference = CatalogDiff::between(&current.contents, &next.contents);
         let replacing = Replacing {
@@ -251,15 +246,19 @@ impl Catalog {
     }
 }
 
-/// A change that is about to be made.
+/// A change that is about to be committed.
 struct Replacing<'a> {
     next: &'a Contents,
     difference: &'a CatalogDiff,
 }
 
-fn within(what: &'static str, rows: usize, most: usize) -> Result<(), CatalogError> {
-    if rows > most {
-        return Err(CatalogError::TooMany { what, rows, most });
+fn check_limit(what: &'static str, rows: usize, limit: usize) -> Result<(), CatalogError> {
+    if rows > limit {
+        return Err(CatalogError::TooMany {
+            what,
+            rows,
+            most: limit,
+        });
     }
     Ok(())
 }

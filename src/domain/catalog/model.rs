@@ -1,4 +1,4 @@
-//! What the catalogue holds: livestreams, assets, offers, and the ids of their content keys.
+//! The objects of the catalogue: livestreams, assets, offers, ids of content keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,50 +11,45 @@ use crate::domain::loop_channel::{self, ManifestRange};
 use crate::domain::schedule::Image;
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
 
-/// The longest name or title, in bytes. This and the next bounds keep a record under the 16 KiB
-/// that the store takes as one value.
+/// Maximum length of a name or title in bytes. This and the next limits keep a record below the 16 KiB that the
+/// store accepts as one value.
 pub const NAME_MAX: usize = 500;
-/// How many images a livestream or an asset has.
+/// Maximum number of images of a livestream or an asset.
 pub const IMAGES_MAX: usize = 8;
-/// The longest location of a playlist, in bytes.
+/// Maximum length of a playlist location in bytes.
 pub const LOCATION_MAX: usize = 1_500;
-/// How many content keys a livestream or an asset has: one for each track and quality is plenty.
+/// Maximum number of content keys of a livestream or an asset: enough for one per track and quality.
 pub const KEYS_MAX: usize = 64;
-/// The most bytes in the ids of the livestreams of one rule.
+/// Maximum total bytes of the livestream ids in one rule.
 pub const RULE_IDS_MAX: usize = 12 * 1024;
-/// The longest catch-up window, in days.
+/// Maximum catch-up window in days.
 pub const CATCHUP_DAYS_MAX: u16 = 366;
-/// The longest duration of an offer, in days.
+/// Maximum duration of an offer in days.
 pub const DURATION_DAYS_MAX: u32 = 36_600;
-/// The highest age rating.
 pub const PG_AGE_MAX: u8 = 99;
-/// The highest stream limit.
 pub const STREAMS_MAX: u32 = 1_000;
 
-/// What a viewer may do with a running program besides watching it (interface part 2.1).
+/// Trick play that a viewer may use in a running program (`extendedRights` of the interface).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtendedRights {
-    /// Pause.
     pub pause: bool,
-    /// Go back.
     pub rewind: bool,
-    /// Go forward.
     pub fast_forward: bool,
 }
 
-/// What a program counts as that nobody has rated.
+/// How a program without an age rating is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unrated {
-    /// It asks for the PIN, whatever the user's limit.
+    /// Always asks for the PIN, whatever the user's limit.
     Pin,
-    /// Anybody may see it.
+    /// Never asks for the PIN.
     Allow,
-    /// It counts as rated from this age on.
+    /// Treated as rated with this age.
     Age(u8),
 }
 
 impl Unrated {
-    /// Reads a word, or an age in digits. `free` is what versions before called `allow`.
+    /// Parses a word or an age in digits. `free` is the former name of `allow`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -64,14 +59,14 @@ impl Unrated {
         }
     }
 
-    /// An age, if it is one that ratings have.
+    /// Converts an age; `None` above [`PG_AGE_MAX`].
     #[must_use]
     pub fn age(age: i64) -> Option<Self> {
         let age = u8::try_from(age).ok()?;
         (age <= PG_AGE_MAX).then_some(Self::Age(age))
     }
 
-    /// Whether a user with this limit has to give the PIN.
+    /// Whether a user with this age limit must enter the PIN.
     #[must_use]
     pub const fn needs_pin(self, limit: u8) -> bool {
         match self {
@@ -92,49 +87,42 @@ impl fmt::Display for Unrated {
     }
 }
 
-/// A livestream, which viewers call a channel.
+/// A livestream; viewers call it a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Livestream {
-    /// Its id, shared namespace with assets and broadcasts.
+    /// The id; livestreams, assets and broadcasts share one namespace.
     pub id: LivestreamId,
-    /// What viewers call it.
     pub name: String,
-    /// Its pictures.
     pub images: Vec<Image>,
-    /// The zone that the catalogue gives it.
+    /// The zone set in the catalogue.
     #[serde(with = "zone_name")]
     pub own_zone: Option<Tz>,
-    /// The zone that counts: its own, else the configured one. Not stored, so that a change of the
-    /// configuration reaches every livestream without a zone of its own.
+    /// The effective zone: `own_zone`, else the configured one. Not stored, so that a change of the
+    /// configuration takes effect.
     #[serde(skip, default = "utc")]
     pub zone: Tz,
-    /// Whether its broadcasts may be seen live, unless a rule says otherwise.
+    /// Whether its broadcasts may be watched live, unless a rule overrides it.
     pub live_rights: bool,
-    /// How long its broadcasts can be caught up with, in days; 0 for not at all.
+    /// Catch-up window in days; 0 disables catch-up.
     pub catchup_days: u16,
-    /// Whether a running broadcast can be started over.
+    /// Whether a running broadcast may be started over.
     pub start_over: bool,
-    /// What else its broadcasts allow.
     pub extended: ExtendedRights,
-    /// Whether the `watershed` rule looks at the age rating too.
+    /// Whether the `watershed` rule also checks the age rating.
     pub verify_age: bool,
-    /// How many streams of it one user may have, if fewer than of others.
+    /// Maximum concurrent streams per user, if lower than the general limit.
     pub streams: Option<u32>,
-    /// Where its manifests are.
     pub playlist: Playlists,
-    /// Whether it is protected; if not, players may ask for no DRM system.
+    /// Whether it is protected. If not, requests with a DRM system are rejected.
     pub encrypted: bool,
-    /// The keys that its segments are encrypted with.
     pub keys: Vec<KeyId>,
-    /// What its unrated programs count as, if not what the configuration says.
+    /// Treatment of unrated programs, if it differs from the configuration.
     pub unrated: Option<Unrated>,
 }
 
 impl Livestream {
-    /// A livestream as a catalogue file makes it that gives nothing but id and name.
-    ///
-    /// Decision: live rights and no others. What may be kept or moved within must be said; what
-    /// goes out over the air anyway need not.
+    /// A livestream with the defaults of catalogue files: live rights only. Recording and trick play must be
+    /// granted explicitly; what is broadcast anyway need not be.
     #[must_use]
     pub fn new(id: LivestreamId, name: String) -> Self {
         Self {
@@ -161,7 +149,7 @@ fn utc() -> Tz {
     Tz::UTC
 }
 
-/// A time zone is stored by its name: the numbers of an enumeration change with the tz database.
+/// Stores a time zone by name: enum numbers change with the tz database.
 mod zone_name {
     use super::{Deserialize, Tz};
     use serde::{Deserializer, Serialize, Serializer, de::Error};
@@ -177,65 +165,55 @@ mod zone_name {
     }
 }
 
-/// A video on demand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asset {
-    /// Its id.
     pub id: AssetId,
-    /// Its title.
     pub title: String,
-    /// Its pictures.
     pub images: Vec<Image>,
-    /// From what age on it may be seen without a PIN; absent where nobody rated it.
+    /// Age from which it needs no PIN; `None` if unrated.
     pub pg_age: Option<u8>,
-    /// When it may be seen at all.
     pub available: Window,
-    /// Whether it is protected; if not, players may ask for no DRM system.
+    /// Whether it is protected. If not, requests with a DRM system are rejected.
     pub encrypted: bool,
-    /// The keys that it is encrypted with.
     pub keys: Vec<KeyId>,
-    /// Where its manifests are.
     pub playlist: Playlists,
-    /// How many streams of it one user may have, if fewer than of others.
+    /// Maximum concurrent streams per user, if lower than the general limit.
     pub streams: Option<u32>,
 }
 
-/// A stretch of time, open at an end that is absent: from its first second to just before its last.
+/// A half-open time range `from..to`; an absent end is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// The first second.
     pub from: Option<UnixSeconds>,
-    /// The first second after it.
+    /// The first second after the range.
     pub to: Option<UnixSeconds>,
 }
 
 impl Window {
-    /// Whether `now` lies in it.
     #[must_use]
     pub fn contains(&self, now: UnixSeconds) -> bool {
         self.from.is_none_or(|from| from <= now) && self.to.is_none_or(|to| now < to)
     }
 }
 
-/// What kind of deal an offer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfferKind {
-    /// Belongs to everybody.
+    /// Belongs to all users.
     Default,
-    /// Runs on until it is ended.
+    /// Runs until it is ended.
     Subscription,
-    /// All of a pack for a time.
+    /// All of a pack for a limited time.
     Pass,
-    /// One thing for a time.
+    /// One title for a limited time.
     Rental,
-    /// One thing for good (electronic sell-through).
+    /// One title permanently (electronic sell-through).
     Est,
-    /// Sold and accounted for by somebody else.
+    /// Sold and accounted for by a third party.
     ThirdParty,
 }
 
 impl OfferKind {
-    /// Every kind, in the order of the documentation.
+    /// All kinds, in the order of the documentation.
     pub const ALL: [Self; 6] = [
         Self::Default,
         Self::Subscription,
@@ -245,7 +223,7 @@ impl OfferKind {
         Self::ThirdParty,
     ];
 
-    /// The word in files and bodies.
+    /// The name in files and bodies.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -259,58 +237,53 @@ impl OfferKind {
     }
 }
 
-/// What an offer opens.
+/// The content of an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pack {
-    /// Everything there is and will be.
+    /// Everything, including future objects.
     All,
-    /// What is listed.
     Listed {
-        /// Livestreams, with the catch-up of their broadcasts.
+        /// Livestreams, including catch-up of their broadcasts.
         livestreams: BTreeSet<LivestreamId>,
         /// Videos on demand.
         assets: BTreeSet<AssetId>,
     },
 }
 
-/// Something that users have or get.
+/// A product that users hold or buy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Its id.
     pub id: OfferId,
-    /// What kind of deal it is.
     pub kind: OfferKind,
-    /// What it opens.
     pub pack: Pack,
-    /// Where it holds; everywhere if empty. Sorted.
+    /// Countries where it is valid, sorted; empty means everywhere.
     pub countries: Vec<Country>,
-    /// When it can be got. A default offer, which nobody gets, belongs to everybody only then.
+    /// When it can be bought. A default offer is valid only in this window.
     pub sale: Window,
-    /// For how long one has it, in days; until revoked if absent.
+    /// Duration in days; unlimited if `None`.
     pub duration_days: Option<u32>,
 }
 
-/// Where the manifests of a livestream or an asset are, by [`Protocol::family`].
+/// Manifest locations of a livestream or an asset, by [`Protocol::family`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Playlists(pub BTreeMap<Protocol, String>);
 
-/// The place of one manifest.
+/// The location of one manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location<'a> {
-    /// A path below the media directory, of segments that are names.
+    /// A path below the media directory.
     Origin(&'a str),
-    /// The path of a clip's manifest below the media directory: a livestream that plays the clip
-    /// round and round.
+    /// The manifest path of a clip below the media directory, for a livestream that loops the clip.
     Loop(&'a str),
-    /// An http or https address, or a template of one.
+    /// An http or https URL, or a URL template.
     Address(&'a str),
 }
 
 impl<'a> Location<'a> {
-    /// Reads `origin:path`, `loop:path` or an address.
+    /// Parses `origin:path`, `loop:path` or a URL.
     ///
     /// # Errors
-    /// [`Malformed`] for another form, and for a path that leaves the media directory.
+    /// [`Malformed`] for other forms, and for paths that leave the media directory.
     pub fn parse(text: &'a str) -> Result<Self, Malformed> {
         if text.len() > LOCATION_MAX {
             return Err(Malformed("has at most 1500 bytes"));
@@ -345,7 +318,7 @@ impl<'a> Location<'a> {
 }
 
 impl Playlists {
-    /// The place of the manifest for a protocol, without regard to whether its scheme will do.
+    /// The manifest location for a protocol. Its URL scheme is not checked.
     #[must_use]
     pub fn location(&self, protocol: Protocol) -> Option<Location<'_>> {
         let text = self.0.get(&protocol.family())?;
@@ -358,22 +331,17 @@ impl Playlists {
 pub struct KeyId([u8; 16]);
 
 impl KeyId {
-    /// An id of 16 bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// Reads 32 hexadecimal digits, or the same as a UUID.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another form.
+    /// Parses 32 hexadecimal digits or a UUID.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be 32 hexadecimal digits or a UUID");
         let uuid = text.len() == 36
@@ -401,32 +369,25 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// A content key in clear: only between the file or the vault and the license. Neither printed nor
+/// A content key in clear text, held only between import or unsealing and the license. It is never printed or
 /// stored; it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContentKey([u8; 16]);
 
 impl ContentKey {
-    /// A key of 16 bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Reads 32 hexadecimal digits.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another form.
+    /// Parses 32 hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         sixteen_bytes(text)
             .map(Self)
             .ok_or(Malformed("must be 32 hexadecimal digits"))
     }
 
-    /// Reads a key file: 16 bytes, or 32 hexadecimal digits with white space around them.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another content.
+    /// Parses a key file: 16 bytes, or 32 hexadecimal digits with surrounding white space.
     pub fn read_file(content: &[u8]) -> Result<Self, Malformed> {
         let malformed = Malformed("must hold 16 bytes or 32 hexadecimal digits");
         if let Ok(bytes) = content.try_into() {
@@ -436,7 +397,6 @@ impl ContentKey {
         Self::parse(text.trim()).map_err(|_| malformed)
     }
 
-    /// The bytes.
     #[must_use]
     pub const fn reveal(&self) -> &[u8; 16] {
         &self.0
@@ -444,7 +404,7 @@ impl ContentKey {
 }
 
 fn sixteen_bytes(hex: &str) -> Option<[u8; 16]> {
-    // Checked first: nothing of unbounded length is decoded.
+    // Check the length first, so that no unbounded input is decoded.
     if hex.len() != 32 {
         return None;
     }
@@ -457,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_location_stays_below_the_media_directory() {
+    fn location_stays_below_the_media_directory() {
         for (text, location) in [
             ("origin:a.mpd", Location::Origin("a.mpd")),
             ("origin:loop/news.mpd", Location::Origin("loop/news.mpd")),
@@ -523,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_half_open() {
+    fn window_is_half_open() {
         let window = Window {
             from: Some(UnixSeconds(5)),
             to: Some(UnixSeconds(7)),

@@ -1,5 +1,5 @@
-//! The plausibility check of catalogue files: an import that would take much away waits for a
-//! person's word. A file that was cut off, or that holds one region's channels, is well-formed.
+//! Plausibility check of catalogue files: an import that removes much waits for confirmation. A truncated file,
+//! or one with the channels of a single region, is well-formed.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,22 @@ use super::model::Offer;
 use super::snapshot::Contents;
 use crate::types::OfferId;
 
-/// Why an import is held until it is accepted.
+/// A reason to hold an import until it is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogIssue {
-    /// Over 30 % of a kind would go.
+    /// More than 30 % of a kind would be removed.
     #[error("it removes {removed} of {present} {kind}")]
     Removes {
-        /// Of what.
         kind: &'static str,
-        /// How many go.
         removed: usize,
-        /// How many there are.
         present: usize,
     },
-    /// An offer that users hold would go.
+    /// An offer that users hold would be removed.
     #[error("it removes offer `{offer}`, which {users} users hold")]
-    Held {
-        /// The offer.
-        offer: OfferId,
-        /// How many users hold it.
-        users: usize,
-    },
+    Held { offer: OfferId, users: usize },
 }
 
-/// What speaks against putting `new` in the place of `old`. `holders` counts the users who hold an
-/// offer.
+/// The issues of replacing `old` with `new`. `holders` counts the users who hold an offer.
 pub(super) fn doubts(
     old: &Contents,
     new: &Contents,
@@ -63,7 +54,7 @@ pub(super) fn doubts(
     removes.chain(held).collect()
 }
 
-/// How many rows go, of how many.
+/// The number of removed rows, and of all rows.
 fn removed<K: Ord, V>(old: &BTreeMap<K, V>, new: &BTreeMap<K, V>) -> (usize, usize) {
     let gone = old.keys().filter(|id| !new.contains_key(id)).count();
     (gone, old.len())

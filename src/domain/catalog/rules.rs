@@ -1,5 +1,5 @@
-//! Rights of single broadcasts: a livestream's defaults, then rules, then what is said of the one
-//! broadcast; the last word wins.
+//! Rights of single broadcasts: the livestream's defaults, then rules in order, then the override of the
+//! broadcast. The last layer that sets a right decides it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,41 +10,37 @@ use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::LivestreamId;
 use crate::types::time::DAY;
 
-/// What a rule or an override says; what is absent stays as it was.
+/// Rights that a rule or an override sets; `None` leaves a right unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
-    /// Whether it may be seen live.
     pub live: Option<bool>,
-    /// Whether it may be caught up with at all.
+    /// Whether catch-up is allowed at all.
     pub catchup: Option<bool>,
-    /// For how long, in days.
+    /// The catch-up window in days.
     pub catchup_days: Option<u16>,
     /// Whether it can be started over while it runs.
     pub start_over: Option<bool>,
-    /// Whether it can be paused.
     pub pause: Option<bool>,
-    /// Whether one can go back in it.
     pub rewind: Option<bool>,
-    /// Whether one can go forward in it.
     pub fast_forward: Option<bool>,
 }
 
-/// Which broadcasts a rule is about: those for which all that is given holds.
+/// The broadcasts that a rule matches: all given members must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// One of these livestreams; any if empty. Sorted.
     pub livestreams: Vec<LivestreamId>,
-    /// The start lies in here.
+    /// The start is in this window.
     pub when: Option<TimeWindow>,
-    /// The title fits.
+    /// The title matches.
     pub title: Option<Glob>,
-    /// One of the categories fits.
+    /// One of the categories matches.
     pub category: Option<Glob>,
-    /// The rating is one of these, both ends included; what nobody rated never is.
+    /// The age rating is in this inclusive range; unrated programs never match.
     pub rating: Option<(u8, u8)>,
 }
 
-/// A stretch of time, or hours of each day on the livestream's clock.
+/// A time range, or daily hours in the livestream's time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeWindow {
     /// Once.
@@ -53,24 +49,21 @@ pub enum TimeWindow {
     Hours(Hours),
 }
 
-/// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Which broadcasts it is about.
     pub condition: Condition,
-    /// What it says of them.
     pub effects: Effects,
 }
 
 impl Condition {
-    /// Whether it could hold for a broadcast of this livestream.
+    /// Whether the condition can match broadcasts of this livestream.
     #[must_use]
     pub fn concerns(&self, livestream: &LivestreamId) -> bool {
         self.livestreams.is_empty() || self.livestreams.binary_search(livestream).is_ok()
     }
 
-    /// The first member that does not fit a broadcast of a livestream that it concerns; none if the
-    /// condition holds.
+    /// The first member that does not match; `None` if the condition holds. The caller has checked
+    /// [`Self::concerns`].
     pub(super) fn misfit(
         &self,
         livestream: &Livestream,
@@ -94,7 +87,7 @@ impl Condition {
             let fits = |glob: &Glob| facts.categories.iter().any(|one| glob.matches(one));
             self.category.as_ref().is_none_or(fits)
         };
-        // The cheap ones first: every rule is tried on every broadcast that it concerns.
+        // Cheap checks first: every rule is evaluated for every broadcast of its livestreams.
         if !when {
             Some("window")
         } else if !rating() {
@@ -110,7 +103,7 @@ impl Condition {
 }
 
 impl Effects {
-    /// What the defaults of a livestream say: something about everything.
+    /// The defaults of a livestream, with every right set.
     #[must_use]
     pub fn defaults_of(livestream: &Livestream) -> Self {
         Self {
@@ -125,15 +118,14 @@ impl Effects {
     }
 }
 
-/// The rights of a broadcast as they build up.
+/// The rights of a broadcast while layers are applied.
 pub(super) struct Draft {
     pub(super) live: bool,
     catchup: bool,
     pub(super) catchup_days: u16,
     pub(super) start_over: bool,
     pub(super) extended: ExtendedRights,
-    /// Live rights were taken away by a layer that says nothing of starting over: see
-    /// [`Draft::may_start_over`].
+    /// A layer removed the live rights without setting start-over; see [`Draft::may_start_over`].
     blackout: bool,
 }
 
@@ -174,15 +166,14 @@ impl Draft {
         self.catchup_days = catchup_days.unwrap_or(self.catchup_days);
     }
 
-    /// Whether the broadcast may be started over. A layer that takes live rights away and says
-    /// nothing of starting over takes that away too, whatever the livestream's default is: a viewer
-    /// would walk round the blackout by starting the program over. Who wants start-over without live
-    /// rights says both in one place.
+    /// Whether the broadcast may be started over. A layer that removes live rights without setting start-over
+    /// removes start-over, too; otherwise viewers would bypass a blackout by starting the program over. To
+    /// allow it, set both in one layer.
     const fn may_start_over(&self) -> bool {
         self.start_over && !self.blackout
     }
 
-    /// What the layers come to for `broadcast`.
+    /// The resulting rights of `broadcast`.
     pub(super) fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
         let opens = if self.may_start_over() {
             broadcast.start
@@ -202,7 +193,7 @@ impl Draft {
     }
 }
 
-/// The rights of `broadcast`, by the rules that concern its livestream and what is said of it alone.
+/// The rights of `broadcast`: `rules` are those of its livestream, `own` is its override.
 pub(super) fn rights<'a>(
     livestream: &Livestream,
     broadcast: &Broadcast,
@@ -267,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_opens_at_the_start_where_start_over_is() {
+    fn catchup_window_opens_at_the_start_if_start_over_is_allowed() {
         let (stream, broadcast) = (livestream(), broadcast());
         let of = |stream: &Livestream, own: Option<&Effects>| {
             rights(stream, &broadcast, std::iter::empty(), own).catchup
@@ -298,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blackout_takes_start_over_away_unless_it_is_said_with_it_or_after_it() {
+    fn blackout_removes_start_over_unless_set_with_or_after_it() {
         let says = |live, start_over| Effects {
             live,
             start_over,
@@ -324,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_condition_counts() {
+    fn every_member_of_a_condition_must_match() {
         let glob = |text| Some(Glob::parse(text).unwrap());
         let ids = |ids: [&str; 2]| ids.map(|id| LivestreamId::parse(id).unwrap()).to_vec();
         let window = |from, to| {
@@ -360,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_rated_fits_no_rating() {
+    fn unrated_broadcast_matches_no_rating() {
         let mut unrated = broadcast();
         unrated.facts.pg_age = None;
         let rule = blackout(Condition {
@@ -371,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_wins() {
+    fn last_layer_wins() {
         let allow = Rule {
             effects: Effects {
                 live: Some(true),
@@ -386,7 +377,7 @@ mod tests {
         };
         assert!(of([&deny, &allow], None).live);
         let denied = of([&allow, &deny], None);
-        // What a later rule leaves open stays as an earlier one said.
+        // A right that a later rule does not set keeps its value.
         assert!(!denied.live && denied.rewind);
         let own = Effects {
             live: Some(true),

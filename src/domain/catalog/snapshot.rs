@@ -1,4 +1,4 @@
-//! The catalogue as it is at one moment: what every request reads.
+//! An immutable view of the catalogue, used by every request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::rules::{self, Effects, Rule};
 use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
 use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId};
 
-/// Everything in the catalogue, without what can be worked out from it.
+/// The stored objects of the catalogue, without derived data.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Contents {
     pub(super) livestreams: BTreeMap<LivestreamId, Arc<Livestream>>,
@@ -23,7 +23,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// The number of rows, for the bound on them.
+    /// The number of rows, limited by [`super::ROWS_MAX`].
     pub(super) fn rows(&self) -> usize {
         let Self {
             livestreams,
@@ -50,19 +50,19 @@ impl Contents {
     }
 }
 
-/// The catalogue at one moment. It does not change; a later one takes its place.
+/// An immutable version of the catalogue; a change replaces it.
 pub struct Snapshot {
     pub(super) contents: Contents,
-    /// The rules that concern each livestream, in their order.
+    /// The rules for each livestream, in order.
     rules: HashMap<LivestreamId, Vec<Arc<Rule>>>,
     /// The offers that list a livestream or an asset.
-    listing: HashMap<AssetId, Vec<Arc<Offer>>>,
-    /// The offers of everything.
-    of_everything: Vec<Arc<Offer>>,
+    by_item: HashMap<AssetId, Vec<Arc<Offer>>>,
+    /// The offers that contain everything.
+    unrestricted: Vec<Arc<Offer>>,
 }
 
 impl Snapshot {
-    /// Works out what is looked up; `zone` is that of livestreams without one of their own.
+    /// Builds the lookup tables; `zone` is the zone of livestreams that do not set one.
     pub(super) fn new(mut contents: Contents, zone: Tz) -> Self {
         for livestream in contents.livestreams.values_mut() {
             let zone = livestream.own_zone.unwrap_or(zone);
@@ -77,18 +77,18 @@ impl Snapshot {
         let rules = (contents.livestreams.keys())
             .map(|id| (id.clone(), concerning(id)))
             .collect();
-        let mut listing: HashMap<AssetId, Vec<Arc<Offer>>> = HashMap::new();
-        let mut of_everything = Vec::new();
+        let mut by_item: HashMap<AssetId, Vec<Arc<Offer>>> = HashMap::new();
+        let mut unrestricted = Vec::new();
         for offer in contents.offers.values() {
             match &offer.pack {
-                Pack::All => of_everything.push(Arc::clone(offer)),
+                Pack::All => unrestricted.push(Arc::clone(offer)),
                 Pack::Listed {
                     livestreams,
                     assets,
                 } => {
                     let ids = livestreams.iter().map(AssetId::from);
                     for id in ids.chain(assets.iter().cloned()) {
-                        listing.entry(id).or_default().push(Arc::clone(offer));
+                        by_item.entry(id).or_default().push(Arc::clone(offer));
                     }
                 }
             }
@@ -96,65 +96,61 @@ impl Snapshot {
         Self {
             contents,
             rules,
-            listing,
-            of_everything,
+            by_item,
+            unrestricted,
         }
     }
 
-    /// A livestream.
     #[must_use]
     pub fn livestream(&self, id: &LivestreamId) -> Option<&Arc<Livestream>> {
         self.contents.livestreams.get(id)
     }
 
-    /// A video on demand.
     #[must_use]
     pub fn asset(&self, id: &AssetId) -> Option<&Arc<Asset>> {
         self.contents.assets.get(id)
     }
 
-    /// An offer.
     #[must_use]
     pub fn offer(&self, id: &OfferId) -> Option<&Arc<Offer>> {
         self.contents.offers.get(id)
     }
 
-    /// All livestreams, by id.
+    /// All livestreams, sorted by id.
     pub fn livestreams(&self) -> impl ExactSizeIterator<Item = &Arc<Livestream>> {
         self.contents.livestreams.values()
     }
 
-    /// All videos on demand, by id.
+    /// All videos on demand, sorted by id.
     pub fn assets(&self) -> impl ExactSizeIterator<Item = &Arc<Asset>> {
         self.contents.assets.values()
     }
 
-    /// All offers, by id.
+    /// All offers, sorted by id.
     pub fn offers(&self) -> impl ExactSizeIterator<Item = &Arc<Offer>> {
         self.contents.offers.values()
     }
 
-    /// All rules, in their order.
+    /// All rules, in order.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &Arc<Rule>> {
         self.contents.rules.iter()
     }
 
-    /// What is said of single broadcasts, by id.
+    /// Overrides of single broadcasts, sorted by id.
     pub fn broadcasts(&self) -> impl ExactSizeIterator<Item = (&BroadcastId, &Effects)> {
         self.contents.broadcasts.iter()
     }
 
-    /// The offers whose pack holds a livestream or a video on demand; the broadcasts of a
-    /// livestream are in its packs.
+    /// The offers that contain a livestream or a video on demand. Broadcasts belong to the offers of their
+    /// livestream.
     pub fn offers_of(&self, id: &AssetId) -> impl Iterator<Item = &Arc<Offer>> {
-        self.listing
+        self.by_item
             .get(id)
             .into_iter()
             .flatten()
-            .chain(&self.of_everything)
+            .chain(&self.unrestricted)
     }
 
-    /// Whether the key of this id is known.
     #[must_use]
     pub fn has_key(&self, id: &KeyId) -> bool {
         self.contents.keys.contains_key(id)

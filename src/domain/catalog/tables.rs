@@ -1,6 +1,6 @@
 //! The tables of the catalogue.
 //!
-//! An offer's pack is a table of its own: a pack can list more than one value may hold.
+//! Packs have their own table: a pack can be larger than the store's limit for a value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,6 @@ use super::snapshot::Contents;
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn, read_record};
 use crate::types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
 
-/// The catalogue's part of the schema.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     history::schema(schema)
@@ -33,7 +32,7 @@ struct Livestreams;
 impl Record for Livestream {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before `unrated`, which is a zero byte where nothing is said.
+    /// Version 1 lacks `unrated`; a zero byte means `None`.
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
             1 => read_record(&[bytes, &[0]].concat()),
@@ -64,7 +63,7 @@ struct Offers;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct OfferRecord {
     pub(super) kind: OfferKind,
-    /// Whether the pack is everything; what [`Packs`] lists otherwise.
+    /// Whether the pack contains everything; otherwise [`Packs`] lists its content.
     pub(super) all: bool,
     pub(super) countries: Vec<Country>,
     pub(super) sale: Window,
@@ -81,7 +80,7 @@ impl Table for Offers {
 
 struct Packs;
 
-/// One line of a pack; livestreams and assets share one namespace.
+/// One item of a pack. Livestreams and assets share one namespace.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum PackRecord {
     Livestream,
@@ -96,7 +95,7 @@ impl Table for Packs {
     type Record = PackRecord;
 }
 
-/// Rules by their place in the order.
+/// Rules by position.
 struct Rules;
 
 impl Record for Rule {}
@@ -107,7 +106,7 @@ impl Table for Rules {
     type Record = Rule;
 }
 
-/// What is said of single broadcasts.
+/// Overrides of single broadcasts.
 struct Broadcasts;
 
 impl Record for Effects {}
@@ -118,7 +117,6 @@ impl Table for Broadcasts {
     type Record = Effects;
 }
 
-/// Content keys, sealed.
 struct Keys;
 
 impl Record for SealedKey {}
@@ -129,20 +127,16 @@ impl Table for Keys {
     type Record = SealedKey;
 }
 
-/// The sealed content keys.
 pub(super) fn sealed_keys(txn: &Txn<'_>) -> Result<Vec<(KeyId, SealedKey)>, StoreError> {
     let keys = txn.scan::<Keys>(&All, usize::MAX)?.into_iter();
     Ok(keys.map(|(id, key)| (KeyId::from_bytes(id), key)).collect())
 }
 
-/// Removes a sealed content key.
 pub(super) fn drop_key(txn: &mut Txn<'_>, id: &KeyId) -> Result<(), StoreError> {
     txn.delete::<Keys>(id.as_bytes())
 }
 
-/// Reads the whole catalogue.
-///
-/// A damaged record is an error, not left out: without a rule or an override rights would open
+/// Loads the whole catalogue. A damaged record is an error: skipping a rule or an override would grant rights
 /// that were withheld.
 pub(super) fn load(txn: &Txn<'_>) -> Result<Contents, StoreError> {
     let every = usize::MAX;
@@ -198,22 +192,22 @@ fn shared<K: Ord, V>(rows: Vec<(K, V)>) -> BTreeMap<K, Arc<V>> {
         .collect()
 }
 
-/// Writes what differs between two states of the catalogue.
+/// Writes the differences between two versions of the catalogue.
 pub(super) fn save(txn: &mut Txn<'_>, old: &Contents, new: &Contents) -> Result<(), StoreError> {
-    step::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
-    step::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
-    step::<Broadcasts, _>(txn, &old.broadcasts, &new.broadcasts, |row| row)?;
-    step::<Keys, _>(txn, &by_bytes(&old.keys), &by_bytes(&new.keys), |row| row)?;
-    step::<Rules, _>(txn, &numbered(&old.rules), &numbered(&new.rules), |row| {
+    update_table::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
+    update_table::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
+    update_table::<Broadcasts, _>(txn, &old.broadcasts, &new.broadcasts, |row| row)?;
+    update_table::<Keys, _>(txn, &by_bytes(&old.keys), &by_bytes(&new.keys), |row| row)?;
+    update_table::<Rules, _>(txn, &numbered(&old.rules), &numbered(&new.rules), |row| {
         &**row
     })?;
     let (old_offers, new_offers) = (offer_rows(old), offer_rows(new));
-    step::<Offers, _>(txn, &old_offers, &new_offers, |row| row)?;
-    step::<Packs, _>(txn, &pack_rows(old), &pack_rows(new), |row| row)
+    update_table::<Offers, _>(txn, &old_offers, &new_offers, |row| row)?;
+    update_table::<Packs, _>(txn, &pack_rows(old), &pack_rows(new), |row| row)
 }
 
-/// Brings one table from the rows `old` to the rows `new`.
-fn step<T: Table, V: PartialEq>(
+/// Changes one table from the rows `old` to the rows `new`.
+fn update_table<T: Table, V: PartialEq>(
     txn: &mut Txn<'_>,
     old: &BTreeMap<T::Key, V>,
     new: &BTreeMap<T::Key, V>,

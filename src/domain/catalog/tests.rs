@@ -1,4 +1,4 @@
-//! Records as they lie on disk: bytes that a later version must still read.
+//! Tests of the stored record format, which later versions must be able to read.
 
 use chrono_tz::Tz;
 use data_encoding::HEXLOWER;
@@ -40,7 +40,7 @@ fn livestreams() {
         "016e014e01016b0101660001035554430107000001000001020103086f726967696e3a6101010909090909090909090909090909090900",
     );
     let bytes = HEXLOWER.decode(b"016e014e01016b0101660001035554430107000001000001020103086f726967696e3a61010109090909090909090909090909090909");
-    // Version 1 said nothing of unrated programs.
+    // Version 1 has no treatment of unrated programs.
     let old = <Livestream as Record>::upgrade(1, &bytes.unwrap());
     assert_eq!(old, Some(livestream));
 }

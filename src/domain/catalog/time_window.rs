@@ -1,4 +1,4 @@
-//! Hours of the day on the clocks of a place: the watershed, and windows of rules.
+//! Local hours of the day: the watershed, and time windows of rules.
 
 use chrono::{DateTime, Timelike as _};
 use chrono_tz::Tz;
@@ -6,13 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Malformed, UnixSeconds};
 
-/// Minutes in a day on the clock.
 const DAY_MINUTES: u16 = 24 * 60;
 
-/// From one time of day to just before another; over midnight if the second is the smaller one.
-///
-/// Decision: two equal times are the whole day: the reading that asks for a PIN too often is the
-/// safe one.
+/// A half-open range of local times; it spans midnight if `to` is smaller. Equal times mean the whole day:
+/// asking for a PIN too often is the safe choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hours {
     from: u16,
@@ -20,16 +17,13 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// The hours of the watershed by default: 22:00 to 06:00.
+    /// The default watershed hours, 22:00 to 06:00.
     pub const NIGHT: Self = Self {
         from: 22 * 60,
         to: 6 * 60,
     };
 
-    /// Reads two times of the form `HH:MM`; `24:00` is midnight too.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another form.
+    /// Parses two times `HH:MM`; `24:00` is midnight.
     pub fn parse(from: &str, to: &str) -> Result<Self, Malformed> {
         Ok(Self {
             from: minute(from)?,
@@ -37,12 +31,12 @@ impl Hours {
         })
     }
 
-    /// Whether the clocks of `zone` show one of these hours at `at`. Every instant has one local
-    /// time, so a change of the clocks needs no rule.
+    /// Whether the local time in `zone` at `at` is in the range. Every instant has one local time, so clock
+    /// changes need no special case.
     #[must_use]
     pub fn contain(self, at: UnixSeconds, zone: Tz) -> bool {
         let Some(utc) = DateTime::from_timestamp(at.0, 0) else {
-            // Beyond what calendars hold; the side that asks for a PIN.
+            // Out of calendar range: fail closed, so that a PIN is required.
             return true;
         };
         let local = utc.with_timezone(&zone).time();
@@ -55,7 +49,7 @@ impl Hours {
         }
     }
 
-    /// The two times as `HH:MM`.
+    /// Both times as `HH:MM`.
     #[must_use]
     pub fn texts(self) -> [String; 2] {
         [self.from, self.to].map(|minute| format!("{:02}:{:02}", minute / 60, minute % 60))
@@ -90,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_night_goes_over_midnight() {
+    fn night_spans_midnight() {
         let zone = Tz::Europe__Stockholm;
         for (time, night) in [
             ("2026-01-10T21:59:59+01:00", false),
@@ -106,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_the_place_counts() {
+    fn hours_use_the_local_time_of_the_zone() {
         // 21:30 in London is 22:30 in Stockholm.
         let evening = at("2026-01-10T21:30:00Z");
         assert!(!Hours::NIGHT.contain(evening, Tz::Europe__London));
@@ -114,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn clock_changes_move_the_night_with_the_clock() {
+    fn night_follows_clock_changes() {
         let zone = Tz::Europe__Stockholm;
-        // 29 March 2026: 02:00 becomes 03:00, so 06:00 comes at 04:00 UTC, an hour early.
+        // 29 March 2026: 02:00 becomes 03:00, so 06:00 is 04:00 UTC, an hour earlier.
         for (time, night) in [
             ("2026-03-29T00:59:59Z", true),
             ("2026-03-29T01:00:00Z", true),
@@ -128,7 +122,7 @@ mod tests {
         ] {
             assert_eq!(Hours::NIGHT.contain(at(time), zone), night, "{time}");
         }
-        // 25 October 2026: 03:00 becomes 02:00 again; both 02:30s are night.
+        // 25 October 2026: 03:00 becomes 02:00; both 02:30s are in the range.
         for time in [
             "2026-10-25T00:30:00Z",
             "2026-10-25T01:30:00Z",
@@ -140,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_are_read_and_written() {
+    fn hours_are_parsed_and_formatted() {
         assert_eq!(Hours::parse("22:00", "06:00"), Ok(Hours::NIGHT));
         assert_eq!(Hours::NIGHT.texts(), ["22:00", "06:00"]);
         let evening = Hours::parse("20:00", "24:00").unwrap();

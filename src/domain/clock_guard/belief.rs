@@ -1,4 +1,4 @@
-//! Which time is believed: pure, told each reading.
+//! Decides which time is trusted. Pure: each clock reading is passed in, nothing is stored.
 //!
 //! All numbers are milliseconds.
 
@@ -9,24 +9,24 @@ use crate::ports::Clock;
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 
-/// A larger difference between wall clock and uptime is a jump. Time servers correct by less.
+/// A larger difference between wall clock and uptime counts as a jump. NTP corrects by less.
 pub(super) const JUMP: i64 = HOUR * 1_000;
-/// For how long a clock that jumped must agree with itself.
-pub(super) const AGREEMENT: i64 = 10 * 60 * 1_000;
-/// The longest downtime that is believed without a pause. It cannot be told from a clock that is
-/// ahead: beyond it deletions wait for the agreement, and the service works all the same.
+/// How long a clock must run consistently after a jump before it is trusted.
+pub(super) const CONSISTENT_FOR: i64 = 10 * 60 * 1_000;
+/// The longest downtime that a start accepts. A longer one cannot be distinguished from a clock that is ahead:
+/// then deletions wait for [`CONSISTENT_FOR`], while the service works normally.
 pub(super) const DOWNTIME: i64 = 3 * DAY * 1_000;
-/// How far token time runs before it is recorded again.
+/// Token time is recorded again after this many milliseconds.
 pub(super) const MARK_EVERY: i64 = 60 * 1_000;
 
-/// What the clocks show at one moment.
+/// One reading of the clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    /// The time as the service sees it, with an operator's moves.
+    /// The service's time: the wall clock plus the operator's shift.
     pub(super) now: i64,
-    /// How far an operator has moved it.
+    /// The operator's shift.
     pub(super) moved: i64,
-    /// Since the machine was started; `None` where every reading is believed.
+    /// Time since boot; `None` if every reading is trusted.
     pub(super) uptime: Option<i64>,
 }
 
@@ -44,32 +44,32 @@ impl Reading {
         UnixSeconds(self.now.div_euclid(1_000))
     }
 
-    /// The wall clock, without the operator's moves.
+    /// The wall clock without the operator's shift.
     const fn wall(&self) -> i64 {
         self.now.saturating_sub(self.moved)
     }
 }
 
-/// A jump of the clock that is not believed yet.
+/// A clock jump that is not trusted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// By how much it jumped; negative: back.
+    /// Size of the jump; negative if backwards.
     jump: i64,
-    /// Whether a start found it, and not a running process.
+    /// Whether it was found at start-up, not at run time.
     at_start: bool,
-    /// The uptime since which the clock has agreed with itself.
+    /// The uptime since which the clock has been consistent.
     since: i64,
 }
 
 impl Doubt {
-    /// By how many seconds the clock jumped; negative: back.
+    /// Size of the jump in seconds; negative if backwards.
     #[must_use]
     pub const fn seconds(&self) -> i64 {
         self.jump.div_euclid(1_000)
     }
 }
 
-/// For rounding: the two clocks are not read at the same instant.
+/// Rounds to whole hours: the two clocks are not read at the same instant.
 const HALF_HOUR: u64 = 30 * 60 * 1_000;
 
 impl fmt::Display for Doubt {
@@ -79,44 +79,42 @@ impl fmt::Display for Doubt {
             0..72 => (hours, "hours"),
             _ => ((hours + 12) / 24, "days"),
         };
-        let to = if self.jump < 0 { "back" } else { "ahead" };
+        let back = self.jump < 0;
         if self.at_start {
-            write!(
-                f,
-                "the clock stands {count} {unit} {to} of the last time recorded"
-            )?;
+            let to = if back { "behind" } else { "ahead of" };
+            write!(f, "the clock is {count} {unit} {to} the last recorded time")?;
         } else {
+            let to = if back { "back" } else { "ahead" };
             write!(f, "the clock jumped {to} by {count} {unit}")?;
         }
         f.write_str(
-            ": nothing is deleted by age until it has agreed with itself for ten minutes; \
-             if it is right, `playgate clock accept`",
+            ": nothing is deleted by age until it has been consistent for ten minutes; \
+             if it is right, run `playgate clock accept`",
         )
     }
 }
 
-/// What an observation has changed.
+/// A change of trust after a reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// The clock jumped.
     Doubted(Doubt),
-    /// It has agreed with itself for long enough.
+    /// The clock has been consistent for long enough.
     Agreed,
 }
 
-/// What is believed, as of the last reading.
+/// The trusted time as of the last reading.
 #[derive(Debug)]
 pub(super) struct Belief {
-    /// Token time: runs with the uptime, follows the wall clock ahead where that is believed.
+    /// Token time: advances with the uptime, and follows the trusted wall clock forward.
     token: i64,
-    /// Where the wall clock stands if it has not jumped.
+    /// The wall clock as expected if it has not jumped.
     wall: i64,
     last: Reading,
     doubt: Option<Doubt>,
 }
 
 impl Belief {
-    /// What a start believes.
+    /// Judges the first reading of a process against the mark of the previous one.
     pub(super) fn begin(mark: Option<&Mark>, boot: Option<&str>, reading: Reading) -> Self {
         let mut belief = Self {
             token: reading.now,
@@ -126,15 +124,15 @@ impl Belief {
         };
         let Some(mark) = mark else { return belief };
         let gap = reading.wall().saturating_sub(mark.wall);
-        // The same run of the machine: the uptime tells how long nobody was there.
-        let away = reading
+        // Same boot: the difference of the uptimes is the exact downtime.
+        let downtime = reading
             .uptime
             .filter(|up| boot.is_some() && mark.boot.as_deref() == boot && mark.uptime <= *up)
             .map(|up| up - mark.uptime);
-        let (passed, jump) = match away {
-            Some(away) => (away, gap.saturating_sub(away)),
+        let (passed, jump) = match downtime {
+            Some(downtime) => (downtime, gap.saturating_sub(downtime)),
             None if (-JUMP..=DOWNTIME).contains(&gap) => (gap.max(0), 0),
-            // How long it was is not known. What the last run saw after its last mark counts as seen.
+            // The downtime is unknown. Count what the last process may have seen after its last mark.
             None => (MARK_EVERY, gap),
         };
         belief.token = mark.token.saturating_add(passed);
@@ -147,17 +145,16 @@ impl Belief {
                     since,
                 });
             }
-            _ => belief.believe(),
+            _ => belief.trust(),
         }
         belief
     }
 
-    /// Takes a reading.
     pub(super) fn observe(&mut self, reading: Reading) -> Option<Change> {
         let (before, moved) = (self.last, self.last.moved != reading.moved);
         self.last = reading;
         let (Some(up), Some(last_up)) = (reading.uptime, before.uptime) else {
-            self.believe();
+            self.trust();
             return None;
         };
         let elapsed = up.saturating_sub(last_up).max(0);
@@ -166,8 +163,8 @@ impl Belief {
         let jump = reading.wall() - before.wall().saturating_add(elapsed);
         let mut change = None;
         if moved {
-            // An operator's word, each time: a move ahead is time that passes, also where an earlier
-            // move ahead was taken back.
+            // An operator's shift is always trusted. Each shift forward counts as elapsed time, even after an
+            // earlier one was undone.
             self.doubt = None;
             let ahead = reading.moved.saturating_sub(before.moved).max(0);
             self.token = self.token.saturating_add(ahead);
@@ -181,25 +178,25 @@ impl Belief {
             change = Some(Change::Doubted(doubt));
         } else if self
             .doubt
-            .is_some_and(|doubt| up - doubt.since >= AGREEMENT)
+            .is_some_and(|doubt| up - doubt.since >= CONSISTENT_FOR)
         {
             self.doubt = None;
             change = Some(Change::Agreed);
         }
         if self.doubt.is_none() {
-            self.believe();
+            self.trust();
         }
         change
     }
 
-    /// Believes the clock as a reading shows it.
+    /// Trusts the clock as this reading shows it.
     pub(super) fn accept(&mut self, reading: Reading) {
         self.observe(reading);
         self.doubt = None;
-        self.believe();
+        self.trust();
     }
 
-    fn believe(&mut self) {
+    fn trust(&mut self) {
         self.wall = self.last.wall();
         self.token = self.token.max(self.last.now);
     }
@@ -212,7 +209,7 @@ impl Belief {
         self.doubt
     }
 
-    /// What the next start compares its clock with.
+    /// The mark that the next start compares its clock with.
     pub(super) fn mark(&self, boot: Option<&str>) -> Mark {
         Mark {
             token: self.token,

@@ -1,33 +1,31 @@
-//! The clock by which expiry is judged.
+//! The monotonic clock that decides expiry.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::types::UnixSeconds;
 
-/// Token time: it never goes back. It equals the wall clock until that jumps; afterwards it runs on
-/// from the highest time that was believed. What is issued gets its expiry in token time, so that a
-/// token lasts as long as promised whatever the wall clock does.
+/// Token time: never decreases. It equals the wall clock until the wall clock jumps; then it advances from the
+/// highest trusted time. Expiry times are issued in token time, so a token lasts as long as promised whatever
+/// the wall clock does.
 ///
-/// Records hold token time where they say `expires`; what clients see is converted to wall time.
+/// `expires` fields of records hold token time; clients see it converted to wall time.
 #[derive(Debug)]
 pub struct ExpiryClock {
-    /// Token time as of the last look at the clock, in seconds. A task looks every second.
+    /// Token time in seconds as of the last check; a background task checks every second.
     latest: AtomicI64,
-    /// How far ahead of `latest` a reading is believed without a look. The largest number stands for
-    /// a clock whose every reading is believed.
+    /// How many seconds a reading may be ahead of `latest` without a check; `i64::MAX` accepts every reading.
     reach: i64,
 }
 
 impl Default for ExpiryClock {
-    /// Believes every reading.
+    /// Trusts every reading.
     fn default() -> Self {
         Self::new(i64::MIN, i64::MAX)
     }
 }
 
 impl ExpiryClock {
-    /// A clock at a token time in milliseconds, which believes readings up to `reach` seconds ahead of
-    /// its last look.
+    /// Starts at `token` (milliseconds); trusts readings up to `reach` seconds ahead of the last check.
     #[must_use]
     pub(super) const fn new(token: i64, reach: i64) -> Self {
         Self {
@@ -36,10 +34,10 @@ impl ExpiryClock {
         }
     }
 
-    /// Token time at the instant `now` of the wall clock: the reading of the request.
+    /// Token time at `now`, the wall-clock time of the request.
     #[must_use]
     pub fn at(&self, now: UnixSeconds) -> UnixSeconds {
-        // Relaxed: one number that only rises; nothing else is published with it.
+        // Relaxed suffices: a single number that only grows; nothing else is published with it.
         let latest = self.latest.load(Ordering::Relaxed);
         if now.0.saturating_sub(latest) > self.reach {
             return UnixSeconds(latest);
@@ -47,19 +45,19 @@ impl ExpiryClock {
         UnixSeconds(now.0.max(latest))
     }
 
-    /// An instant of the wall clock, such as the end of a broadcast, in token time.
+    /// Converts a wall-clock time, such as the end of a broadcast, to token time.
     #[must_use]
     pub fn from_wall(&self, wall: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         wall + self.at(now).since(now)
     }
 
-    /// An instant of token time as the wall clock will show it: what clients see.
+    /// Converts token time to the wall-clock time that clients see.
     #[must_use]
     pub fn to_wall(&self, token: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         token - self.at(now).since(now)
     }
 
-    /// Token time in milliseconds, as of a look.
+    /// Advances to `token` (milliseconds).
     pub(super) fn raise(&self, token: i64) {
         self.latest
             .fetch_max(token.div_euclid(1_000), Ordering::Relaxed);

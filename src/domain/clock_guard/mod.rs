@@ -1,15 +1,11 @@
-//! Protects what depends on the time against a clock that jumps.
+//! Protects everything that depends on the time against clock jumps.
 //!
-//! Two rules follow from one judgement of the clock:
+//! - Expiry uses [`ExpiryClock`], which never goes back and ignores a jump until it is trusted.
+//! - Tasks that delete by age call [`ClockGuard::check`] and pause while the clock is not trusted.
 //!
-//! - Expiry is judged by [`ExpiryClock`], which never goes back, and which a jump does not move
-//!   until the jump is believed.
-//! - Tasks that delete by the time ask [`ClockGuard::check`], and wait while the clock is in doubt.
-//!
-//! A jump is a difference of more than an hour between the wall clock and the uptime of the machine.
-//! It is believed once the clock has agreed with itself for ten minutes, or an operator accepts it.
-//! A start compares the clock with the mark that the last run left in the store.
-//! `docs/decisions/time-never-goes-back.md` has the reasons.
+//! A jump is a difference of more than an hour between wall clock and uptime. It is trusted after ten
+//! consistent minutes, or when an operator accepts it. A start compares the clock with the mark in the store.
+//! Reasons: `docs/decisions/time-never-goes-back.md`.
 
 mod belief;
 mod expiry;
@@ -29,10 +25,10 @@ use crate::types::UnixSeconds;
 use belief::{Belief, Change, JUMP, MARK_EVERY, Reading};
 use tables::{MARK, Marks};
 
-/// Judges the clock, keeps the high-water mark, and moves the clock that expiry is judged by.
+/// Checks the clock, records the high-water mark and advances the [`ExpiryClock`].
 pub struct ClockGuard {
     clock: Arc<dyn Clock>,
-    /// The run of the machine: uptimes compare within one alone.
+    /// The boot id: uptimes are comparable only within one boot.
     boot: Option<String>,
     store: Store,
     expiry: Arc<ExpiryClock>,
@@ -41,17 +37,14 @@ pub struct ClockGuard {
 
 struct State {
     belief: Belief,
-    /// The expiry time that the store has; `None` before the first mark of a store.
+    /// The token time in the store; `None` before the first mark.
     marked: Option<i64>,
-    /// Whether the last write of the mark failed, so that a full disk is reported once.
+    /// Whether the last write of the mark failed; a failure is logged once.
     failed: bool,
 }
 
 impl ClockGuard {
-    /// Judges the clock against the mark in the store.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Checks the clock against the mark in the store.
     pub fn open(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -79,29 +72,28 @@ impl ClockGuard {
         })
     }
 
-    /// The clock that expiry is judged by.
     #[must_use]
     pub fn expiry(&self) -> Arc<ExpiryClock> {
         Arc::clone(&self.expiry)
     }
 
-    /// The time as the service sees it, believed or not.
+    /// The service's time, trusted or not.
     #[must_use]
     pub fn now(&self) -> UnixSeconds {
         self.clock.now()
     }
 
-    /// Reads and judges the clock; may block for a commit.
+    /// Reads and checks the clock; may block for a commit.
     ///
     /// # Errors
-    /// The [`Doubt`], while the time must not be the reason to delete anything.
+    /// [`Doubt`] while nothing may be deleted by age.
     pub fn check(&self) -> Result<UnixSeconds, Doubt> {
         let mut state = self.state.lock();
         let reading = Reading::read(&*self.clock);
         match state.belief.observe(reading) {
             Some(Change::Doubted(doubt)) => tracing::warn!("{doubt}"),
             Some(Change::Agreed) => {
-                tracing::info!("the clock has agreed with itself for ten minutes; deletions go on");
+                tracing::info!("the clock has been consistent for ten minutes; deletions resume");
             }
             None => {}
         }
@@ -112,23 +104,23 @@ impl ClockGuard {
         }
     }
 
-    /// Believes the clock as it runs now, on an operator's word; blocks for a commit.
+    /// Trusts the clock as it runs now, on an operator's request; blocks for a commit.
     pub fn accept(&self) {
         let mut state = self.state.lock();
         state.belief.accept(Reading::read(&*self.clock));
         self.publish(&mut state, Durability::Durable);
-        tracing::info!("an operator accepted the clock; deletions go on");
+        tracing::info!("an operator accepted the clock; deletions resume");
     }
 
-    /// Why the clock is not believed, as of the last look.
+    /// The reason why the clock is not trusted, as of the last check.
     #[must_use]
     pub fn doubt(&self) -> Option<Doubt> {
         self.state.lock().belief.doubt()
     }
 
-    /// Moves the expiry clock. The store gets the mark first: after a kill and a clock that went
-    /// back, what had expired before must not be good again. Less than [`MARK_EVERY`] is not
-    /// written; a start adds that much where it cannot know better.
+    /// Writes the mark if due, then advances the expiry clock. The order matters: after a kill and a clock that
+    /// went back, expired tokens must not become valid again. Smaller steps than [`MARK_EVERY`] are not
+    /// written; a start adds that much if it cannot determine the downtime.
     fn publish(&self, state: &mut State, class: Durability) {
         let token = state.belief.token();
         let due = state
@@ -136,12 +128,12 @@ impl ClockGuard {
             .is_none_or(|marked| token.saturating_sub(marked) >= MARK_EVERY);
         if due || matches!(class, Durability::Durable) {
             let mark = state.belief.mark(self.boot.as_deref());
-            let plan = move |txn: &mut crate::store::Txn<'_>| -> Result<(), StoreError> {
+            let batch = move |txn: &mut crate::store::Txn<'_>| -> Result<(), StoreError> {
                 txn.put::<Marks>(&MARK, &mark)
             };
             match self
                 .store
-                .write_for(WritePriority::Login, class, plan)
+                .write_for(WritePriority::Login, class, batch)
                 .wait()
             {
                 Ok(()) => {
@@ -150,7 +142,7 @@ impl ClockGuard {
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut state.failed, true) {
-                        tracing::warn!(%error, "failed to record the highest time seen; trying again");
+                        tracing::warn!(%error, "failed to record the highest time seen; will retry");
                     }
                 }
             }

@@ -1,31 +1,28 @@
-//! The high-water mark in the store.
+//! The table with the high-water mark of the clock.
 
 use serde::{Deserialize, Serialize};
 
 use crate::store::{Record, Schema, Table};
 
-/// What was believed at one moment, in milliseconds.
+/// The trusted time at one moment, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
-    /// Token time.
     pub(super) token: i64,
-    /// The wall clock as it was believed, without an operator's moves.
+    /// The expected wall clock, without the operator's shift.
     pub(super) wall: i64,
-    /// Since the machine was started.
+    /// Time since boot.
     pub(super) uptime: i64,
-    /// In which run of the machine.
+    /// The boot id.
     pub(super) boot: Option<String>,
 }
 
 impl Record for Mark {}
 
-/// The key of the only record.
 pub(super) const MARK: u8 = 0;
 
-/// The table's name.
 pub const TABLE: &str = "clock_mark";
 
-/// One record.
+/// A table with one record, at [`MARK`].
 pub(super) struct Marks;
 
 impl Table for Marks {
@@ -34,7 +31,6 @@ impl Table for Marks {
     type Record = Mark;
 }
 
-/// Adds this module's table.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<Marks>()
@@ -44,9 +40,9 @@ pub fn schema(schema: Schema) -> Schema {
 mod tests {
     use super::*;
 
-    /// The bytes on disk: what changes them needs a new version of the record.
+    /// A change of these bytes needs a new record version.
     #[test]
-    fn the_record_is_golden() {
+    fn record_bytes_are_stable() {
         let mark = Mark {
             token: 1_767_225_600_000,
             wall: 5,

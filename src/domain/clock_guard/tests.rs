@@ -1,9 +1,9 @@
-//! The judgement of the clock, over scripted readings.
+//! Tests of the clock guard with scripted readings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::belief::{AGREEMENT, Belief, Change, DOWNTIME, JUMP, MARK_EVERY, Reading};
+use super::belief::{Belief, CONSISTENT_FOR, Change, DOWNTIME, JUMP, MARK_EVERY, Reading};
 use super::*;
 use crate::store::Schema;
 
@@ -11,7 +11,7 @@ const NOW: i64 = 1_767_225_600_000;
 const SECOND: i64 = 1_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// The two clocks of a machine, as a test sets them.
+/// Wall clock and uptime, set by the test.
 struct Machine {
     wall: AtomicI64,
     uptime: AtomicI64,
@@ -64,12 +64,12 @@ fn guard(store: &Store, machine: &Arc<Machine>, boot: &str) -> ClockGuard {
     ClockGuard::open(store.clone(), clock, Some(boot.to_owned())).unwrap()
 }
 
-/// Token time for a request of this moment, relative to the first reading.
+/// Token time of a request at this moment, relative to the first reading.
 fn token(guard: &ClockGuard) -> i64 {
     guard.expiry().at(guard.now()).0 * SECOND - NOW
 }
 
-/// Looks every second for as long.
+/// Advances time, with one check per second.
 fn pass(machine: &Machine, guard: &ClockGuard, millis: i64) {
     for _ in 0..millis / SECOND {
         machine.run(SECOND);
@@ -78,11 +78,11 @@ fn pass(machine: &Machine, guard: &ClockGuard, millis: i64) {
 }
 
 #[test]
-fn token_time_is_the_wall_clock_until_it_jumps() {
+fn token_time_follows_the_wall_clock_until_it_jumps() {
     let (store, machine) = (store(), Machine::new());
     let guard = guard(&store, &machine, "a");
     pass(&machine, &guard, 5 * SECOND);
-    // A request between two looks.
+    // A request between two checks.
     machine.run(SECOND);
     assert_eq!(token(&guard), 6 * SECOND);
     // Time servers correct by less than a jump, either way.
@@ -97,28 +97,28 @@ fn token_time_is_the_wall_clock_until_it_jumps() {
 }
 
 #[test]
-fn a_jump_pauses_deletions_for_ten_minutes_and_expires_nothing_meanwhile() {
+fn jump_pauses_deletions_for_ten_minutes_and_expires_nothing() {
     for jump in [400 * DAY, -400 * DAY, JUMP + SECOND, -JUMP - SECOND] {
         let (store, machine) = (store(), Machine::new());
         let guard = guard(&store, &machine, "a");
         pass(&machine, &guard, 5 * SECOND);
         machine.set(jump);
-        // Requests see it before the first look does.
+        // Requests read the clock before the first check does.
         assert_eq!(token(&guard), 5 * SECOND, "{jump}");
         assert_eq!(guard.check().unwrap_err().seconds(), jump / SECOND);
-        pass(&machine, &guard, AGREEMENT - SECOND);
-        assert_eq!(token(&guard), 4 * SECOND + AGREEMENT, "{jump}");
+        pass(&machine, &guard, CONSISTENT_FOR - SECOND);
+        assert_eq!(token(&guard), 4 * SECOND + CONSISTENT_FOR, "{jump}");
         assert!(guard.doubt().is_some());
         machine.run(SECOND);
         assert_eq!(guard.check(), Ok(guard.now()));
         assert!(guard.doubt().is_none());
-        let expected = 5 * SECOND + AGREEMENT + jump.max(0);
+        let expected = 5 * SECOND + CONSISTENT_FOR + jump.max(0);
         assert_eq!(token(&guard), expected, "{jump}");
     }
 }
 
 #[test]
-fn a_clock_that_was_ahead_for_25_seconds_has_expired_nothing() {
+fn clock_ahead_for_25_seconds_expires_nothing() {
     let (store, machine) = (store(), Machine::new());
     let guard = guard(&store, &machine, "a");
     pass(&machine, &guard, 5 * SECOND);
@@ -127,13 +127,13 @@ fn a_clock_that_was_ahead_for_25_seconds_has_expired_nothing() {
     assert_eq!(token(&guard), 30 * SECOND);
     machine.set(-400 * DAY);
     assert!(guard.check().is_err());
-    pass(&machine, &guard, AGREEMENT);
+    pass(&machine, &guard, CONSISTENT_FOR);
     assert!(guard.check().is_ok());
-    assert_eq!(token(&guard), 30 * SECOND + AGREEMENT);
+    assert_eq!(token(&guard), 30 * SECOND + CONSISTENT_FOR);
 }
 
 #[test]
-fn what_had_expired_stays_expired_and_what_is_issued_after_lasts_as_long_as_promised() {
+fn expired_tokens_stay_expired_and_new_ones_last_as_promised() {
     let (store, machine) = (store(), Machine::new());
     let guard = guard(&store, &machine, "a");
     let expiry = guard.expiry();
@@ -144,7 +144,7 @@ fn what_had_expired_stays_expired_and_what_is_issued_after_lasts_as_long_as_prom
     machine.set(-400 * DAY);
     assert!(guard.check().is_err());
     assert!(old <= expiry.at(guard.now()), "it stays expired");
-    // Issued while the clock is in doubt, seen by a client as a time of its own clock.
+    // Issued while the clock is not trusted; the client sees it on its own clock.
     let new = expiry.at(guard.now()) + 60;
     assert_eq!(expiry.to_wall(new, guard.now()), guard.now() + 60);
     assert_eq!(expiry.from_wall(guard.now() + 60, guard.now()), new);
@@ -155,7 +155,7 @@ fn what_had_expired_stays_expired_and_what_is_issued_after_lasts_as_long_as_prom
 }
 
 #[test]
-fn an_operators_move_is_believed_at_once() {
+fn operator_shift_is_trusted_at_once() {
     let (store, machine) = (store(), Machine::new());
     let guard = guard(&store, &machine, "a");
     machine.shift(31 * DAY);
@@ -164,15 +164,14 @@ fn an_operators_move_is_believed_at_once() {
     machine.shift(0);
     assert_eq!(guard.check(), Ok(guard.now()));
     assert_eq!(token(&guard), 31 * DAY);
-    // What was issued after the clock came back is judged by its own times: a second move ahead is
-    // time that passes for it too.
+    // Tokens issued after the clock went back count a second shift forward as elapsed time, too.
     machine.shift(31 * DAY);
     assert!(guard.check().is_ok());
     assert_eq!(token(&guard), 62 * DAY);
 }
 
 #[test]
-fn a_clock_without_uptime_is_believed() {
+fn clock_without_uptime_is_trusted() {
     let clock = Arc::new(crate::ports::clock::ManualClock::at(UnixSeconds(
         NOW / SECOND,
     )));
@@ -192,56 +191,60 @@ fn the_mark_survives_a_restart() {
     pass(&machine, &first, SECOND);
     machine.set(400 * DAY);
     first.accept();
-    // Killed at once, and the clock is set back.
+    // Killed immediately; then the clock is set back.
     drop(first);
     machine.set(-400 * DAY);
     machine.run(30 * SECOND);
     let second = guard(&store, &machine, "a");
     assert!(second.doubt().is_some());
     assert_eq!(token(&second), 400 * DAY + 31 * SECOND);
-    // After a reboot the uptime says nothing.
+    // After a reboot the uptime is no help.
     machine.uptime.store(5 * SECOND, Ordering::SeqCst);
     let third = guard(&store, &machine, "b");
     assert!(third.doubt().is_some());
     assert_eq!(token(&third), 400 * DAY + SECOND + MARK_EVERY);
 }
 
-/// Starts with a clock that differs by `gap` from the mark of the run before.
-fn begin(gap: i64, boot: &str, away: i64) -> Belief {
+/// Starts with a clock that differs by `gap` from the mark of the previous process.
+fn begin(gap: i64, boot: &str, downtime: i64) -> Belief {
     let reading = |wall, uptime| Reading {
         now: wall,
         moved: 0,
         uptime: Some(uptime),
     };
     let mark = Belief::begin(None, Some("a"), reading(NOW, 100 * SECOND)).mark(Some("a"));
-    let uptime = if boot == "a" { 100 * SECOND + away } else { 9 };
+    let uptime = if boot == "a" {
+        100 * SECOND + downtime
+    } else {
+        9
+    };
     Belief::begin(Some(&mark), Some(boot), reading(NOW + gap, uptime))
 }
 
 #[test]
-fn a_start_believes_a_downtime_and_doubts_a_clock_far_ahead_or_back() {
-    for (gap, boot, away, doubted, token) in [
-        // The same run of the machine tells exactly.
+fn start_accepts_a_downtime_and_doubts_a_clock_far_ahead_or_back() {
+    for (gap, boot, downtime, doubted, token) in [
+        // Same boot: the downtime is exact.
         (5 * SECOND, "a", 5 * SECOND, false, 5 * SECOND),
         (60 * DAY, "a", 60 * DAY, false, 60 * DAY),
         (400 * DAY, "a", 5 * SECOND, true, 5 * SECOND),
         (2 * JUMP, "a", 5 * SECOND, true, 5 * SECOND),
         (-2 * JUMP, "a", 5 * SECOND, true, 5 * SECOND),
-        // Another one: a long downtime and a wrong clock look the same.
+        // Another boot: a long downtime and a wrong clock look the same.
         (DOWNTIME, "b", 0, false, DOWNTIME),
         (DOWNTIME + SECOND, "b", 0, true, MARK_EVERY),
         (400 * DAY, "b", 0, true, MARK_EVERY),
         (-SECOND, "b", 0, false, 0),
         (-2 * JUMP, "b", 0, true, MARK_EVERY),
     ] {
-        let belief = begin(gap, boot, away);
+        let belief = begin(gap, boot, downtime);
         assert_eq!(belief.doubt().is_some(), doubted, "{gap} {boot}");
         assert_eq!(belief.token() - NOW, token, "{gap} {boot}");
     }
 }
 
 #[test]
-fn a_doubt_of_a_start_survives_the_next_start_and_ends_after_ten_minutes() {
+fn doubt_at_start_survives_a_restart_and_ends_after_ten_minutes() {
     let mut belief = begin(400 * DAY, "b", 0);
     let at = |up: i64| Reading {
         now: NOW + 400 * DAY + up,
@@ -252,22 +255,25 @@ fn a_doubt_of_a_start_survives_the_next_start_and_ends_after_ten_minutes() {
     let mark = belief.mark(Some("b"));
     let mut again = Belief::begin(Some(&mark), Some("b"), at(70 * SECOND));
     assert!(again.doubt().is_some());
-    assert_eq!(again.observe(at(69 * SECOND + AGREEMENT)), None);
+    assert_eq!(again.observe(at(69 * SECOND + CONSISTENT_FOR)), None);
     assert_eq!(
-        again.observe(at(70 * SECOND + AGREEMENT)),
+        again.observe(at(70 * SECOND + CONSISTENT_FOR)),
         Some(Change::Agreed)
     );
-    assert_eq!(again.token(), NOW + 400 * DAY + 70 * SECOND + AGREEMENT);
+    assert_eq!(
+        again.token(),
+        NOW + 400 * DAY + 70 * SECOND + CONSISTENT_FOR
+    );
 }
 
 #[test]
-fn a_doubt_is_said_in_words() {
-    let said = begin(400 * DAY, "b", 0).doubt().unwrap().to_string();
+fn doubt_is_described_in_its_message() {
+    let text = begin(400 * DAY, "b", 0).doubt().unwrap().to_string();
     assert!(
-        said.starts_with("the clock stands 400 days ahead of the last time recorded: "),
-        "{said}"
+        text.starts_with("the clock is 400 days ahead of the last recorded time: "),
+        "{text}"
     );
-    assert!(said.ends_with("`playgate clock accept`"), "{said}");
+    assert!(text.ends_with("`playgate clock accept`"), "{text}");
     let mut belief = begin(0, "b", 0);
     let Some(Change::Doubted(doubt)) = belief.observe(Reading {
         now: NOW - 2 * JUMP,

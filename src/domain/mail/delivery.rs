@@ -1,8 +1,8 @@
-//! How mails get from the queue to the server: a job's work.
+//! Delivers queued mails to the mail server; run by a background job.
 //!
-//! A mail is marked as sent, durably, once the server has said that it took it. A crash in between,
-//! or a connection that breaks before the answer, sends it again under the same Message-ID: mail may
-//! come twice, by which it never comes not at all.
+//! Delivery is at-least-once: a mail may arrive twice but is never lost. A mail is marked as sent, durably,
+//! after the server has accepted it. A crash before that, or a connection that breaks before the answer, sends
+//! it again under the same Message-ID.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,26 +18,25 @@ use crate::ports::mailer::{
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::{UnixSeconds, UserId};
 
-/// Mails that go over one connection, and before the job may be stopped.
-const PER_LINE: usize = 20;
-/// The most characters that are kept of a server's words: a record is bounded.
-const WORDS_MAX: usize = 500;
-/// Mails of a user among which those that wait are looked for: they are among the newest.
-const NEWEST: usize = 16;
+/// Mails per connection, and per run of the job.
+const PER_CONNECTION: usize = 20;
+/// Maximum characters stored of a server response: records are bounded.
+const RESPONSE_MAX: usize = 500;
+/// Number of a user's newest mails that [`withdraw`] searches: queued mails are among the newest.
+const WITHDRAW_SEARCH: usize = 16;
 
-/// After a mail was not taken: a list of grey senders wants to be asked again after some minutes.
-const OF_MAIL: Backoff = Backoff {
+/// Retry delay of one mail: greylisting servers want a second attempt after some minutes.
+const MAIL_RETRY: Backoff = Backoff {
     first: 30,
     longest: 1_800,
 };
-/// After the server could not be used: somebody waits for each mail, so it is asked often, but not so
-/// often that a wrong password shuts us out.
-const OF_SERVER: Backoff = Backoff {
+/// Pause after a server failure. It is short because users wait for their mails, but long enough that a wrong
+/// password does not lock the account out.
+const SERVER_PAUSE: Backoff = Backoff {
     first: 5,
     longest: 300,
 };
 
-/// The state of the delivery.
 #[derive(Default)]
 pub(super) struct Delivery {
     progress: Mutex<Progress>,
@@ -48,41 +47,34 @@ pub(super) struct Delivery {
     expired: AtomicU64,
 }
 
-/// What one run tells the next. Locked for as long as a run takes: there is never more than one.
+/// State carried from one run to the next. The lock is held during a run, so runs never overlap.
 #[derive(Default)]
 struct Progress {
-    /// What the store has not taken yet. Nothing is sent before it has, or a mail that was sent
-    /// would be sent again for as long as a disk is full.
+    /// Outcomes not yet written to the store. Nothing is sent while there are any; otherwise a full disk would
+    /// send the same mail again and again.
     unwritten: Vec<Outcome>,
-    /// How often in a row the server could not be used.
+    /// Consecutive server failures.
     failures: u32,
-    rests_until: Option<UnixSeconds>,
+    paused_until: Option<UnixSeconds>,
 }
 
-/// What became of a mail.
 #[derive(Clone)]
 struct Outcome {
     key: MailKey,
     status: Status,
-    /// The server's words, if it was asked.
+    /// The server's response, if the server was contacted.
     words: Option<String>,
     next: UnixSeconds,
 }
 
 impl Mail {
-    /// Sends mails that are due, and gives up those whose time is over; blocking. Returns how many it
-    /// dealt with. What is left over rings the bell again.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Sends the mails that are due and expires those past their deadline. Blocking. Returns the number of
+    /// mails processed; wakes the job again if more are due.
     pub fn deliver(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         self.deliver_due(now, true)
     }
 
-    /// The same, but gives no mail up for its age: for while the clock is in doubt.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Like [`Self::deliver`], but expires no mail. Used while the clock is not trusted.
     pub fn deliver_without_expiry(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         self.deliver_due(now, false)
     }
@@ -97,15 +89,15 @@ impl Mail {
         let Some(mailer) = &self.0.mailer else {
             return Ok(done);
         };
-        if progress.rests(now) {
+        if progress.is_paused(now) {
             return Ok(done);
         }
-        let longest = OF_MAIL.longest * 2;
-        let due = self.0.outbox.due(now, longest, PER_LINE);
+        let longest = MAIL_RETRY.longest * 2;
+        let due = self.0.queue.due(now, longest, PER_CONNECTION);
         let mut line = None;
         for key in &due {
             let mail = self.0.store.read(|txn| txn.get::<Mails>(key))?;
-            // It may have been withdrawn since.
+            // The mail may have been withdrawn since the queue was read.
             let Some(mail) = mail.filter(|mail| mail.status == Status::Queued) else {
                 continue;
             };
@@ -122,23 +114,22 @@ impl Mail {
         if let Some(line) = line {
             line.close();
         }
-        if due.len() == PER_LINE {
-            self.0.outbox.notify();
+        if due.len() == PER_CONNECTION {
+            self.0.queue.notify();
         }
         Ok(done)
     }
 
-    /// Why mail does not get out at present, if it does not.
+    /// The error of the last attempt if the mail server is unavailable.
     #[must_use]
     pub fn last_failure(&self) -> Option<String> {
         let trouble = self.0.delivery.trouble.lock();
         trouble.as_ref().map(|trouble| trouble.words.clone())
     }
 
-    /// Figures of the queue.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let (queued, oldest) = self.0.outbox.size();
+        let (queued, oldest) = self.0.queue.size();
         let delivery = &self.0.delivery;
         Counts {
             queued,
@@ -150,12 +141,11 @@ impl Mail {
         }
     }
 
-    /// Has `bell` called whenever there is something to deliver.
-    pub fn on_notify(&self, bell: impl Fn() + Send + Sync + 'static) {
-        self.0.outbox.on_notify(Box::new(bell));
+    /// Registers `callback`, which is called when a mail becomes ready for delivery.
+    pub fn on_notify(&self, callback: impl Fn() + Send + Sync + 'static) {
+        self.0.queue.on_notify(Box::new(callback));
     }
 
-    /// One try at one mail.
     fn attempt(
         &self,
         mailer: &dyn Mailer,
@@ -165,35 +155,35 @@ impl Mail {
     ) -> Result<String, SendError> {
         let secret = self.secret(key, mail);
         if mail.secret.is_some() && secret.is_none() {
-            let words = "what it brings cannot be read: it was sealed under another key";
+            let words = "the token or PIN cannot be decrypted: it was sealed under another key";
             return Err(SendError::Refused(words.to_owned()));
         }
-        let letter = self.letter(key, mail, super::Secrets::Shown);
-        let parcel = OutgoingMail {
-            id: letter.summary.id,
-            to: letter.summary.to,
+        let rendered = self.render_mail(key, mail, super::Secrets::Shown);
+        let outgoing = OutgoingMail {
+            id: rendered.summary.id,
+            to: rendered.summary.to,
             date: mail.created,
-            subject: letter.summary.subject,
-            text: letter.text,
-            html: letter.html,
+            subject: rendered.summary.subject,
+            text: rendered.text,
+            html: rendered.html,
         };
-        // A filter likes to quote the link that it objects to.
-        let hidden = |words: String| match &secret {
+        // Spam filters may quote the link in their rejection, so the secret is redacted.
+        let redacted = |words: String| match &secret {
             Some(secret) => words.replace(secret, super::REMOVED),
             None => words,
         };
-        match hand_over(mailer, line, &parcel) {
-            Ok(words) => Ok(hidden(words)),
-            Err(SendError::Later(words)) => Err(SendError::Later(hidden(words))),
-            Err(SendError::Refused(words)) => Err(SendError::Refused(hidden(words))),
+        match send_over(mailer, line, &outgoing) {
+            Ok(words) => Ok(redacted(words)),
+            Err(SendError::Later(words)) => Err(SendError::Later(redacted(words))),
+            Err(SendError::Refused(words)) => Err(SendError::Refused(redacted(words))),
             Err(SendError::Trouble(trouble)) => Err(SendError::Trouble(ServerUnavailable {
-                words: hidden(trouble.words),
+                words: redacted(trouble.words),
                 ..trouble
             })),
         }
     }
 
-    /// What an answer means for the mail, and for the server.
+    /// Converts the server's answer into the outcome of the mail, and updates the pause of the server.
     fn outcome(
         &self,
         progress: &mut Progress,
@@ -206,33 +196,32 @@ impl Mail {
             Err(SendError::Trouble(trouble)) => Some(trouble.clone()),
             Ok(_) | Err(_) => None,
         };
-        progress.judge(trouble.as_ref(), random, now);
+        progress.update_pause(trouble.as_ref(), random, now);
         self.0.delivery.report_failure(trouble);
         let (status, words, next) = match result {
             Ok(words) => (Status::Sent, words, now),
             Err(SendError::Refused(words)) => (Status::Failed, words, now),
             Err(SendError::Later(words)) => {
-                let wait = OF_MAIL.after(mail.attempts, random);
+                let wait = MAIL_RETRY.after(mail.attempts, random);
                 (Status::Queued, words, now + wait)
             }
             Err(SendError::Trouble(trouble)) => {
-                let next = progress.rests_until.unwrap_or(now);
+                let next = progress.paused_until.unwrap_or(now);
                 (Status::Queued, trouble.words, next)
             }
         };
-        // The words may name the viewer, whom a log must not.
+        // The response may contain the viewer's address, which must not be logged.
         tracing::debug!(kind = mail.kind.as_str(), status = status.as_str(), "mail");
         Outcome {
             key,
             status,
-            words: Some(words.chars().take(WORDS_MAX).collect()),
+            words: Some(words.chars().take(RESPONSE_MAX).collect()),
             next,
         }
     }
 
-    /// Marks mails whose time is over.
     fn expire(&self, progress: &mut Progress, now: UnixSeconds) -> Result<usize, StoreError> {
-        let overdue = self.0.outbox.overdue(now);
+        let overdue = self.0.queue.overdue(now);
         for keys in overdue.chunks(BATCH) {
             progress.unwritten.extend(keys.iter().map(|key| Outcome {
                 key: *key,
@@ -266,17 +255,17 @@ impl Mail {
 }
 
 impl Progress {
-    fn rests(&self, now: UnixSeconds) -> bool {
-        let longest = OF_SERVER.longest * 2;
-        // A rest that is longer than any was begun by a clock that was ahead.
-        self.rests_until
+    fn is_paused(&self, now: UnixSeconds) -> bool {
+        let longest = SERVER_PAUSE.longest * 2;
+        // A pause longer than the maximum was set by a clock that ran ahead.
+        self.paused_until
             .is_some_and(|until| now < until && until <= now + longest)
     }
 
-    fn judge(&mut self, trouble: Option<&ServerUnavailable>, random: u64, now: UnixSeconds) {
+    fn update_pause(&mut self, trouble: Option<&ServerUnavailable>, random: u64, now: UnixSeconds) {
         let Some(trouble) = trouble else {
             self.failures = 0;
-            self.rests_until = None;
+            self.paused_until = None;
             return;
         };
         let failures = if trouble.lasting {
@@ -285,22 +274,25 @@ impl Progress {
             self.failures
         };
         self.failures = self.failures.saturating_add(1);
-        self.rests_until = Some(now + OF_SERVER.after(failures, random));
+        self.paused_until = Some(now + SERVER_PAUSE.after(failures, random));
     }
 }
 
 impl Delivery {
-    /// Says once when mail stops getting out, and once when it does again.
+    /// Logs the first failure (and each change of the error) and the recovery.
     fn report_failure(&self, trouble: Option<ServerUnavailable>) {
-        let mut told = self.trouble.lock();
-        match (&*told, &trouble) {
-            (_, Some(new)) if told.as_ref() != Some(new) => {
-                tracing::warn!(words = new.words, "the mail server cannot be used");
+        let mut last = self.trouble.lock();
+        match (&*last, &trouble) {
+            (_, Some(new)) if last.as_ref() != Some(new) => {
+                tracing::warn!(
+                    words = new.words,
+                    "mail server unavailable; queued mails will be retried"
+                );
             }
-            (Some(_), None) => tracing::info!("the mail server can be used again"),
+            (Some(_), None) => tracing::info!("mail server available again"),
             _ => {}
         }
-        *told = trouble;
+        *last = trouble;
     }
 
     fn count(&self, status: Status) {
@@ -315,16 +307,16 @@ impl Delivery {
     }
 }
 
-/// Hands a mail over, on the line that is open or on a new one. A line that failed is not used again.
-fn hand_over(
+/// Sends a mail over the open connection or a new one. A failed connection is dropped.
+fn send_over(
     mailer: &dyn Mailer,
     line: &mut Option<Box<dyn MailLine>>,
-    parcel: &OutgoingMail,
+    outgoing: &OutgoingMail,
 ) -> Result<String, SendError> {
-    let mut dialogue = SmtpTranscript::new();
+    let mut transcript = SmtpTranscript::new();
     if let Some(mut open) = line.take() {
-        match open.send(parcel, &mut dialogue) {
-            // A server may want a new connection after some mails. It has not taken this one.
+        match open.send(outgoing, &mut transcript) {
+            // Servers may close a connection after some mails. This one was not accepted: reconnect.
             Err(SendError::Trouble(_)) => {}
             Err(unsent) => return Err(unsent),
             Ok(words) => {
@@ -333,13 +325,15 @@ fn hand_over(
             }
         }
     }
-    let mut open = mailer.connect(&mut dialogue).map_err(SendError::Trouble)?;
-    let words = open.send(parcel, &mut dialogue)?;
+    let mut open = mailer
+        .connect(&mut transcript)
+        .map_err(SendError::Trouble)?;
+    let words = open.send(outgoing, &mut transcript)?;
     *line = Some(open);
     Ok(words)
 }
 
-/// Writes down what became of a mail, if it still waits. Its secret goes with its end.
+/// Records the delivery outcome of a mail that is still queued; terminal states erase its secret.
 fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError> {
     let mail = txn.get::<Mails>(&outcome.key)?;
     let Some(mail) = mail.filter(|mail| mail.status == Status::Queued) else {
@@ -357,12 +351,9 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError
     txn.put::<Mails>(&outcome.key, &record)
 }
 
-/// Gives up a user's mails of a kind that still wait, within the plan that voids what they bring.
-///
-/// # Errors
-/// That the store failed.
+/// Expires a user's queued mails of one kind, in the write batch that invalidates their token or PIN.
 pub fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: Kind) -> Result<(), StoreError> {
-    for (_, key) in txn.scan_index::<MailsByUser>(user, NEWEST)? {
+    for (_, key) in txn.scan_index::<MailsByUser>(user, WITHDRAW_SEARCH)? {
         if let Some(mail) = txn.get::<Mails>(&key)?.filter(|mail| mail.kind == kind) {
             let outcome = Outcome {
                 key,

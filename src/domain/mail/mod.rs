@@ -1,7 +1,7 @@
-//! Mail to users: the durable queue, and the words.
+//! Mail to users: the durable queue, delivery and templates.
 //!
-//! A mail is queued by the plan that makes what it tells of, so that both are there or neither. It
-//! is rendered when it is looked at or sent. Without a mail server the queue is a sink.
+//! A mail is queued in the same write batch as the change that it announces, so both are stored or neither is.
+//! It is rendered when it is shown or sent. Without a mail server mails are only stored (status `sink`).
 
 mod delivery;
 mod model;
@@ -28,25 +28,22 @@ use queue::MailQueue;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
 use templates::{Rendered, Templates, Values};
 
-/// How many mails are kept; the oldest go, but for those that still wait for the server.
+/// Maximum number of stored mails. The oldest are removed first, except those still queued.
 pub const MAILS_MAX: u64 = 10_000;
-/// How many mails one plan of the sweep touches.
+/// Mails per write batch of the sweep.
 const BATCH: usize = 200;
-/// What stands for a token or PIN that is no longer kept.
+/// Replaces a token or PIN that is no longer stored.
 const REMOVED: &str = "(removed)";
-/// What stands for a token or PIN that the reader may not see.
+/// Replaces a token or PIN that the reader may not see.
 const MASKED: &str = "********";
 
 /// Whether a rendered mail shows its token or PIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
-    /// As the recipient gets it.
     Shown,
-    /// Asterisks in their place.
     Masked,
 }
 
-/// Adds this module's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<Mails>()
@@ -55,12 +52,12 @@ pub fn schema(schema: Schema) -> Schema {
 /// Sections `mail` and `accounts.reset_url` of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The address of a reset mail, with `{token}` and `{locale}`. Nothing of a request goes into
-    /// it: a `Host` header would send the token to its writer.
+    /// Link template of a reset mail, with `{token}` and `{locale}`. It must not contain data of a request: an
+    /// attacker could set `Host` and receive the token.
     pub reset_url: String,
-    /// The language where none is asked for or the one asked for has no template.
+    /// Fallback language: used if no locale is requested or the requested one has no template.
     pub language: String,
-    /// A directory of templates of one's own.
+    /// Directory of custom templates.
     pub templates: Option<PathBuf>,
 }
 
@@ -74,18 +71,14 @@ impl Default for Settings {
     }
 }
 
-/// Why the queue cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MailError {
-    /// A template cannot be used.
     #[error("`mail.templates`: {0}")]
     Template(#[from] TemplateError),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The queue of mails.
 #[derive(Clone)]
 pub struct Mail(Arc<Inner>);
 
@@ -94,18 +87,18 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     settings: Settings,
     templates: Templates,
-    vault: Sealer,
+    sealer: Sealer,
     mailer: Option<Arc<dyn Mailer>>,
-    outbox: Arc<MailQueue>,
+    queue: Arc<MailQueue>,
     delivery: Delivery,
 }
 
 impl Mail {
-    /// The queue of a store. Tokens and PINs are sealed under `key`. Without a mailer mails stay
-    /// where they are.
+    /// Opens the mail queue of a store. Tokens and PINs are sealed under `key`. Without a mailer mails are only
+    /// stored.
     ///
     /// # Errors
-    /// What is wrong with a template, or that the store failed.
+    /// [`MailError::Template`] if a custom template is invalid, [`MailError::Store`] if the store fails.
     pub fn open(
         store: Store,
         entropy: Arc<dyn Entropy>,
@@ -114,24 +107,21 @@ impl Mail {
         mailer: Option<Arc<dyn Mailer>>,
     ) -> Result<Self, MailError> {
         let templates = templates(settings.templates.as_deref())?;
-        let outbox = Arc::new(MailQueue::default());
-        store.attach::<Mails>(Arc::clone(&outbox) as _)?;
+        let queue = Arc::new(MailQueue::default());
+        store.attach::<Mails>(Arc::clone(&queue) as _)?;
         Ok(Self(Arc::new(Inner {
             store,
             entropy,
             settings,
             templates,
-            vault: Sealer::new(key),
+            sealer: Sealer::new(key),
             mailer,
-            outbox,
+            queue,
             delivery: Delivery::default(),
         })))
     }
 
-    /// Queues a mail within the plan that makes what it tells of.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Queues a mail in the write batch of the change that it announces.
     pub fn enqueue(
         &self,
         txn: &mut Txn<'_>,
@@ -155,8 +145,8 @@ impl Mail {
     ) -> Result<MailId, StoreError> {
         let newest = txn.scan::<Mails>(&All, 1)?;
         let number = newest.first().map_or(0, |((newest, _), _)| !newest + 1);
-        // The table is a ring: what falls out at its end makes room for this one. What is to be sent
-        // is not lost that way; the limits on mails bound it.
+        // The table is a ring buffer: the mail that falls out makes room for this one. Queued mails are exempt;
+        // rate limits bound their number.
         let oldest = number.checked_sub(MAILS_MAX).map(|number| !number);
         if let Some(oldest) = oldest {
             for (key, mail) in txn.scan::<Mails>(&oldest, 1)? {
@@ -175,7 +165,9 @@ impl Mail {
             locale: draft.locale,
             secret: secret.map(|secret| {
                 let entropy = &*self.0.entropy;
-                self.0.vault.seal(id.as_bytes(), secret.as_bytes(), entropy)
+                self.0
+                    .sealer
+                    .seal(id.as_bytes(), secret.as_bytes(), entropy)
             }),
             good_for: draft.good_for,
             created: now,
@@ -188,45 +180,36 @@ impl Mail {
         Ok(id)
     }
 
-    /// Up to `limit` mails, newest first; a cold read. A template may have the PIN in its subject, which
-    /// is masked here for everybody.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Returns up to `limit` mails, newest first; reads from disk. Secrets are masked, because a template may
+    /// put the PIN into the subject.
     pub fn list(&self, limit: usize) -> Result<Vec<Summary>, StoreError> {
         let mails = self.0.store.read(|txn| txn.scan::<Mails>(&All, limit))?;
         Ok(mails
             .iter()
-            .map(|(key, m)| self.letter(key, m, Secrets::Masked).summary)
+            .map(|(key, m)| self.render_mail(key, m, Secrets::Masked).summary)
             .collect())
     }
 
-    /// One mail, or nothing; a cold read.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Returns one mail; reads from disk.
     pub fn show(&self, id: &MailId, secrets: Secrets) -> Result<Option<RenderedMail>, StoreError> {
         let key = key_of(id);
         let mail = self.0.store.read(|txn| txn.get::<Mails>(&key))?;
-        Ok(mail.map(|mail| self.letter(&key, &mail, secrets)))
+        Ok(mail.map(|mail| self.render_mail(&key, &mail, secrets)))
     }
 
-    /// The mails about a user, newest first, with their secrets masked; a cold read.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Returns the mails about a user, newest first, with masked secrets; reads from disk.
     pub fn about(&self, user: &UserId) -> Result<Vec<RenderedMail>, StoreError> {
         self.0.store.read(|txn| {
-            let mut letters = Vec::new();
+            let mut mails = Vec::new();
             for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
                 let mail = txn.get::<Mails>(&key)?;
-                letters.extend(mail.map(|mail| self.letter(&key, &mail, Secrets::Masked)));
+                mails.extend(mail.map(|mail| self.render_mail(&key, &mail, Secrets::Masked)));
             }
-            Ok(letters)
+            Ok(mails)
         })
     }
 
-    /// How a mail of a kind looks in a language, with made-up values: subject, text, HTML.
+    /// Renders a mail with sample values: subject, text, HTML.
     #[must_use]
     pub fn preview(&self, kind: Kind, locale: Option<&Locale>) -> (String, String, String) {
         let values = Values {
@@ -239,12 +222,8 @@ impl Mail {
         (rendered.subject, rendered.text, rendered.html)
     }
 
-    /// Sends a test message, blocking; without a mail server it goes to the sink.
-    ///
-    /// Decision: it goes past the queue, once: an operator waits for what the server says.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Sends a test message once, bypassing the queue because the operator waits for the server's answer.
+    /// Blocking. Without a mail server the message is only stored.
     pub fn test(&self, to: Email, now: UnixSeconds) -> Result<Tested, StoreError> {
         let mut dialogue = SmtpTranscript::new();
         let (status, words) = match &self.0.mailer {
@@ -263,8 +242,8 @@ impl Mail {
             secret: String::new(),
             good_for: 0,
         };
-        let plan = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, words);
-        let id = self.0.store.write(Durability::Durable, plan).wait()?;
+        let batch = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, words);
+        let id = self.0.store.write(Durability::Durable, batch).wait()?;
         Ok(Tested {
             id,
             status,
@@ -284,7 +263,7 @@ impl Mail {
             ..Values::default()
         };
         let rendered = self.render(Kind::Test, None, &values);
-        let parcel = OutgoingMail {
+        let outgoing = OutgoingMail {
             id: MailId::from_bytes(self.0.entropy.array()),
             to: to.clone(),
             date: now,
@@ -294,7 +273,7 @@ impl Mail {
         };
         let mut line = mailer.connect(dialogue).map_err(|trouble| trouble.words)?;
         let words = line
-            .send(&parcel, dialogue)
+            .send(&outgoing, dialogue)
             .map_err(|unsent| match unsent {
                 SendError::Trouble(trouble) => trouble.words,
                 SendError::Later(words) | SendError::Refused(words) => words,
@@ -303,11 +282,7 @@ impl Mail {
         Ok(words)
     }
 
-    /// Takes the secrets out of mails that have had them long enough, and deletes old mails;
-    /// returns how many it touched.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Removes expired secrets and deletes old mails; returns the number of changed records.
     pub fn sweep(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let mut touched = 0;
         loop {
@@ -323,7 +298,7 @@ impl Mail {
         }
     }
 
-    /// A mail's words, in the language that was asked for, else in the configured one.
+    /// Renders a mail in the requested language, else in the configured one.
     fn render(&self, kind: Kind, locale: Option<&Locale>, values: &Values) -> Rendered {
         let asked = locale.map(Locale::as_str);
         let languages = asked.into_iter().chain([self.0.settings.language.as_str()]);
@@ -340,14 +315,14 @@ impl Mail {
             .replace("{token}", token)
     }
 
-    /// The token or PIN of a mail, while it is kept.
+    /// Opens the token or PIN of a mail, if it is still stored.
     fn secret(&self, key: &MailKey, mail: &MailRecord) -> Option<String> {
         let sealed = mail.secret.as_ref()?;
-        let opened = self.0.vault.open(id_of(key).as_bytes(), sealed)?;
+        let opened = self.0.sealer.open(id_of(key).as_bytes(), sealed)?;
         String::from_utf8(opened).ok()
     }
 
-    fn letter(&self, key: &MailKey, mail: &MailRecord, secrets: Secrets) -> RenderedMail {
+    fn render_mail(&self, key: &MailKey, mail: &MailRecord, secrets: Secrets) -> RenderedMail {
         let locale = mail.locale.as_ref();
         let secret = match secrets {
             Secrets::Shown => self.secret(key, mail),
@@ -382,10 +357,7 @@ impl Mail {
     }
 }
 
-/// The templates that are built in, with those of a directory in their place.
-///
-/// # Errors
-/// What is wrong with one.
+/// The built-in templates, overridden by those of `directory`.
 fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
     let mut templates = Templates::built_in()?;
     if let Some(directory) = directory {
@@ -394,19 +366,16 @@ fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
     Ok(templates)
 }
 
-/// Whether the templates of a directory can be used.
+/// Checks the templates of a directory.
 ///
 /// # Errors
-/// What is wrong with one. Decision: the service does not start then: half of the mails in the
-/// operator's words and half in ours is what nobody wants, and nobody would notice.
+/// The first invalid template. The service then does not start: a silent fallback to the built-in text would go
+/// unnoticed.
 pub fn check_templates(directory: &Path) -> Result<(), TemplateError> {
     templates(Some(directory)).map(|_| ())
 }
 
-/// Deletes what is held of a user, within the plan that erases the account.
-///
-/// # Errors
-/// That the store failed.
+/// Deletes a user's mails, in the write batch that erases the account.
 pub fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
         txn.delete::<Mails>(&key)?;

@@ -1,5 +1,5 @@
-//! The mails that wait for the server, in memory: which are due, how many there are, and a bell that
-//! is rung when one more has been committed.
+//! In-memory view of the queued mails: which are due, and how many there are. Notifies the delivery job when a
+//! new mail has been committed. Holds no mail contents.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -11,35 +11,33 @@ use super::tables::{MailKey, Mails};
 use crate::store::{Changed, CommitListener};
 use crate::types::UnixSeconds;
 
-/// What is known of a mail that waits.
 struct Waiting {
     created: UnixSeconds,
     next: UnixSeconds,
     deadline: UnixSeconds,
 }
 
-/// The mails that wait. They are kept newest first, as their table is.
+/// The queued mails, newest first like their table.
 #[derive(Default)]
 pub(super) struct MailQueue {
     waiting: Mutex<BTreeMap<MailKey, Waiting>>,
-    bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    callback: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl MailQueue {
-    /// Has `bell` called whenever a mail comes that was not tried yet.
-    pub(super) fn on_notify(&self, bell: Box<dyn Fn() + Send + Sync>) {
-        // One listener is all there is.
-        let _ = self.bell.set(bell);
+    pub(super) fn on_notify(&self, callback: Box<dyn Fn() + Send + Sync>) {
+        // Only the first callback counts: there is one delivery job.
+        let _ = self.callback.set(callback);
     }
 
     pub(super) fn notify(&self) {
-        if let Some(bell) = self.bell.get() {
-            bell();
+        if let Some(callback) = self.callback.get() {
+            callback();
         }
     }
 
-    /// Up to `limit` mails that may be tried, those that have waited longest first. A mail that is
-    /// to wait longer than any does was put off by a clock that was ahead.
+    /// Returns up to `limit` due mails, longest overdue first. A mail scheduled later than `longest` from now
+    /// was delayed by a clock that ran ahead, so it counts as due.
     pub(super) fn due(&self, now: UnixSeconds, longest: i64, limit: usize) -> Vec<MailKey> {
         let waiting = self.waiting.lock();
         let mut due: Vec<(UnixSeconds, MailKey)> = waiting
@@ -53,14 +51,14 @@ impl MailQueue {
         due.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// The mails that are no longer worth sending.
+    /// Mails past their deadline.
     pub(super) fn overdue(&self, now: UnixSeconds) -> Vec<MailKey> {
         let waiting = self.waiting.lock();
         let overdue = waiting.iter().filter(|(_, mail)| mail.deadline <= now);
         overdue.map(|(key, _)| *key).collect()
     }
 
-    /// How many there are, and when the oldest was queued.
+    /// The number of queued mails and the creation time of the oldest.
     pub(super) fn size(&self) -> (usize, Option<UnixSeconds>) {
         let waiting = self.waiting.lock();
         let oldest = waiting.values().map(|mail| mail.created).min();
@@ -70,12 +68,12 @@ impl MailQueue {
 
 impl CommitListener<Mails> for MailQueue {
     fn apply(&self, changes: Vec<Changed<Mails>>) {
-        let mut fresh = false;
+        let mut has_new = false;
         let mut waiting = self.waiting.lock();
         for Changed { key, record } in changes {
             match record.filter(|mail| mail.status == Status::Queued) {
                 Some(mail) => {
-                    fresh |= mail.attempts == 0;
+                    has_new |= mail.attempts == 0;
                     let deadline = mail.deadline();
                     waiting.insert(
                         key,
@@ -92,7 +90,7 @@ impl CommitListener<Mails> for MailQueue {
             }
         }
         drop(waiting);
-        if fresh {
+        if has_new {
             self.notify();
         }
     }

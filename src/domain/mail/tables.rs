@@ -1,4 +1,4 @@
-//! The table of mails, newest first.
+//! The table of mails, newest first, and its indexes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,16 @@ use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
 use crate::types::time::DAY;
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
-/// For how many seconds a mail is kept.
+/// Retention of a mail in seconds.
 const KEPT: i64 = 30 * DAY;
-/// For how many seconds a mail waits for the server at the most.
-///
-/// Decision: a day. What a mail tells is stale by then, and a server that is down for longer is
-/// somebody's to look after: `/readyz` and the metrics have told of it.
+/// Maximum seconds in the queue: after a day the message is out of date, and `/readyz` and the metrics have
+/// reported the server.
 const WAITS: i64 = DAY;
 
-/// The complement of the mail's number in the queue, so that the newest sorts first, and random
-/// bytes, so that an id cannot be guessed from another.
+/// The complement of the sequence number, so that the newest sorts first, and random bytes, so that ids cannot
+/// be guessed.
 pub(super) type MailKey = (u64, [u8; 8]);
 
-/// The key as the id that the outside knows.
 pub(super) fn id_of(key: &MailKey) -> MailId {
     let (number, random) = key;
     MailId::from_bytes(
@@ -28,7 +25,6 @@ pub(super) fn id_of(key: &MailKey) -> MailId {
     )
 }
 
-/// The key of an id.
 pub(super) fn key_of(id: &MailId) -> MailKey {
     let [a, b, c, d, e, f, g, h, random @ ..] = *id.as_bytes();
     (u64::from_be_bytes([a, b, c, d, e, f, g, h]), random)
@@ -40,15 +36,15 @@ pub(super) struct MailRecord {
     pub(super) to: Email,
     pub(super) user: Option<UserId>,
     pub(super) locale: Option<Locale>,
-    /// Sealed for the id. Gone once it has been sent, or kept long enough.
+    /// Sealed under the mail id. Removed after delivery or after its retention.
     pub(super) secret: Option<Sealed>,
     pub(super) good_for: i64,
     pub(super) created: UnixSeconds,
     pub(super) status: Status,
     pub(super) attempts: u32,
-    /// When it is tried next, while it is queued.
+    /// Time of the next attempt while queued.
     pub(super) next: UnixSeconds,
-    /// What came of the last attempt.
+    /// The server's response to the last attempt.
     pub(super) words: Option<String>,
 }
 
@@ -63,7 +59,7 @@ impl Record for MailRecord {
     }
 }
 
-/// Version 1 knew the sink alone, and kept secrets in clear.
+/// Version 1 had only the sink and stored secrets in plain text.
 mod v1 {
     use super::{Deserialize, Email, Kind, Locale, Serialize, Status, UnixSeconds, UserId};
 
@@ -81,7 +77,7 @@ mod v1 {
 }
 
 impl From<v1::MailRecord> for MailRecord {
-    /// Decision: a secret that lay in clear is not carried over.
+    /// Drops the plain-text secret.
     fn from(old: v1::MailRecord) -> Self {
         Self {
             kind: old.kind,
@@ -100,13 +96,13 @@ impl From<v1::MailRecord> for MailRecord {
 }
 
 impl MailRecord {
-    /// Until when it is worth sending: as long as what it brings is good.
+    /// When sending stops: at the latest when the token or PIN expires.
     pub(super) fn deadline(&self) -> UnixSeconds {
         let good_for = Some(self.good_for).filter(|seconds| *seconds > 0);
         self.created + good_for.map_or(WAITS, |seconds| seconds.min(WAITS))
     }
 
-    /// When the sweep has next to do with it: first the secret goes, then the mail.
+    /// When the sweep next handles the mail: it first removes the secret, then the mail.
     pub(super) fn due(&self) -> UnixSeconds {
         let kept = match self.secret {
             Some(_) => self.kind.secret_kept(),
@@ -116,7 +112,6 @@ impl MailRecord {
     }
 }
 
-/// Mails in the order of the queue, turned round.
 pub(super) struct Mails;
 
 impl Table for Mails {
@@ -146,7 +141,7 @@ impl Table for Mails {
     }
 }
 
-/// The mails about a user, newest first, as their numbers sort.
+/// A user's mails, newest first.
 pub(super) struct MailsByUser;
 
 impl Index for MailsByUser {
@@ -155,7 +150,7 @@ impl Index for MailsByUser {
     type Key = (UserId, u64);
 }
 
-/// What the sweep has to do, by instant; the second part is always 0.
+/// Sweep deadlines; the second part of the key is always 0.
 pub(super) struct MailsByDue;
 
 impl Index for MailsByDue {

@@ -1,8 +1,8 @@
-//! The words of mails: templates by language, built in and from a directory.
+//! Mail templates by language, built in and from a directory.
 //!
-//! A template's text part begins with `Subject: …` and an empty line. `{email}`, `{link}`, `{pin}`
-//! and `{minutes}` stand for values; in the HTML part they are escaped. Nothing that a user wrote
-//! about themself goes into a mail: whoever signs up with another's address could write there.
+//! A text template begins with `Subject: …` and an empty line. `{email}`, `{link}`, `{pin}` and `{minutes}` are
+//! placeholders; the HTML part escapes their values. No profile text of a user goes into a mail: an attacker
+//! could sign up with another person's address and write to them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,31 +14,18 @@ use crate::types::html_escape::escape;
 
 /// The largest template file, in bytes.
 const FILE_MAX: u64 = 256 * 1024;
-/// The language that every kind has.
+/// The language that has a template of every kind.
 const FALLBACK: &str = "en";
 
-/// Why the templates of a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// A file or the directory cannot be read.
     #[error("{file}: {source}")]
-    Unreadable {
-        /// Which.
-        file: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// A template is wrong.
+    Unreadable { file: String, source: io::Error },
     #[error("{file}: {what}")]
-    Wrong {
-        /// The file.
-        file: String,
-        /// What is wrong.
-        what: String,
-    },
+    Wrong { file: String, what: String },
 }
 
-/// What a template may name.
+/// Placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Email,
@@ -47,7 +34,6 @@ enum Name {
     Minutes,
 }
 
-/// The values of one mail.
 #[derive(Default)]
 pub(super) struct Values {
     pub(super) email: String,
@@ -83,14 +69,12 @@ struct Template {
     html: Part,
 }
 
-/// A mail's words.
 pub(super) struct Rendered {
     pub(super) subject: String,
     pub(super) text: String,
     pub(super) html: String,
 }
 
-/// All templates, by language and kind.
 pub(super) struct Templates(HashMap<(String, &'static str), Template>);
 
 macro_rules! built_in {
@@ -113,7 +97,6 @@ macro_rules! built_in {
 }
 
 impl Templates {
-    /// The built-in templates.
     pub(super) fn built_in() -> Result<Self, TemplateError> {
         let mut templates = Self(HashMap::new());
         for (language, kind, text, html) in built_in!("en" "sv" "de") {
@@ -123,7 +106,7 @@ impl Templates {
         Ok(templates)
     }
 
-    /// Takes over what a directory has: `{language}/{kind}.txt` and `{language}/{kind}.html`.
+    /// Loads `{language}/{kind}.txt` and `{language}/{kind}.html`; they override built-in templates.
     pub(super) fn read_directory(&mut self, directory: &Path) -> Result<(), TemplateError> {
         let unreadable = |path: &Path, source| TemplateError::Unreadable {
             file: path.display().to_string(),
@@ -147,13 +130,13 @@ impl Templates {
                 }
                 text.map_or(Ok(()), |text| self.set_text(language, kind, &text))?;
                 html.map_or(Ok(()), |html| self.set_html(language, kind, &html))?;
-                self.check_whole(language, kind)?;
+                self.check_complete(language, kind)?;
             }
         }
         Ok(())
     }
 
-    /// The mail of a kind in the first of the languages that has it; `pt-BR` is also `pt`.
+    /// Renders a mail in the first available language; `pt-BR` falls back to `pt`.
     pub(super) fn render(&self, kind: Kind, languages: &[&str], values: &Values) -> Rendered {
         let template = languages
             .iter()
@@ -166,7 +149,7 @@ impl Templates {
                 text: template.text.render(values, false),
                 html: template.html.render(values, true),
             },
-            // The fall-back language has every kind, by the test below.
+            // Unreachable: a test proves that the fallback language has every kind.
             None => Rendered {
                 subject: kind.as_str().to_owned(),
                 text: String::new(),
@@ -182,7 +165,7 @@ impl Templates {
             .strip_prefix("Subject: ")
             .and_then(|rest| rest.split_once("\n\n"))
             .filter(|(subject, _)| !subject.contains('\n') && !subject.trim().is_empty())
-            .ok_or_else(|| wrong("begins with `Subject: …` and an empty line".to_owned()))?;
+            .ok_or_else(|| wrong("must begin with `Subject: …` and an empty line".to_owned()))?;
         let text = Part::parse(body).map_err(wrong)?;
         let template = self.entry(language, kind);
         subject.trim().clone_into(&mut template.subject);
@@ -202,9 +185,9 @@ impl Templates {
             .or_default()
     }
 
-    /// A language of its own needs both parts; one that is built in may replace one. Each part must
-    /// bring what the mail is sent for.
-    fn check_whole(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
+    /// Checks that both parts exist (a built-in language may override only one) and contain the required
+    /// placeholder.
+    fn check_complete(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
         let template = self.0.get(&(language.to_owned(), kind.as_str()));
         let missing = match template {
             Some(template) if template.text.0.is_empty() => "txt",
@@ -223,7 +206,7 @@ impl Templates {
         let useless = |(_, part): &(&str, &Part)| !part.names(needed);
         match parts.into_iter().flatten().find(useless) {
             Some((extension, _)) => {
-                let what = format!("has no `{value}`, or the mail would be of no use");
+                let what = format!("has no `{value}`; the mail would be useless without it");
                 Err(wrong(language, kind, extension, what))
             }
             None => Ok(()),
@@ -231,7 +214,7 @@ impl Templates {
     }
 }
 
-/// A template under a name that no kind has would never be used.
+/// Rejects file names of unknown kinds: such a template would never be used.
 fn check_names(directory: &Path, language: &str) -> Result<(), TemplateError> {
     let unreadable = |source| TemplateError::Unreadable {
         file: directory.display().to_string(),
@@ -248,10 +231,7 @@ fn check_names(directory: &Path, language: &str) -> Result<(), TemplateError> {
             let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
             return Err(TemplateError::Wrong {
                 file: format!("{language}/{stem}.{extension}"),
-                what: format!(
-                    "there is no such kind of mail; there are {}",
-                    kinds.join(", ")
-                ),
+                what: format!("unknown kind of mail; use one of {}", kinds.join(", ")),
             });
         }
     }
@@ -282,8 +262,8 @@ fn read(path: &Path) -> Result<Option<String>, TemplateError> {
 }
 
 impl Part {
-    /// Takes a template apart. Braces around anything but a lower-case word are text, so that style
-    /// sheets need no quoting.
+    /// Parses a template. Braces around anything but a lower-case word are text, so style sheets need no
+    /// escaping.
     fn parse(mut source: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         while let Some((before, after)) = source.split_once('{') {
@@ -298,7 +278,7 @@ impl Part {
                         "link" => Name::Link,
                         "pin" => Name::Pin,
                         "minutes" => Name::Minutes,
-                        other => return Err(format!("there is no value `{{{other}}}`")),
+                        other => return Err(format!("unknown placeholder `{{{other}}}`")),
                     }));
                     source = rest;
                 }
@@ -344,12 +324,12 @@ mod tests {
     }
 
     #[test]
-    fn every_language_has_every_kind_whole() {
+    fn every_built_in_language_has_complete_templates() {
         let templates = Templates::built_in().unwrap();
         assert_eq!(templates.0.len(), 3 * Kind::ALL.len());
         for language in ["en", "sv", "de"] {
             for kind in Kind::ALL {
-                templates.check_whole(language, kind).unwrap();
+                templates.check_complete(language, kind).unwrap();
                 let mail = templates.render(kind, &[language], &values());
                 let secret = match kind {
                     Kind::Reset => values().link,
@@ -363,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_escaped_in_html_alone() {
+    fn values_are_escaped_only_in_html() {
         let templates = Templates::built_in().unwrap();
         let mail = templates.render(Kind::Reset, &["en"], &values());
         assert!(mail.text.contains("?a=1&token=\"<t>\""));
@@ -372,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_language_is_taken() {
+    fn nearest_language_is_used() {
         let templates = Templates::built_in().unwrap();
         let subject =
             |languages: &[&str]| templates.render(Kind::Pin, languages, &values()).subject;
@@ -399,14 +379,14 @@ mod tests {
         let error = templates.read_directory(directory.path()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "fi/pin.html: has no `{pin}`, or the mail would be of no use"
+            "fi/pin.html: has no `{pin}`; the mail would be useless without it"
         );
         fs::write(fi.join("rest.txt"), "Subject: a\n\nb").unwrap();
         let error = templates.read_directory(directory.path()).unwrap_err();
         assert!(
             error
                 .to_string()
-                .starts_with("fi/rest.txt: there is no such kind")
+                .starts_with("fi/rest.txt: unknown kind of mail")
         );
         fs::remove_file(fi.join("rest.txt")).unwrap();
         fs::write(fi.join("pin.html"), "<style>p{color:red}</style>{pin}").unwrap();
@@ -418,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_template_is_named() {
+    fn invalid_template_is_reported_with_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let en = directory.path().join("en");
         fs::create_dir(&en).unwrap();
@@ -426,15 +406,15 @@ mod tests {
         for (text, what) in [
             (
                 "Subject: a\n\n{nmae}",
-                "en/pin.txt: there is no value `{nmae}`",
+                "en/pin.txt: unknown placeholder `{nmae}`",
             ),
             (
                 "Hello",
-                "en/pin.txt: begins with `Subject: …` and an empty line",
+                "en/pin.txt: must begin with `Subject: …` and an empty line",
             ),
             (
                 "Subject: a\nBcc: b\n\nc",
-                "en/pin.txt: begins with `Subject: …` and an empty line",
+                "en/pin.txt: must begin with `Subject: …` and an empty line",
             ),
         ] {
             fs::write(en.join("pin.txt"), text).unwrap();

@@ -1,4 +1,4 @@
-//! The rules of the queue, and the bytes of its record.
+//! Tests of the queue and of the stored record format.
 
 mod delivery;
 
@@ -41,7 +41,7 @@ fn queue(store: &Store, mail: &Mail, draft: Draft, now: UnixSeconds) -> MailId {
 }
 
 #[test]
-fn mails_are_listed_newest_first_within_a_second_too() {
+fn mails_are_listed_newest_first_even_within_a_second() {
     let (store, mail) = mail();
     let ids: Vec<_> = (0..5)
         .map(|n| {
@@ -67,11 +67,11 @@ fn a_reset_mail_carries_the_configured_address() {
         draft(Kind::Reset, "a@b.example", "pgr_x"),
         NOW,
     );
-    let letter = mail.show(&id, Secrets::Shown).unwrap().unwrap();
-    assert_eq!(letter.summary.subject, "Välj ett nytt lösenord");
+    let rendered = mail.show(&id, Secrets::Shown).unwrap().unwrap();
+    assert_eq!(rendered.summary.subject, "Välj ett nytt lösenord");
     let link = "https://tv.example/sv/reset?token=pgr_x";
-    assert!(letter.text.contains(link) && letter.text.contains("inom 30 minuter"));
-    assert!(letter.html.contains(&format!("href=\"{link}\"")));
+    assert!(rendered.text.contains(link) && rendered.text.contains("inom 30 minuter"));
+    assert!(rendered.html.contains(&format!("href=\"{link}\"")));
     assert!(
         mail.show(&MailId::from_bytes([0; 16]), Secrets::Shown)
             .unwrap()
@@ -97,7 +97,7 @@ fn a_masked_mail_shows_neither_token_nor_pin() {
 }
 
 #[test]
-fn secrets_go_before_their_mails() {
+fn secrets_are_removed_before_their_mails() {
     let (store, mail) = mail();
     let reset = queue(
         &store,
@@ -109,7 +109,7 @@ fn secrets_go_before_their_mails() {
     let text = |id| {
         mail.show(id, Secrets::Shown)
             .unwrap()
-            .map(|letter| letter.text)
+            .map(|rendered| rendered.text)
     };
     assert_eq!(mail.sweep(NOW + 24 * HOUR - 1), Ok(0));
     assert_eq!(mail.sweep(NOW + 24 * HOUR), Ok(1));
@@ -124,12 +124,12 @@ fn secrets_go_before_their_mails() {
 }
 
 #[test]
-fn a_long_queue_is_swept_whole() {
+fn sweep_covers_a_long_queue() {
     let (store, mail) = mail();
     for _ in 0..BATCH * 2 + 1 {
         queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
     }
-    // In one go the secrets go and then the mails themselves.
+    // The first run removes the secrets, the second the mails.
     mail.sweep(NOW + 30 * DAY).unwrap();
     mail.sweep(NOW + 30 * DAY).unwrap();
     assert!(mail.list(1).unwrap().is_empty());
@@ -139,7 +139,7 @@ fn a_long_queue_is_swept_whole() {
 fn the_queue_is_bounded() {
     let (store, mail) = mail();
     let first = queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
-    // A neighbour of the last number that still has room.
+    // Occupies the next number, so that the ring wraps around.
     let key = (!(MAILS_MAX - 1), [0; 8]);
     store
         .write(Durability::Durable, move |txn| -> Result<(), StoreError> {
@@ -154,7 +154,7 @@ fn the_queue_is_bounded() {
 }
 
 #[test]
-fn what_is_about_a_user_can_be_told_and_erased() {
+fn mails_about_a_user_can_be_exported_and_erased() {
     let (store, mail) = mail();
     let user = UserId::from_bytes([7; 16]);
     queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
@@ -175,14 +175,14 @@ fn what_is_about_a_user_can_be_told_and_erased() {
 }
 
 #[test]
-fn the_record_is_golden_and_the_older_one_is_read() {
-    let vault = Sealer::new(&[1; 32]);
+fn record_bytes_are_stable_and_version_1_is_upgraded() {
+    let sealer = Sealer::new(&[1; 32]);
     let record = MailRecord {
         kind: Kind::Pin,
         to: Email::parse("a@b.c").unwrap(),
         user: Some(UserId::from_bytes([7; 16])),
         locale: Locale::parse("sv").ok(),
-        secret: Some(vault.seal(b"place", b"1", &SeededEntropy::new(1))),
+        secret: Some(sealer.seal(b"place", b"1", &SeededEntropy::new(1))),
         good_for: 1,
         created: UnixSeconds(1),
         status: Status::Queued,

@@ -1,6 +1,6 @@
 //! Operators of the administration interface, their roles and tokens.
 //!
-//! What a role may do is said by the table of routes, not here.
+//! The permissions of a role are defined in the route table, not here.
 
 mod error;
 mod tables;
@@ -17,12 +17,11 @@ use crate::types::text::check_visible;
 use crate::types::{OperatorId, Role, Token, TokenHash, TokenInfo, TokenKind, UnixSeconds};
 use tables::{OperatorRecord, OperatorTokenRecord, OperatorsByName};
 
-/// How many tokens an operator may have: enough to rotate, few enough to list.
+/// Maximum number of tokens of an operator: enough to rotate, few enough to list.
 pub const TOKENS_MAX: usize = 20;
-/// The longest name, in characters.
+/// Maximum length of a name in characters.
 const NAME_MAX: usize = 128;
 
-/// Adds this module's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
@@ -30,20 +29,14 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<tables::OperatorTokens>()
 }
 
-/// An operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// The operator's id.
     pub id: OperatorId,
-    /// The name, unique.
     pub name: String,
-    /// What the operator may do.
     pub role: Role,
-    /// When it was made.
     pub created: UnixSeconds,
 }
 
-/// The operators of an appliance.
 #[derive(Clone)]
 pub struct Operators {
     store: Store,
@@ -62,10 +55,6 @@ fn operator(id: &OperatorId, record: &OperatorRecord) -> Operator {
 }
 
 impl Operators {
-    /// The operators of a store.
-    ///
-    /// # Errors
-    /// That the store failed.
     pub fn open(store: Store, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let operators = Arc::new(MemoryTable::default());
         let tokens = Arc::new(MemoryTable::default());
@@ -79,14 +68,14 @@ impl Operators {
         })
     }
 
-    /// The operator of a token, from memory.
+    /// Authenticates an operator token from memory.
     #[must_use]
     pub fn authenticate(&self, token: &TokenHash) -> Option<Operator> {
         let id = self.tokens.get(token)?.operator;
         self.operators.get(&id).map(|record| operator(&id, &record))
     }
 
-    /// Makes an operator with a token, which is shown this once.
+    /// Creates an operator with a first token, which is returned only here.
     ///
     /// # Errors
     /// [`OperatorsError::NameMalformed`], [`OperatorsError::NameInUse`].
@@ -114,13 +103,13 @@ impl Operators {
                 return Err(OperatorsError::NameInUse);
             }
             txn.put::<tables::Operators>(&id, &record)?;
-            put_token(txn, &hash, id, now)?;
+            insert_token(txn, &hash, id, now)?;
             Ok((id, token))
         });
         Ok(added)
     }
 
-    /// The operator that a person names by id or by name.
+    /// Finds an operator by id or name.
     #[must_use]
     pub fn resolve(&self, text: &str) -> Option<OperatorId> {
         let id = OperatorId::parse(text).ok();
@@ -130,13 +119,12 @@ impl Operators {
             .map(|operator| operator.id)
     }
 
-    /// What an operator is called, from memory.
     #[must_use]
     pub fn name(&self, id: OperatorId) -> Option<String> {
         self.operators.get(&id).map(|record| record.name.clone())
     }
 
-    /// Every operator, by name.
+    /// All operators, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Operator> {
         let mut operators = Vec::with_capacity(self.operators.len());
@@ -146,7 +134,7 @@ impl Operators {
         operators
     }
 
-    /// The tokens of an operator, oldest first; from memory.
+    /// The tokens of an operator, oldest first.
     #[must_use]
     pub fn tokens(&self, id: OperatorId) -> Vec<TokenInfo> {
         let mut tokens = Vec::new();
@@ -162,7 +150,7 @@ impl Operators {
         tokens
     }
 
-    /// Gives an operator a further token, which is shown this once.
+    /// Adds a token to an operator; it is returned only here.
     ///
     /// # Errors
     /// [`OperatorsError::NotFound`], [`OperatorsError::TooManyTokens`].
@@ -180,7 +168,7 @@ impl Operators {
             if tokens_of(txn, id)?.len() >= TOKENS_MAX {
                 return Err(OperatorsError::TooManyTokens);
             }
-            put_token(txn, &hash, id, now)?;
+            insert_token(txn, &hash, id, now)?;
             let info = TokenInfo {
                 handle: hash.handle(),
                 created: now,
@@ -189,7 +177,7 @@ impl Operators {
         })
     }
 
-    /// Revokes the token of a handle; it is refused on the very next request.
+    /// Revokes a token by its handle; the next request with it is rejected.
     ///
     /// # Errors
     /// [`OperatorsError::TokenNotFound`].
@@ -204,7 +192,7 @@ impl Operators {
         })
     }
 
-    /// Removes an operator; their tokens are refused on the very next request.
+    /// Removes an operator; their tokens are rejected from the next request on.
     ///
     /// # Errors
     /// [`OperatorsError::NotFound`].
@@ -222,13 +210,13 @@ impl Operators {
 
     fn change<T: Send + 'static>(
         &self,
-        plan: impl FnOnce(&mut Txn<'_>) -> Result<T, OperatorsError> + Send + 'static,
+        batch: impl FnOnce(&mut Txn<'_>) -> Result<T, OperatorsError> + Send + 'static,
     ) -> Commit<T, OperatorsError> {
-        self.store.write(Durability::Durable, plan)
+        self.store.write(Durability::Durable, batch)
     }
 }
 
-fn put_token(
+fn insert_token(
     txn: &mut Txn<'_>,
     hash: &TokenHash,
     operator: OperatorId,

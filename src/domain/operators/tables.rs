@@ -1,4 +1,4 @@
-//! The tables of operators and of their tokens.
+//! The tables of operators and their tokens.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl Record for OperatorRecord {
     }
 }
 
-/// Operators by id; mirrored.
+/// Operators by id; kept in a memory table.
 pub(super) struct Operators;
 
 impl Table for Operators {
@@ -46,7 +46,7 @@ impl Table for Operators {
     }
 }
 
-/// Keeps names unique.
+/// Ensures unique names.
 pub(super) struct OperatorsByName;
 
 impl Index for OperatorsByName {
@@ -68,7 +68,7 @@ impl Record for OperatorTokenRecord {
         match version {
             1 => read_record::<v1::OperatorTokenRecord>(bytes).map(|old| Self {
                 operator: old.operator,
-                // It was not noted.
+                // Version 1 did not store it.
                 created: UnixSeconds::default(),
             }),
             _ => None,
@@ -76,8 +76,8 @@ impl Record for OperatorTokenRecord {
     }
 }
 
-/// Operators' tokens by their hash; mirrored. Without an index: all operators of an appliance have
-/// few enough to look through.
+/// Operator tokens by hash; kept in a memory table. There is no index by operator: the tokens of an
+/// installation are few enough to scan.
 pub(super) struct OperatorTokens;
 
 impl Table for OperatorTokens {
@@ -86,7 +86,7 @@ impl Table for OperatorTokens {
     type Record = OperatorTokenRecord;
 }
 
-/// When an operator had one token.
+/// Record formats of the time when an operator had one token.
 mod v1 {
     use super::{Deserialize, OperatorId, Role, TokenHash, UnixSeconds};
 

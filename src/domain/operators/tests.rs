@@ -1,4 +1,4 @@
-//! The rules of operators, and the bytes of their records.
+//! Tests of operators and of the stored record format.
 
 use super::*;
 use crate::ports::entropy::SeededEntropy;
@@ -7,7 +7,7 @@ use crate::store::Record as _;
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
 #[test]
-fn a_token_is_good_until_its_operator_is_revoked() {
+fn token_authenticates_its_operator_until_they_are_revoked() {
     let store = Store::in_memory(schema(Schema::default()));
     let operators = Operators::open(store.clone(), Arc::new(SeededEntropy::new(1))).unwrap();
     let (id, token) = operators
@@ -44,7 +44,7 @@ fn a_token_is_good_until_its_operator_is_revoked() {
 }
 
 #[test]
-fn tokens_are_rotated_one_by_one() {
+fn tokens_can_be_rotated_one_by_one() {
     let store = Store::in_memory(schema(Schema::default()));
     let operators = Operators::open(store.clone(), Arc::new(SeededEntropy::new(1))).unwrap();
     let (eva, first) = operators
@@ -58,22 +58,25 @@ fn tokens_are_rotated_one_by_one() {
         .wait()
         .unwrap();
     let (info, second) = operators.add_token(eva, NOW + 1).wait().unwrap();
-    let known = |token: &Token| {
+    let operator_of = |token: &Token| {
         let hash = TokenHash::hash_presented(TokenKind::Operator, token.reveal()).unwrap();
         operators.authenticate(&hash).map(|operator| operator.id)
     };
     let listed = operators.tokens(eva);
     assert_eq!((listed.len(), &listed[1]), (2, &info));
     assert_eq!(
-        (known(&first), known(&second), known(&als)),
+        (operator_of(&first), operator_of(&second), operator_of(&als)),
         (Some(eva), Some(eva), Some(al))
     );
     let old = listed[0].handle.to_uppercase();
-    // A handle of another operator's token is no handle here.
+    // The handle of another operator's token is rejected.
     let missing = Err(OperatorsError::TokenNotFound);
     assert_eq!(operators.revoke_token(al, &old).wait(), missing);
     operators.revoke_token(eva, &old).wait().unwrap();
-    assert_eq!((known(&first), known(&second)), (None, Some(eva)));
+    assert_eq!(
+        (operator_of(&first), operator_of(&second)),
+        (None, Some(eva))
+    );
     assert_eq!(operators.revoke_token(eva, &old).wait(), missing);
     for _ in 1..TOKENS_MAX {
         operators.add_token(eva, NOW).wait().unwrap();
@@ -81,14 +84,14 @@ fn tokens_are_rotated_one_by_one() {
     let refused = operators.add_token(eva, NOW).wait().map(|_| ());
     assert_eq!(refused, Err(OperatorsError::TooManyTokens));
     operators.revoke(eva).wait().unwrap();
-    assert_eq!((known(&second), known(&als)), (None, Some(al)));
+    assert_eq!((operator_of(&second), operator_of(&als)), (None, Some(al)));
     let refused = operators.add_token(eva, NOW).wait().map(|_| ());
     assert_eq!(refused, Err(OperatorsError::NotFound));
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }
 
 #[test]
-fn the_records_are_golden() {
+fn record_bytes_are_stable() {
     let operator = OperatorRecord {
         name: "A".to_owned(),
         role: Role::Agent,
@@ -104,7 +107,7 @@ fn the_records_are_golden() {
 }
 
 #[test]
-fn records_of_operators_with_one_token_are_read() {
+fn version_1_records_are_upgraded() {
     let hex = |text: &str| data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap();
     let old = OperatorRecord::upgrade(1, &hex(&format!("01410202{}", "09".repeat(32)))).unwrap();
     assert_eq!(

@@ -1,6 +1,6 @@
-//! Partners and their access tokens (interface, part 5): whose client application asks.
+//! Partners and their access tokens: authenticates the client application of a request.
 //!
-//! A token is shown once and kept as its hash. What partners' users are is not for this module.
+//! A token is shown once; only its hash is stored. Users of a partner are handled in `accounts`.
 
 mod error;
 mod tables;
@@ -17,12 +17,11 @@ use crate::types::text::check_visible;
 use crate::types::{DurationUnit, PartnerId, Token, TokenHash, TokenInfo, UnixSeconds};
 use tables::{PartnerRecord, PartnerTokenRecord, PartnersByName, TokensByPartner};
 
-/// How many tokens a partner may have: enough to rotate, few enough to list.
+/// Maximum number of tokens of a partner: enough to rotate, few enough to list.
 pub const TOKENS_MAX: usize = 100;
-/// The longest name, in characters.
+/// Maximum length of a name in characters.
 const NAME_MAX: usize = 128;
 
-/// Adds this module's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
@@ -30,33 +29,29 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<tables::PartnerTokens>()
 }
 
-/// A partner as operators see it.
+/// A partner as shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partner {
-    /// Its id.
     pub id: PartnerId,
-    /// Its name, unique.
     pub name: String,
-    /// When it was made.
     pub created: UnixSeconds,
-    /// Whether its tokens are refused.
+    /// Whether its tokens are rejected.
     pub disabled: bool,
-    /// The unit of its players' durations, where it is not the configured one.
+    /// Duration unit of its players, if it differs from the configured one.
     pub duration_unit: Option<DurationUnit>,
-    /// Its tokens, oldest first.
+    /// Tokens, oldest first.
     pub tokens: Vec<TokenInfo>,
 }
 
-/// What changes of a partner; the rest stays.
+/// Changes to a partner; `None` keeps the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartnerUpdate {
-    /// Whether its tokens are refused.
+    /// Whether its tokens are rejected.
     pub disabled: Option<bool>,
-    /// The unit of its players' durations; an inner `None` is the configured one.
+    /// Duration unit of its players; an inner `None` selects the configured one.
     pub duration_unit: Option<Option<DurationUnit>>,
 }
 
-/// The partners of an appliance.
 #[derive(Clone)]
 pub struct Partners {
     store: Store,
@@ -66,10 +61,6 @@ pub struct Partners {
 }
 
 impl Partners {
-    /// The partners of a store.
-    ///
-    /// # Errors
-    /// That the store failed.
     pub fn open(store: Store, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let partners = Arc::new(MemoryTable::default());
         let tokens = Arc::new(MemoryTable::default());
@@ -83,8 +74,8 @@ impl Partners {
         })
     }
 
-    /// The partner of an access token, from memory. Unknown, revoked and of a disabled or removed
-    /// partner: alike nothing.
+    /// Authenticates an access token from memory. Returns `None` for unknown and revoked tokens and for
+    /// disabled or removed partners.
     #[must_use]
     pub fn authenticate(&self, token: &TokenHash) -> Option<PartnerId> {
         let partner = self.tokens.get(token)?.partner;
@@ -92,7 +83,7 @@ impl Partners {
         (!known.disabled).then_some(partner)
     }
 
-    /// Makes a partner with a first token, which is shown this once.
+    /// Creates a partner with a first token, which is returned only here.
     ///
     /// # Errors
     /// [`PartnersError::NameMalformed`], [`PartnersError::NameInUse`].
@@ -120,19 +111,18 @@ impl Partners {
                 return Err(PartnersError::NameInUse);
             }
             txn.put::<tables::Partners>(&id, &record)?;
-            put_token(txn, &hash, id, now)?;
+            insert_token(txn, &hash, id, now)?;
             Ok((id, token))
         });
         Ok(added)
     }
 
-    /// The name of a partner, from memory.
     #[must_use]
     pub fn name(&self, id: &PartnerId) -> Option<String> {
         Some(self.partners.get(id)?.name.clone())
     }
 
-    /// The partner that an operator names by id or by name.
+    /// Finds a partner by id or name.
     #[must_use]
     pub fn resolve(&self, text: &str) -> Option<PartnerId> {
         if let Ok(id) = PartnerId::parse(text)
@@ -149,7 +139,7 @@ impl Partners {
         found
     }
 
-    /// Every partner, by name.
+    /// All partners, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Partner> {
         let mut partners = Vec::with_capacity(self.partners.len());
@@ -180,7 +170,7 @@ impl Partners {
         partners
     }
 
-    /// Gives a partner a further token, which is shown this once.
+    /// Adds a token to a partner; it is returned only here.
     ///
     /// # Errors
     /// [`PartnersError::NotFound`], [`PartnersError::TooManyTokens`].
@@ -198,7 +188,7 @@ impl Partners {
             if tokens_of(txn, &id)?.len() >= TOKENS_MAX {
                 return Err(PartnersError::TooManyTokens);
             }
-            put_token(txn, &hash, id, now)?;
+            insert_token(txn, &hash, id, now)?;
             let info = TokenInfo {
                 handle: hash.handle(),
                 created: now,
@@ -207,7 +197,7 @@ impl Partners {
         })
     }
 
-    /// Revokes the token of a handle; it is refused on the very next request.
+    /// Revokes a token by its handle; the next request with it is rejected.
     ///
     /// # Errors
     /// [`PartnersError::TokenNotFound`].
@@ -222,13 +212,13 @@ impl Partners {
         })
     }
 
-    /// The unit of durations of a partner that has one of its own, from memory.
+    /// The partner's duration unit, if it differs from the configured one.
     #[must_use]
     pub fn duration_unit(&self, id: &PartnerId) -> Option<DurationUnit> {
         self.partners.get(id)?.duration_unit
     }
 
-    /// Applies a change in one commit. A disabled partner's tokens are refused from the next request on.
+    /// Applies a change in one commit. The tokens of a disabled partner are rejected from the next request on.
     ///
     /// # Errors
     /// [`PartnersError::NotFound`].
@@ -246,7 +236,7 @@ impl Partners {
         })
     }
 
-    /// Refuses all tokens of a partner from the next request on, or takes them again.
+    /// Disables or enables a partner; takes effect on the next request.
     ///
     /// # Errors
     /// [`PartnersError::NotFound`].
@@ -260,27 +250,22 @@ impl Partners {
 
     fn change<T: Send + 'static>(
         &self,
-        plan: impl FnOnce(&mut Txn<'_>) -> Result<T, PartnersError> + Send + 'static,
+        batch: impl FnOnce(&mut Txn<'_>) -> Result<T, PartnersError> + Send + 'static,
     ) -> Commit<T, PartnersError> {
-        self.store.write(Durability::Durable, plan)
+        self.store.write(Durability::Durable, batch)
     }
 }
 
-/// The state of a partner within a plan: what memory says may be older than the plans before it.
+/// The state of a partner as read in a write batch; memory may lag behind earlier batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartnerStatus {
-    /// Its tokens are taken.
     Active,
-    /// Its tokens are refused.
     Disabled,
-    /// There is no such partner, or not any more.
+    /// The partner does not exist or was removed.
     Unknown,
 }
 
-/// The state of a partner within the plan that makes something of its own.
-///
-/// # Errors
-/// That the store failed.
+/// Reads the state of a partner in the write batch that depends on it.
 pub fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
     Ok(match txn.get::<tables::Partners>(id)? {
         None => PartnerStatus::Unknown,
@@ -289,7 +274,7 @@ pub fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreErr
     })
 }
 
-/// Stores a partner of a given id, for the tests of other modules.
+/// Stores a partner with a given id, for tests of other modules.
 #[cfg(test)]
 pub fn seed(store: &Store, id: PartnerId, name: &str) {
     let record = PartnerRecord {
@@ -298,14 +283,14 @@ pub fn seed(store: &Store, id: PartnerId, name: &str) {
         disabled: false,
         duration_unit: None,
     };
-    let plan = move |txn: &mut Txn<'_>| txn.put::<tables::Partners>(&id, &record);
+    let batch = move |txn: &mut Txn<'_>| txn.put::<tables::Partners>(&id, &record);
     store
-        .write::<_, StoreError, _>(Durability::Durable, plan)
+        .write::<_, StoreError, _>(Durability::Durable, batch)
         .wait()
         .unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Removes a partner and its tokens, within the plan that has seen that no user is left.
+/// Removes a partner and its tokens, in the write batch that has checked that no user is left.
 ///
 /// # Errors
 /// [`PartnersError::NotFound`].
@@ -319,7 +304,7 @@ pub fn remove(txn: &mut Txn<'_>, id: &PartnerId) -> Result<(), PartnersError> {
     Ok(txn.delete::<tables::Partners>(id)?)
 }
 
-fn put_token(
+fn insert_token(
     txn: &mut Txn<'_>,
     hash: &TokenHash,
     partner: PartnerId,

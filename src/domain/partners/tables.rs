@@ -1,4 +1,4 @@
-//! The tables of partners and of their tokens.
+//! The tables of partners and their tokens.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,14 @@ pub(super) struct PartnerRecord {
     pub(super) name: String,
     pub(super) created: UnixSeconds,
     pub(super) disabled: bool,
-    /// The unit of its players' durations, where it is not the configured one.
+    /// Duration unit of its players, if it differs from the configured one.
     pub(super) duration_unit: Option<DurationUnit>,
 }
 
 impl Record for PartnerRecord {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before `duration_unit`, which is a zero byte where there is none.
+    /// Version 1 lacks `duration_unit`; a zero byte means `None`.
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
             1 => read_record(&[bytes, &[0]].concat()),
@@ -26,7 +26,7 @@ impl Record for PartnerRecord {
     }
 }
 
-/// Partners by id; mirrored.
+/// Partners by id; kept in a memory table.
 pub(super) struct Partners;
 
 impl Table for Partners {
@@ -46,7 +46,7 @@ impl Table for Partners {
     }
 }
 
-/// Keeps names unique.
+/// Ensures unique names.
 pub(super) struct PartnersByName;
 
 impl Index for PartnersByName {
@@ -63,7 +63,7 @@ pub(super) struct PartnerTokenRecord {
 
 impl Record for PartnerTokenRecord {}
 
-/// Access tokens by their hash; mirrored.
+/// Access tokens by hash; kept in a memory table.
 pub(super) struct PartnerTokens;
 
 impl Table for PartnerTokens {
@@ -78,7 +78,7 @@ impl Table for PartnerTokens {
     }
 }
 
-/// The tokens of a partner, oldest first.
+/// Tokens of a partner, oldest first.
 pub(super) struct TokensByPartner;
 
 impl Index for TokensByPartner {

@@ -1,4 +1,4 @@
-//! The rules of partners, and the bytes of their records.
+//! Tests of partners and of the stored record format.
 
 use super::*;
 use crate::ports::entropy::SeededEntropy;
@@ -12,18 +12,18 @@ fn partners() -> (Store, Partners) {
     (store, partners)
 }
 
-fn presented(token: &Token) -> TokenHash {
+fn hash_of(token: &Token) -> TokenHash {
     TokenHash::hash_partner_token(token.reveal()).unwrap()
 }
 
 #[test]
-fn a_token_leads_to_its_partner_until_it_is_revoked() {
+fn token_authenticates_its_partner_until_it_is_revoked() {
     let (store, partners) = partners();
     let (acme, first) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     let (other, others) = partners.add("Other", NOW).unwrap().wait().unwrap();
     let (_, second) = partners.add_token(acme, NOW + 1).wait().unwrap();
     for (token, partner) in [(&first, acme), (&second, acme), (&others, other)] {
-        assert_eq!(partners.authenticate(&presented(token)), Some(partner));
+        assert_eq!(partners.authenticate(&hash_of(token)), Some(partner));
     }
     let listed = partners.list();
     assert_eq!(listed[0].tokens.len(), 2);
@@ -31,9 +31,9 @@ fn a_token_leads_to_its_partner_until_it_is_revoked() {
         .revoke_token(acme, &listed[0].tokens[0].handle.to_uppercase())
         .wait()
         .unwrap();
-    assert_eq!(partners.authenticate(&presented(&first)), None);
-    assert_eq!(partners.authenticate(&presented(&second)), Some(acme));
-    // A handle of another partner's token is no handle here.
+    assert_eq!(partners.authenticate(&hash_of(&first)), None);
+    assert_eq!(partners.authenticate(&hash_of(&second)), Some(acme));
+    // The handle of another partner's token is rejected.
     assert_eq!(
         partners
             .revoke_token(acme, &listed[1].tokens[0].handle)
@@ -44,27 +44,27 @@ fn a_token_leads_to_its_partner_until_it_is_revoked() {
 }
 
 #[test]
-fn a_disabled_or_removed_partner_is_unknown_at_once() {
+fn disabled_or_removed_partner_is_rejected_at_once() {
     let (store, partners) = partners();
     let (id, token) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     partners.set_disabled(id, true).wait().unwrap();
-    assert_eq!(partners.authenticate(&presented(&token)), None);
+    assert_eq!(partners.authenticate(&hash_of(&token)), None);
     partners.set_disabled(id, false).wait().unwrap();
-    assert_eq!(partners.authenticate(&presented(&token)), Some(id));
+    assert_eq!(partners.authenticate(&hash_of(&token)), Some(id));
     let removed = || {
         store
             .write(Durability::Durable, move |txn| remove(txn, &id))
             .wait()
     };
     removed().unwrap();
-    assert_eq!(partners.authenticate(&presented(&token)), None);
+    assert_eq!(partners.authenticate(&hash_of(&token)), None);
     assert_eq!(removed(), Err(PartnersError::NotFound));
     assert!(partners.list().is_empty());
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }
 
 #[test]
-fn names_are_unique_and_lead_to_partners() {
+fn names_are_unique_and_resolve_to_partners() {
     let (_, partners) = partners();
     let (id, _) = partners.add(" Acme ", NOW).unwrap().wait().unwrap();
     assert_eq!(
@@ -83,7 +83,7 @@ fn names_are_unique_and_lead_to_partners() {
 }
 
 #[test]
-fn tokens_are_bounded() {
+fn number_of_tokens_is_limited() {
     let (_, partners) = partners();
     let (id, _) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     for _ in 1..TOKENS_MAX {
@@ -96,15 +96,15 @@ fn tokens_are_bounded() {
 }
 
 #[test]
-fn what_is_stored_is_there_for_the_next_start() {
+fn tokens_survive_a_restart() {
     let (store, partners) = partners();
     let (id, token) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     let again = Partners::open(store, Arc::new(SeededEntropy::new(2))).unwrap();
-    assert_eq!(again.authenticate(&presented(&token)), Some(id));
+    assert_eq!(again.authenticate(&hash_of(&token)), Some(id));
 }
 
 #[test]
-fn an_update_changes_what_it_names_and_keeps_the_rest() {
+fn update_changes_only_the_given_members() {
     let (_, partners) = partners();
     let (id, _) = partners.add("Acme", NOW).unwrap().wait().unwrap();
     assert_eq!(partners.duration_unit(&id), None);
@@ -129,7 +129,7 @@ fn an_update_changes_what_it_names_and_keeps_the_rest() {
 }
 
 #[test]
-fn the_records_are_golden() {
+fn record_bytes_are_stable() {
     let version_1 = PartnerRecord {
         name: "A".to_owned(),
         created: UnixSeconds(1),

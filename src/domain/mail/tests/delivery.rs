@@ -1,4 +1,4 @@
-//! How mails get to a server that takes them, refuses them, or is not there.
+//! Tests of delivery to a server that accepts mails, rejects them or is unreachable.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,12 @@ use crate::ports::mailer::{MailLine, ServerUnavailable};
 
 type Answer = Result<&'static str, SendError>;
 
-/// A server that answers what it is told to, and `250` when it was told nothing.
+/// A fake server: returns the scripted answers, then `250`.
 #[derive(Clone, Default)]
 struct Server {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     down: Arc<Mutex<Option<ServerUnavailable>>>,
-    /// Id, address and text of what it has taken.
+    /// Id, address and text of each accepted mail.
     taken: Arc<Mutex<Vec<(MailId, String, String)>>>,
     connections: Arc<AtomicUsize>,
 }
@@ -31,10 +31,16 @@ impl Mailer for Server {
 }
 
 impl MailLine for Server {
-    fn send(&mut self, parcel: &OutgoingMail, _: &mut SmtpTranscript) -> Result<String, SendError> {
+    fn send(
+        &mut self,
+        outgoing: &OutgoingMail,
+        _: &mut SmtpTranscript,
+    ) -> Result<String, SendError> {
         let words = self.answers.lock().pop_front().unwrap_or(Ok("250 ok"))?;
-        let to = parcel.to.to_string();
-        self.taken.lock().push((parcel.id, to, parcel.text.clone()));
+        let to = outgoing.to.to_string();
+        self.taken
+            .lock()
+            .push((outgoing.id, to, outgoing.text.clone()));
         Ok(words.to_owned())
     }
 
@@ -98,7 +104,7 @@ fn trouble(lasting: bool) -> ServerUnavailable {
 }
 
 #[test]
-fn a_mail_is_sent_once_and_forgets_what_it_brought() {
+fn mail_is_sent_once_and_loses_its_secret() {
     let f = Fixture::new();
     let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
     assert_eq!(f.status(&id), (Status::Queued, 0, None));
@@ -129,20 +135,20 @@ fn a_mail_is_sent_once_and_forgets_what_it_brought() {
 }
 
 #[test]
-fn many_go_over_one_connection_in_their_order() {
+fn one_connection_delivers_several_mails_in_order() {
     let f = Fixture::new();
     for n in 0..45 {
         f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
     }
-    let rung = Arc::new(AtomicUsize::new(0));
-    let rings = Arc::clone(&rung);
+    let notified = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&notified);
     f.mail.on_notify(move || {
-        rings.fetch_add(1, Ordering::SeqCst);
+        counter.fetch_add(1, Ordering::SeqCst);
     });
     let runs: Vec<_> = (0..4).map(|_| f.mail.deliver(NOW).unwrap()).collect();
     assert_eq!(runs, [20, 20, 5, 0]);
-    // What was left over did not have to wait.
-    assert_eq!(rung.load(Ordering::SeqCst), 2);
+    // Remaining mails notify the job immediately.
+    assert_eq!(notified.load(Ordering::SeqCst), 2);
     assert_eq!(f.server.connections.load(Ordering::SeqCst), 3);
     let order: Vec<_> = f
         .server
@@ -154,11 +160,11 @@ fn many_go_over_one_connection_in_their_order() {
     let expected: Vec<_> = (0..45).map(|n| format!("a{n}@b.example")).collect();
     assert_eq!(order, expected);
     f.queue(Kind::PasswordChanged, "a@b.example", "");
-    assert_eq!(rung.load(Ordering::SeqCst), 3);
+    assert_eq!(notified.load(Ordering::SeqCst), 3);
 }
 
 #[test]
-fn a_mail_that_is_put_off_holds_up_no_other() {
+fn deferred_mail_does_not_block_others() {
     let f = Fixture::new();
     let grey = f.queue(Kind::Pin, "grey@b.example", "4711");
     let other = f.queue(Kind::Pin, "other@b.example", "4711");
@@ -177,7 +183,7 @@ fn a_mail_that_is_put_off_holds_up_no_other() {
 }
 
 #[test]
-fn a_server_that_takes_some_mails_a_connection_is_not_in_trouble() {
+fn server_that_limits_mails_per_connection_is_not_a_failure() {
     let f = Fixture::new();
     for n in 0..3 {
         f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
@@ -190,7 +196,7 @@ fn a_server_that_takes_some_mails_a_connection_is_not_in_trouble() {
 }
 
 #[test]
-fn a_refusal_ends_a_mail_and_shows_no_secret() {
+fn rejection_is_final_and_its_text_is_redacted() {
     let f = Fixture::new();
     let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
     let refusal = SendError::Refused("550 no such user, and token=pgr_x is spam".to_owned());
@@ -204,7 +210,7 @@ fn a_refusal_ends_a_mail_and_shows_no_secret() {
 }
 
 #[test]
-fn a_server_that_is_down_loses_nothing_and_is_left_alone_for_longer_each_time() {
+fn unavailable_server_loses_no_mail_and_is_retried_with_backoff() {
     let f = Fixture::new();
     let ids: Vec<_> = (0..3)
         .map(|n| f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), ""))
@@ -228,7 +234,7 @@ fn a_server_that_is_down_loses_nothing_and_is_left_alone_for_longer_each_time() 
 }
 
 #[test]
-fn a_wrong_password_is_not_tried_every_few_seconds() {
+fn wrong_password_is_not_retried_every_few_seconds() {
     let f = Fixture::new();
     f.queue(Kind::PasswordChanged, "a@b.example", "");
     *f.server.down.lock() = Some(trouble(true));
@@ -240,7 +246,7 @@ fn a_wrong_password_is_not_tried_every_few_seconds() {
 }
 
 #[test]
-fn mails_end_when_what_they_bring_is_no_longer_good() {
+fn mails_expire_with_their_secret() {
     let f = Fixture::new();
     let reset = f.queue(Kind::Reset, "a@b.example", "pgr_x");
     let pin = f.queue(Kind::Pin, "a@b.example", "4711");
@@ -252,7 +258,7 @@ fn mails_end_when_what_they_bring_is_no_longer_good() {
         (f.status(&reset).0, f.status(&pin).0),
         (Status::Expired, Status::Queued)
     );
-    // The words of the last attempt stay.
+    // The response to the last attempt is kept.
     assert_eq!(f.status(&reset).2.as_deref(), Some("no"));
     f.mail.deliver(NOW + DAY).unwrap();
     assert_eq!(f.status(&pin).0, Status::Expired);
@@ -268,27 +274,27 @@ fn mails_end_when_what_they_bring_is_no_longer_good() {
 }
 
 #[test]
-fn what_is_void_is_not_sent() {
+fn withdrawn_mail_is_not_sent() {
     let f = Fixture::new();
     let reset = f.queue(Kind::Reset, "a@b.example", "pgr_x");
     let pin = f.queue(Kind::Pin, "a@b.example", "4711");
     let user = UserId::from_bytes([7; 16]);
-    let plan = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Reset);
-    f.store.write(Durability::Durable, plan).wait().unwrap();
+    let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Reset);
+    f.store.write(Durability::Durable, batch).wait().unwrap();
     f.mail.deliver(NOW).unwrap();
     assert_eq!(
         (f.status(&reset).0, f.status(&pin).0),
         (Status::Expired, Status::Sent)
     );
     assert_eq!(f.taken(), 1);
-    // What was sent is not taken back.
-    let plan = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Pin);
-    f.store.write(Durability::Durable, plan).wait().unwrap();
+    // Sent mails keep their status.
+    let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Pin);
+    f.store.write(Durability::Durable, batch).wait().unwrap();
     assert_eq!(f.status(&pin).0, Status::Sent);
 }
 
 #[test]
-fn a_clock_that_was_ahead_keeps_no_mail_back() {
+fn clock_that_was_ahead_delays_no_mail() {
     let f = Fixture::new();
     let id = f.queue(Kind::Pin, "a@b.example", "4711");
     let ahead = NOW + DAY / 2;
@@ -302,7 +308,7 @@ fn a_clock_that_was_ahead_keeps_no_mail_back() {
 }
 
 #[test]
-fn a_restart_goes_on_where_it_was() {
+fn delivery_continues_after_a_restart() {
     let f = Fixture::new();
     let id = f.queue(Kind::Pin, "a@b.example", "4711");
     f.server.answers.lock().push_back(later("451 not now"));
@@ -318,7 +324,7 @@ fn a_restart_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_is_sealed_under_a_lost_key_is_not_sent_without_it() {
+fn mail_sealed_under_a_lost_key_fails() {
     let f = Fixture::new();
     let id = f.queue(Kind::Pin, "a@b.example", "4711");
     let server = f.server.clone();
@@ -335,10 +341,10 @@ fn what_is_sealed_under_a_lost_key_is_not_sent_without_it() {
 }
 
 #[test]
-fn a_queued_mail_does_not_fall_out_of_the_ring() {
+fn queued_mail_is_not_removed_from_the_ring() {
     let f = Fixture::new();
     let first = f.queue(Kind::Pin, "a@b.example", "1");
-    // A neighbour of the last number that still has room.
+    // Occupies the next number, so that the ring wraps around.
     let key = (!(MAILS_MAX - 1), [0; 8]);
     f.store
         .write(Durability::Durable, move |txn| -> Result<(), StoreError> {
@@ -352,7 +358,7 @@ fn a_queued_mail_does_not_fall_out_of_the_ring() {
 }
 
 #[test]
-fn a_test_goes_past_the_queue() {
+fn test_mail_bypasses_the_queue() {
     let f = Fixture::new();
     let to = || Email::parse("ops@b.example").unwrap();
     let sent = f.mail.test(to(), NOW).unwrap();
