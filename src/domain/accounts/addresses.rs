@@ -1,8 +1,8 @@
-//! Which addresses have no user for sure, while a large import runs.
+//! In-memory filter of all used addresses, for the duration of a large import.
 //!
-//! A look for an address that is free costs the engine a leaf that is not in memory, and waits for what
-//! is being applied. An import of a million users does that a million times on the writer thread. It
-//! therefore collects a hash of every address first, and asks the engine only about those that are there.
+//! Checking in the engine that an address is free reads a leaf that is not in memory and waits for pending
+//! commits. An import of a million users would do that a million times on the writer thread. Instead it first
+//! collects a hash of every address; only hits are checked in the engine.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -14,10 +14,9 @@ use super::{Accounts, AccountsError};
 use crate::store::{Durability, Key as _};
 use crate::types::{Email, PartnerId};
 
-/// A partner and an address within it.
 type Address = (PartnerId, Email);
 
-/// Hashes of the addresses of all users; empty unless an import asked for them.
+/// Hashes of all users' addresses; empty unless an import is running.
 #[derive(Default)]
 pub(super) struct KnownAddresses {
     state: Mutex<State>,
@@ -26,16 +25,16 @@ pub(super) struct KnownAddresses {
 
 #[derive(Default)]
 struct State {
-    /// The imports that use it.
+    /// Number of imports that use it.
     imports: usize,
-    /// Whether every address is in it.
+    /// Whether it contains every address.
     complete: bool,
     hashes: HashTable<u32>,
 }
 
 impl KnownAddresses {
-    /// Whether an address may have a user: `false` is certain. For the writer thread, which sees every
-    /// new user.
+    /// Whether an address may have a user; `false` is certain. Only for the writer thread, which sees every new
+    /// user.
     pub(super) fn may_hold(&self, address: &Address) -> bool {
         let state = self.state.lock();
         if !state.complete {
@@ -48,8 +47,8 @@ impl KnownAddresses {
             .is_some()
     }
 
-    /// Notes the address of a new user, before its plan can be committed. That the plan may fail costs
-    /// one look into the engine.
+    /// Adds the address of a new user before the write batch commits. If the batch fails, the stale hash costs
+    /// only an engine lookup.
     pub(super) fn add(&self, address: &Address) {
         let mut state = self.state.lock();
         if state.imports > 0 {
@@ -72,12 +71,12 @@ impl KnownAddresses {
     }
 }
 
-/// The table uses the highest and the lowest bits.
+// `HashTable` uses the highest and the lowest bits, so both halves need the hash.
 const fn spread(hash: u32) -> u64 {
     ((hash as u64) << 32) | hash as u64
 }
 
-/// While one is held, free addresses are known without the engine.
+/// Keeps the filter filled while it is held.
 pub struct AddressesKnown(Accounts);
 
 impl Drop for AddressesKnown {
@@ -91,16 +90,13 @@ impl Drop for AddressesKnown {
 }
 
 impl Accounts {
-    /// Collects the addresses of all users, which takes some seconds for a million; blocking.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Fills the filter with the addresses of all users; takes some seconds per million. Blocking.
     pub fn know_addresses(&self) -> Result<AddressesKnown, AccountsError> {
         let known = &self.0.addresses;
         known.state.lock().imports += 1;
         let held = AddressesKnown(self.clone());
-        // From here on every plan adds its address itself. One that ran before may be neither in the
-        // engine nor in its tail yet; it is once this one is answered.
+        // From here on every write batch adds its address itself. An earlier batch may not be visible to
+        // readers yet; it is once this empty batch is answered.
         let before = self
             .0
             .store

@@ -1,4 +1,4 @@
-//! What operators do with users.
+//! Operator actions on users.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::store::Commit;
 use crate::types::text::check_visible;
 use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
-/// How many tags a user may have.
+/// Maximum number of tags of a user.
 const TAGS_MAX: usize = 32;
-/// The longest tag, in characters.
+/// Maximum length of a tag in characters.
 const TAG_LENGTH_MAX: usize = 64;
 
 impl Accounts {
-    /// Up to `limit` users of one partner or of all, by id, those after `after`; from memory.
+    /// Returns up to `limit` users after `after`, sorted by id, of one partner or of all; from memory.
     #[must_use]
     pub fn list(
         &self,
@@ -24,7 +24,7 @@ impl Accounts {
         after: Option<UserId>,
         limit: usize,
     ) -> Vec<Arc<User>> {
-        // The page that is found so far. A user is decoded only where it would come onto it.
+        // The current page. Users are decoded only if they would be on it.
         let mut page = BTreeMap::new();
         self.0.users.for_each(|id, user| {
             let follows = after.is_none_or(|after| *id > after);
@@ -44,7 +44,7 @@ impl Accounts {
         page.into_values().collect()
     }
 
-    /// How many users each partner has, from memory; it reads all of them.
+    /// The number of users per partner; scans all users in memory.
     #[must_use]
     pub fn counts(&self) -> HashMap<PartnerId, usize> {
         let mut counts = HashMap::new();
@@ -56,8 +56,8 @@ impl Accounts {
         counts
     }
 
-    /// Changes a user's record, also what users may not change themselves. Parental control that is
-    /// switched on without a PIN makes one and mails it. A shut account's logins and reset tokens end with it.
+    /// Changes a user's record, including fields that users cannot change themselves. Enabling parental control
+    /// without a PIN creates one and mails it. Disabling the account ends its logins and reset tokens.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`], [`AccountsError::FieldMalformed`].
@@ -69,10 +69,10 @@ impl Accounts {
         pool: &impl HashPool,
     ) -> Result<Arc<User>, AccountsError> {
         change.own.check(now)?;
-        let tags = change.tags.map(checked_tags).transpose()?;
+        let tags = change.tags.map(validate_tags).transpose()?;
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
         let on = change.own.parental_enabled == Some(true);
-        let fresh: Option<GeneratedPin> = if on && !known.has_pin {
+        let generated: Option<GeneratedPin> = if on && !known.has_pin {
             let this = self.clone();
             Some(pool.run(move |memory| this.generate_pin(memory)).await??)
         } else {
@@ -91,8 +91,10 @@ impl Accounts {
                 inner.revoke(txn, &id, now)?;
                 password_reset::void(txn, &id)?;
             }
-            match fresh {
-                Some(fresh) if !record.has_pin => inner.mail_pin(txn, &id, record, fresh, now),
+            match generated {
+                Some(generated) if !record.has_pin => {
+                    inner.mail_pin(txn, &id, record, generated, now)
+                }
                 _ => Ok(txn.put::<Users>(&id, &record)?),
             }
         });
@@ -100,11 +102,10 @@ impl Accounts {
         self.user(&id).ok_or(AccountsError::UserNotFound)
     }
 
-    /// Mails a user a reset token, as if they had asked for it. The limit on such mails is for
-    /// strangers and does not hold here.
+    /// Mails a reset token to a user. The rate limit for reset mails does not apply to operators.
     ///
     /// # Errors
-    /// [`AccountsError::UserNotFound`]; [`AccountsError::FieldMalformed`] for one who is shut out.
+    /// [`AccountsError::UserNotFound`], [`AccountsError::FieldMalformed`] if the account is disabled.
     pub fn send_reset_by_operator(
         &self,
         id: &UserId,
@@ -116,7 +117,7 @@ impl Accounts {
             if user_record(txn, &id)?.disabled {
                 return Err(AccountsError::FieldMalformed {
                     field: "user",
-                    why: Malformed("is disabled, and no password lets them in"),
+                    why: Malformed("is disabled; enable the account first"),
                 });
             }
             inner.put_reset(txn, id, &token, None, now)
@@ -124,15 +125,15 @@ impl Accounts {
     }
 }
 
-/// Tags, sorted, without repeats.
-fn checked_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
+/// Checks tags; returns them sorted and without duplicates.
+fn validate_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
     tags.sort_unstable();
     tags.dedup();
-    let sound = |tag: &String| {
+    let is_valid = |tag: &String| {
         let length = tag.chars().count();
         (1..=TAG_LENGTH_MAX).contains(&length) && check_visible(tag).is_ok()
     };
-    if tags.len() > TAGS_MAX || !tags.iter().all(sound) {
+    if tags.len() > TAGS_MAX || !tags.iter().all(is_valid) {
         return Err(AccountsError::FieldMalformed {
             field: "tags",
             why: Malformed("has at most 32 tags of 1 to 64 characters, all of them visible"),

@@ -1,10 +1,9 @@
-//! Attempts to guess: counted before any work is done for them, worked on in the pool that hashes,
-//! and decided by a commit. Nobody waits for a commit on a thread of the pool: where a sync takes
-//! 100 ms, such waits would leave it idle and its queue full.
+//! Attempts that guess a secret: counted before any work, hashed in the hashing pool, decided by a commit.
 //!
-//! An attempt that is counted and not decided yet may still turn out right. As long as there are such
-//! attempts, a subject that has reached its limit is not refused but waits for them: any number of
-//! right passwords at one time get in, and of wrong ones exactly as many are tried as may be.
+//! No pool thread waits for a commit: with syncs of 100 ms the pool would be idle and its queue full. An
+//! undecided attempt may still turn out right. While there are any, a subject at its limit waits instead of
+//! being rejected. So any number of concurrent correct passwords succeed, and wrong ones never exceed the
+//! limit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,34 +17,31 @@ use super::{Accounts, HashMemory};
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 
-/// Why the pool did not do a job.
+/// Why the pool did not finish a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// It takes no more work at present.
-    #[error("the pool that hashes has no room")]
+    /// The queue is full.
+    #[error("the hashing pool is full")]
     Full,
-    /// The job panicked.
-    #[error("the work of the pool that hashes was lost")]
+    #[error("a job of the hashing pool panicked")]
     Lost,
 }
 
-/// Where passwords and PINs are hashed: a bounded pool of threads that may block.
+/// A bounded pool of blocking threads that hash passwords and PINs.
 pub trait HashPool: Sync {
-    /// Runs a job on a thread of the pool.
     fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
     ) -> impl Future<Output = Result<T, PoolError>> + Send;
 }
 
-/// The subjects with undecided attempts.
 #[derive(Default)]
-pub(super) struct Undecided(Mutex<HashMap<ThrottleKey, OfSubject>>);
+pub(super) struct Undecided(Mutex<HashMap<ThrottleKey, Pending>>);
 
 #[derive(Default)]
-struct OfSubject {
+struct Pending {
     attempts: usize,
-    /// They wake when they are dropped.
+    /// Dropping a sender wakes its waiter.
     waiting: Vec<Sender<()>>,
 }
 
@@ -67,17 +63,17 @@ impl Undecided {
         }
     }
 
-    /// Wakes when an attempt of a subject is decided; nothing if there is none.
+    /// Waits until an attempt of the subject is decided; `None` if none is undecided.
     fn wait_for(&self, subject: &Subject) -> Option<AsyncReceiver<()>> {
         let mut all = self.0.lock();
-        let of = all.get_mut(&subject.key())?;
+        let pending = all.get_mut(&subject.key())?;
         let (sender, receiver) = oneshot::async_channel();
-        of.waiting.push(sender);
+        pending.waiting.push(sender);
         Some(receiver)
     }
 }
 
-/// Subjects have one more undecided attempt as long as this lives.
+/// Counts as one undecided attempt of each subject while it is alive.
 struct Hold {
     undecided: Arc<Undecided>,
     keys: Vec<ThrottleKey>,
@@ -85,15 +81,15 @@ struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut woken = Vec::new();
+        let mut waiters = Vec::new();
         let mut all = self.undecided.0.lock();
         for key in &self.keys {
-            let Some(of) = all.get_mut(key) else {
+            let Some(pending) = all.get_mut(key) else {
                 continue;
             };
-            of.attempts = of.attempts.saturating_sub(1);
-            woken.append(&mut of.waiting);
-            if of.attempts == 0 {
+            pending.attempts = pending.attempts.saturating_sub(1);
+            waiters.append(&mut pending.waiting);
+            if pending.attempts == 0 {
                 all.remove(key);
             }
         }
@@ -101,8 +97,8 @@ impl Drop for Hold {
     }
 }
 
-/// An attempt that is counted. It is given back when it is dropped before anything was tried: the pool
-/// had no room, or the client has gone.
+/// A counted attempt. It is refunded if it is dropped before any work, because the pool was full or the client
+/// disconnected.
 pub(super) struct Attempt {
     accounts: Accounts,
     reservation: Arc<Reservation>,
@@ -112,12 +108,12 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// What a plan gives back of an attempt that was right.
+    /// The reservation that a write batch refunds after a correct attempt.
     pub(super) fn reservation(&self) -> Arc<Reservation> {
         Arc::clone(&self.reservation)
     }
 
-    /// Does the work of the attempt. From its begin on the attempt counts.
+    /// Runs the job in the pool. The attempt counts as soon as the job starts.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         pool: &impl HashPool,
@@ -144,15 +140,14 @@ impl Drop for Attempt {
             .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 throttle::refund(txn, &accounts.0.settings.limits, &reservation, now)
             });
-        // Nobody waits for it. If it fails, the attempt counts.
+        // Fire and forget: if the refund fails, the attempt stays counted.
         drop(refund);
     }
 }
 
-/// Why an attempt was not counted.
 enum Denied {
     Refused(Refused),
-    /// Others are undecided.
+    /// Wait until another attempt is decided.
     Wait(AsyncReceiver<()>),
 }
 
@@ -163,7 +158,7 @@ impl From<StoreError> for Denied {
 }
 
 impl Accounts {
-    /// Counts an attempt for each subject, before any work is done for it.
+    /// Counts an attempt for each subject, before any work.
     pub(super) async fn attempt(
         &self,
         class: Durability,
@@ -172,7 +167,7 @@ impl Accounts {
     ) -> Result<Attempt, Refused> {
         loop {
             let (this, subjects) = (self.clone(), subjects.clone());
-            // Who guesses is counted as long as anybody can log in.
+            // Login priority: guesses must be counted as long as logins are possible.
             let counted = self
                 .0
                 .store
@@ -183,11 +178,11 @@ impl Accounts {
                         Ok(reservation) => Ok((reservation, undecided.hold(&subjects))),
                         Err(Refused::Store(error)) => Err(error.into()),
                         Err(Refused::TooMany(limit)) => {
-                            let full = throttle::refusing(txn, limits, &subjects, now)?;
-                            // A subject without undecided attempts stays at its limit, whatever becomes
-                            // of those of the others.
-                            let stays = full.iter().any(|subject| !undecided.has(subject));
-                            let decided = full.first().filter(|_| !stays);
+                            let full = throttle::at_limit(txn, limits, &subjects, now)?;
+                            // A subject at its limit without undecided attempts stays at its limit, so waiting
+                            // for others is pointless.
+                            let stays_at_limit = full.iter().any(|subject| !undecided.has(subject));
+                            let decided = full.first().filter(|_| !stays_at_limit);
                             Err(decided
                                 .and_then(|subject| undecided.wait_for(subject))
                                 .map_or(Denied::Refused(Refused::TooMany(limit)), Denied::Wait))
@@ -206,7 +201,7 @@ impl Accounts {
                 }
                 Err(Denied::Refused(refused)) => return Err(refused),
                 Err(Denied::Wait(decided)) => {
-                    // It ends without a word.
+                    // The sender is dropped without a message.
                     let _ = decided.await;
                 }
             }

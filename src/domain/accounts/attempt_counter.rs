@@ -1,6 +1,6 @@
-//! One counter of attempts: how many count, whether it is locked, and for how long next time.
+//! One counter of attempts: a sliding window with escalating locks.
 //!
-//! A pure value: the plan that reads and writes it is `throttle`'s.
+//! A pure value; `throttle` reads and writes it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,62 +8,63 @@ use crate::store::Record;
 use crate::types::UnixSeconds;
 use crate::types::time::HOUR;
 
-/// For how many seconds after a lock the next one is the longer for it.
-const LEVEL_KEPT: i64 = HOUR;
-/// How many distinct instants a counter keeps at the most, about: its record stays under 4 KiB.
-const INSTANTS: i64 = 256;
+/// Seconds after a lock in which the next lock escalates.
+const ESCALATION_WINDOW: i64 = HOUR;
+/// Approximate maximum of distinct instants in a counter, so that its record stays below 4 KiB.
+const INSTANTS_MAX: i64 = 256;
 
-/// How often something may fail, or be done.
+/// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// How many times within the window; 0 is without a limit.
+    /// Maximum number within the window; 0 disables the limit.
     pub limit: u32,
-    /// Seconds that one counts.
+    /// Length of the window in seconds.
     pub window: i64,
-    /// For how many seconds the limit locks, the first time, the second, …; if empty, until
-    /// enough of what was counted is older than the window.
+    /// Lock durations in seconds: the first, the second, … If empty, there is no lock and the window slides.
     pub locks: &'static [i64],
 }
 
 impl Rule {
-    /// The seconds that count as one instant. Small limits are counted exactly; large ones in
-    /// steps, rounded up, so that a counter's size does not follow its limit.
+    /// Length of one instant in seconds. Small limits are counted exactly; large ones in steps, rounded up, so
+    /// that the size of a counter does not grow with its limit.
     fn grain(&self) -> i64 {
-        if i64::from(self.limit) <= INSTANTS {
+        if i64::from(self.limit) <= INSTANTS_MAX {
             1
         } else {
-            (self.window / INSTANTS).max(1)
+            (self.window / INSTANTS_MAX).max(1)
         }
     }
 }
 
-/// A counter as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counter {
-    /// What counts, by instant, oldest first.
+    /// Counted attempts by instant, oldest first.
     marks: Vec<(UnixSeconds, u32)>,
-    /// How many locks there were in a row.
+    /// Number of consecutive locks.
     level: u8,
-    /// Until when it is locked, or when its last lock ended.
+    /// End of the current or last lock.
     locked_until: UnixSeconds,
 }
 
 impl Record for Counter {}
 
-/// An attempt that was counted, so that it can be given back.
+/// A counted attempt that can be refunded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountedAttempt {
     at: UnixSeconds,
-    /// The end of the lock that it began.
+    /// End of the lock that it caused.
     locked_until: Option<UnixSeconds>,
 }
 
 impl Counter {
-    /// Counts an attempt, or tells in how many seconds one is allowed.
+    /// Counts an attempt.
     ///
-    /// The attempt that reaches the limit begins the lock by itself, so that no second one can slip
-    /// by before it is known to be wrong. After the lock one attempt at a time is allowed while the
-    /// limit is still reached, and each begins the next, longer lock.
+    /// The attempt that reaches the limit starts the lock immediately, so that no further one slips through
+    /// before it is known to be wrong. After a lock, while the limit is still reached, one attempt at a time is
+    /// allowed, and each starts the next, longer lock.
+    ///
+    /// # Errors
+    /// The seconds until the next attempt is allowed.
     pub(super) fn reserve(&mut self, rule: &Rule, now: UnixSeconds) -> Result<CountedAttempt, i64> {
         self.tidy(rule, now);
         if let Some(seconds) = self.refusal(rule, now) {
@@ -87,21 +88,21 @@ impl Counter {
         Ok(CountedAttempt { at, locked_until })
     }
 
-    /// Gives an attempt back, with the lock that it began or that would not be without it.
+    /// Refunds an attempt and lifts the lock that it caused or helped to cause.
     pub(super) fn refund(&mut self, rule: &Rule, mark: CountedAttempt, now: UnixSeconds) {
         if let Some((_, count)) = self.marks.iter_mut().find(|(at, _)| *at == mark.at) {
             *count = count.saturating_sub(1);
         }
         self.tidy(rule, now);
-        let began = mark.locked_until == Some(self.locked_until);
-        let unfounded = self.count() < rule.limit;
-        if now < self.locked_until && (began || unfounded) {
+        let caused_lock = mark.locked_until == Some(self.locked_until);
+        let below_limit = self.count() < rule.limit;
+        if now < self.locked_until && (caused_lock || below_limit) {
             self.locked_until = now;
             self.level = self.level.saturating_sub(1);
         }
     }
 
-    /// In how many seconds an attempt is allowed, if not now. For a tidy counter.
+    /// The seconds until an attempt is allowed, if it is not now. `self` must be tidy.
     fn refusal(&self, rule: &Rule, now: UnixSeconds) -> Option<i64> {
         if rule.limit == 0 {
             return None;
@@ -122,19 +123,19 @@ impl Counter {
         None
     }
 
-    /// In how many seconds an attempt is allowed, if not now.
-    pub(super) fn refuses(&self, rule: &Rule, now: UnixSeconds) -> Option<i64> {
+    /// The seconds until an attempt is allowed, if it is not now.
+    pub(super) fn refusal_at(&self, rule: &Rule, now: UnixSeconds) -> Option<i64> {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
         tidy.refusal(rule, now)
     }
 
-    /// How many more attempts may fail before the limit locks.
+    /// Remaining failures before the lock.
     pub(super) fn left(&self, rule: &Rule) -> u32 {
         rule.limit.saturating_sub(self.count())
     }
 
-    /// Whether it says no more than a counter that is not there.
+    /// Whether the counter can be deleted without effect.
     pub(super) fn is_idle(&self, rule: &Rule, now: UnixSeconds) -> bool {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
@@ -147,14 +148,14 @@ impl Counter {
             .fold(0, |sum: u32, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Drops what no longer counts, and what a clock that was ahead has left: a lock or a mark that
-    /// lies further in the future than any could would otherwise last for as long.
+    /// Drops expired marks. Also drops marks and locks that lie too far in the future: a clock that ran ahead
+    /// left them, and they would lock the account for as long.
     fn tidy(&mut self, rule: &Rule, now: UnixSeconds) {
         let latest = now + rule.grain();
         self.marks
             .retain(|(at, count)| *count > 0 && *at <= latest && now < *at + rule.window);
         let longest = rule.locks.last().copied().unwrap_or(0);
-        if self.locked_until > now + longest || now >= self.locked_until + LEVEL_KEPT {
+        if self.locked_until > now + longest || now >= self.locked_until + ESCALATION_WINDOW {
             self.level = 0;
             self.locked_until = UnixSeconds::default();
         }
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lock_is_longer_and_none_longer_than_the_last() {
+    fn locks_escalate_up_to_the_longest() {
         let mut counter = Counter::default();
         fail(&mut counter, 3, NOW);
         let mut now = NOW;
@@ -190,7 +191,7 @@ mod tests {
             assert_eq!(counter.reserve(&RULE, now), Err(lock));
             assert_eq!(counter.reserve(&RULE, now + (lock - 1)), Err(1));
             now = now + lock;
-            // The window is over after the longest.
+            // After the longest lock the window has passed.
             let allowed = if lock == 900 { 3 } else { 1 };
             fail(&mut counter, allowed, now);
         }
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn success_counts_nothing_and_locks_nothing() {
+    fn refunded_attempts_neither_count_nor_lock() {
         let mut counter = Counter::default();
         for _ in 0..100 {
             let mark = counter.reserve(&RULE, NOW).unwrap();
@@ -209,13 +210,13 @@ mod tests {
         let third = counter.reserve(&RULE, NOW).unwrap();
         assert_eq!(counter.reserve(&RULE, NOW), Err(60));
         counter.refund(&RULE, third, NOW + 1);
-        // Two failures stand: the third locks.
+        // Two failures remain: the third locks.
         fail(&mut counter, 1, NOW + 1);
         assert_eq!(counter.reserve(&RULE, NOW + 1), Err(60));
     }
 
     #[test]
-    fn an_earlier_success_lifts_the_lock_that_it_helped_to_reach() {
+    fn refund_lifts_the_lock_that_it_helped_to_cause() {
         let mut counter = Counter::default();
         let first = counter.reserve(&RULE, NOW).unwrap();
         fail(&mut counter, 2, NOW);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_after_a_lock_leaves_the_next_guess_alone_at_the_next_lock() {
+    fn success_after_a_lock_does_not_skip_the_next_lock() {
         let mut counter = Counter::default();
         fail(&mut counter, 3, NOW);
         let probe = counter.reserve(&RULE, NOW + 60).unwrap();
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_is_forgiven() {
+    fn idle_counter_resets() {
         let mut counter = Counter::default();
         fail(&mut counter, 3, NOW);
         assert!(!counter.is_idle(&RULE, NOW + 3_659));
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_nothing_is_no_limit() {
+    fn limit_of_zero_disables_the_limit() {
         let none = Rule {
             limit: 0,
             ..SLIDING
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_ahead_locks_nobody_out() {
+    fn clock_that_was_ahead_locks_no_account() {
         let mut counter = Counter::default();
         fail(&mut counter, 3, NOW + 365 * 86_400);
         fail(&mut counter, 3, NOW);
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn large_limits_are_kept_small() {
+    fn counters_of_large_limits_stay_small() {
         let large = Rule {
             limit: 100_000,
             window: 3_600,
@@ -292,7 +293,7 @@ mod tests {
     }
 
     proptest! {
-        /// In no window do more fail than the limit and one for each lock that has passed in it.
+        /// No window contains more failures than the limit plus one per lock that ended in it.
         #[test]
         fn never_more_than_allowed(steps in prop::collection::vec((0_i64..200, any::<bool>()), 1..200)) {
             let mut counter = Counter::default();

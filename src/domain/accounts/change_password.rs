@@ -1,4 +1,4 @@
-//! A new password, by who knows the present one.
+//! Password change by a user who knows the current password.
 
 use std::net::IpAddr;
 
@@ -13,12 +13,12 @@ use crate::store::Txn;
 use crate::types::{Password, UnixSeconds, UserId};
 
 impl Accounts {
-    /// Changes the password of the user who asks. Ends the user's other login sessions,
-    /// voids reset tokens and mails a notice, all in one commit.
+    /// Changes the password. In one commit it also ends the user's other logins, voids reset tokens and queues
+    /// a notice.
     ///
     /// # Errors
-    /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`], what is wrong with the
-    /// new password.
+    /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`], or the policy error of the new
+    /// password.
     pub async fn change_password(
         &self,
         who: Login,
@@ -36,24 +36,22 @@ impl Accounts {
         let (confirmed, password) = confirming.await?;
         let proof = confirmed.proof();
         let changed = self.change(move |inner, txn| {
-            let present = proof.redeem(inner, txn, &who.user, now)?;
-            txn.put::<Credentials>(&who.user, &present.with_password(password, now))?;
+            let credentials = proof.redeem(inner, txn, &who.user, now)?;
+            txn.put::<Credentials>(&who.user, &credentials.with_password(password, now))?;
             login_sessions::end_all(txn, &who.user, Some(who.login))?;
             password_reset::void(txn, &who.user)?;
             let user = user_record(txn, &who.user)?;
-            inner.tell_of_password(txn, who.user, user, now)
+            inner.queue_password_notice(txn, who.user, user, now)
         });
         changed.await
     }
 }
 
 impl Inner {
-    /// Queues the mail that tells of a new password.
-    ///
-    /// Decision: three an hour, as of other mails. Whoever signs up with another's address knows the
-    /// password and could fill that mailbox, and our queue, by changing it again and again; and the
-    /// owner of an account that was taken over has been told by then.
-    pub(super) fn tell_of_password(
+    /// Queues the notice of a changed password, at most three per hour. Without a limit, an attacker who signed
+    /// up with another person's address could flood that mailbox and the queue. The owner of a hijacked account
+    /// is informed by the first notice.
+    pub(super) fn queue_password_notice(
         &self,
         txn: &mut Txn<'_>,
         id: UserId,

@@ -1,12 +1,9 @@
-//! Whose hash an unknown address is tried against.
+//! Decoy hashes: an unknown address is checked against the stored hash of another user.
 //!
-//! Users who were brought along, and those who have not logged in since the cost was raised, have
-//! hashes that take another time than today's. An address without an account is therefore tried
-//! against the hash of somebody who has one, always the same one, and turned away whatever comes of
-//! it: how long a refusal takes says of an address what it says of any user of the partner.
-//!
-//! Decision: this is as even as it gets without making every login as slow as the slowest hash. What
-//! remains: a stand-in who logs in meanwhile is rehashed, and so is a real user.
+//! Imported hashes and hashes of an older cost take a different time than new ones. A fixed decoy would
+//! therefore reveal unknown addresses by timing. Instead each unknown address is always checked against the
+//! same existing user of the partner, and then rejected. Remaining difference: none that does not also occur
+//! between real users; equal times for all would make every login as slow as the slowest hash.
 
 use ring::hmac;
 
@@ -15,10 +12,10 @@ use super::{Accounts, hashing};
 use crate::store::{StoreError, Txn};
 use crate::types::{Email, PartnerId, UserId};
 
-/// How many users are looked at for one of the same partner.
+/// Number of users searched for one of the same partner.
 const NEAR: usize = 32;
 
-/// Chooses stand-ins by a keyed hash: nobody can tell beforehand which user it is, or become it.
+/// Chooses decoys by a keyed hash, so that nobody can predict or become the decoy of an address.
 pub(super) struct DecoyHashes(hmac::Key);
 
 impl DecoyHashes {
@@ -26,8 +23,8 @@ impl DecoyHashes {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// Where in the order of users to look for the stand-in of an address.
-    fn place(&self, partner: &PartnerId, email: &Email) -> UserId {
+    /// The position in the order of user ids at which the search starts.
+    fn position(&self, partner: &PartnerId, email: &Email) -> UserId {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(partner.as_bytes());
         context.update(email.as_str().as_bytes());
@@ -40,17 +37,17 @@ impl DecoyHashes {
 }
 
 impl Accounts {
-    /// The stored hash of the stand-in of an address, or one of nobody at today's cost.
+    /// The stored hash of the decoy, or a dummy hash at the current cost if no user is found.
     pub(super) fn decoy(
         &self,
         txn: &Txn<'_>,
         partner: PartnerId,
         email: &Email,
     ) -> Result<String, StoreError> {
-        let place = self.0.stand_ins.place(&partner, email);
-        let mut near = txn.scan_from::<Credentials>(Some(&place), NEAR)?;
+        let position = self.0.decoys.position(&partner, email);
+        let mut near = txn.scan_from::<Credentials>(Some(&position), NEAR)?;
         if near.len() < NEAR {
-            // The order of ids is a ring.
+            // Wrap around at the end of the ids.
             near.extend(txn.scan_from::<Credentials>(None, NEAR)?);
         }
         let of_partner = |id: &UserId| self.user(id).is_some_and(|user| user.partner == partner);
@@ -58,7 +55,7 @@ impl Accounts {
             .into_iter()
             .filter(|(id, _)| of_partner(id))
             .filter_map(|(_, credentials)| Some(credentials?.password));
-        let stand_in = hashes.next();
-        Ok(stand_in.unwrap_or_else(|| hashing::dummy(self.0.settings.cost)))
+        let decoy = hashes.next();
+        Ok(decoy.unwrap_or_else(|| hashing::dummy(self.0.settings.cost)))
     }
 }

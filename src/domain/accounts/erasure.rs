@@ -1,4 +1,4 @@
-//! What is held about a user, told and erased.
+//! Export and erasure of user data.
 
 use std::net::IpAddr;
 
@@ -11,11 +11,11 @@ use crate::domain::partners::{self, PartnerStatus};
 use crate::store::{Commit, StoreError, Txn};
 use crate::types::{PartnerId, Password, UnixSeconds, UserId};
 
-/// How many users one plan erases.
+/// Users per write batch.
 const BATCH: usize = 50;
 
 impl Accounts {
-    /// What this module and the queue of mails hold about a user; a cold read.
+    /// Exports the data of a user in this module and the mail queue; reads from disk.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
@@ -33,8 +33,7 @@ impl Accounts {
         })
     }
 
-    /// Erases the account of the user who asks, by the password, with all that any module holds of
-    /// it, in one commit.
+    /// Erases the user's own account, confirmed by password, with its data in all modules, in one commit.
     ///
     /// # Errors
     /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`].
@@ -65,13 +64,14 @@ impl Accounts {
         self.change(move |inner, txn| inner.erase(txn, &user, now))
     }
 
-    /// Removes a partner with all its users; blocking. The partner is disabled first, so that no user
-    /// signs up any more, and goes in a plan that sees that none is left: an operator may still have
-    /// added one meanwhile.
+    /// Removes a partner with all its users. Blocking.
+    ///
+    /// The partner is disabled first, so that no user can sign up. Operators may still add users, so the final
+    /// write batch checks that none is left.
     ///
     /// # Errors
-    /// [`AccountsError::PartnerNotFound`]; what was erased before the store failed stays so, and the
-    /// removal can be asked for again.
+    /// [`AccountsError::PartnerNotFound`]. If the store fails, erased users stay erased; the removal can be
+    /// repeated.
     pub fn remove_partner(&self, id: PartnerId, now: UnixSeconds) -> Result<(), AccountsError> {
         self.0.partners.set_disabled(id, true).wait()?;
         loop {
@@ -90,11 +90,8 @@ impl Accounts {
         }
     }
 
-    /// Erases the users whose partner is gone, which versions before this one could leave behind;
-    /// returns how many. Users and partners are compared in memory, and a plan has the last word.
-    ///
-    /// # Errors
-    /// That the store failed; what was erased stays so.
+    /// Erases users of removed partners, which earlier versions could leave behind; returns their number.
+    /// Candidates are found in memory and checked again in the write batch.
     pub fn remove_orphans(&self, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut orphans = Vec::new();
         self.0.users.for_each(|id, user| {
@@ -123,10 +120,7 @@ impl Accounts {
         Ok(removed)
     }
 
-    /// Erases all users of a partner, some at a time; returns how many.
-    ///
-    /// # Errors
-    /// That the store failed; what was erased stays so.
+    /// Erases all users of a partner in batches; returns their number.
     fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut removed = 0;
         loop {
@@ -155,9 +149,8 @@ impl Inner {
         for eraser in &self.erasers {
             eraser(txn, id, now)?;
         }
-        // Decision: how many mails went to the address is known for the rest of an hour, under a hash
-        // and with nothing else. Otherwise whoever signs up with another's address, has mails sent
-        // there, erases the account and signs up again would be bound by no limit on them.
+        // The mail counters of the address are kept (hashed) until their hour ends. Otherwise an attacker could
+        // bypass the mail limit of another person's address: sign up, send mails, erase, repeat.
         let guesses = [
             Subject::account(Kind::LoginAccount, &user.partner, &user.email),
             Subject::user(Kind::Pin, id),

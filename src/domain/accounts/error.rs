@@ -1,4 +1,4 @@
-//! What can go wrong with accounts.
+//! Errors of accounts and PINs.
 
 use super::attempt::PoolError;
 use super::hashing::HashingFailed;
@@ -7,95 +7,79 @@ use crate::domain::partners::PartnersError;
 use crate::store::StoreError;
 use crate::types::{LimitReached, Malformed};
 
-/// Why an account's verb could not be done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {
-    /// The partner has a user of this address.
+    /// The partner already has a user with this address.
     #[error("the address has an account with this partner")]
     EmailInUse,
-    /// The partner was disabled or removed while its request ran.
+    /// The partner was disabled or removed during the request.
     #[error("the partner is disabled or removed")]
     PartnerGone,
-    /// No such partner.
     #[error("no such partner")]
     PartnerNotFound,
-    /// The user is unknown, shut, or the password wrong: one and the same.
+    /// Unknown user, disabled account or wrong password; deliberately not distinguished.
     #[error("the user is unknown or the password wrong")]
     InvalidCredentials,
-    /// The present password, asked for again, is wrong.
+    /// The current password, requested for confirmation, is wrong.
     #[error("the password is wrong")]
     PasswordWrong,
-    /// The present password is needed.
+    /// The current password is missing.
     #[error("the password is needed")]
     PasswordRequired,
-    /// The new password is too short.
     #[error("a password has at least {min} characters")]
     PasswordTooShort {
-        /// The fewest characters.
+        /// The minimum in characters.
         min: usize,
     },
-    /// The new password is one of those that are tried first.
-    #[error("the password is one of those that are tried first")]
+    /// The new password is in the list of common passwords or derived from known names.
+    #[error("the password is too common")]
     PasswordTooCommon,
-    /// Too many attempts.
     #[error("too many attempts: {0}")]
     TooManyAttempts(LimitReached),
-    /// The reset token is unknown, used, expired or another partner's: alike.
+    /// The reset token is unknown, used, expired or of another partner; deliberately not distinguished.
     #[error("the reset token is not valid")]
     ResetTokenInvalid,
-    /// No such user.
     #[error("no such user")]
     UserNotFound,
     /// The user has no such login session.
     #[error("no such login session")]
     LoginNotFound,
-    /// A value is not one that the field takes.
     #[error("{field}: {why}")]
     FieldMalformed {
-        /// The field.
         field: &'static str,
-        /// What it takes.
+        /// The accepted values.
         why: Malformed,
     },
-    /// The PIN stands in the way.
     #[error(transparent)]
     Pin(#[from] PinError),
-    /// The stored hash or the configured cost is none that argon2 takes.
-    #[error("a hash cannot be computed")]
+    /// The stored hash or the configured cost is not valid for argon2.
+    #[error("failed to compute the hash: invalid stored hash or cost")]
     HashUnusable,
-    /// The pool that hashes did not do it.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// The store failed.
     #[error(transparent)]
     Store(StoreError),
 }
 
-/// Why a PIN was not taken.
+/// Why a PIN was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    /// None was given, and one is needed.
     #[error("the PIN is needed")]
     Required,
-    /// The user has none.
     #[error("no PIN has been set")]
     NotSet,
-    /// It is wrong.
     #[error("the PIN is wrong; {attempts_left} attempts are left")]
     Wrong {
-        /// How many more may be wrong before entry is locked.
+        /// Remaining attempts before PIN entry is locked.
         attempts_left: u32,
     },
-    /// Entry is locked.
     #[error("PIN entry is locked: {0}")]
     Locked(LimitReached),
-    /// The stored hash or the configured cost is none that argon2 takes.
-    #[error("a hash cannot be computed")]
+    /// The stored hash or the configured cost is not valid for argon2.
+    #[error("failed to compute the hash: invalid stored hash or cost")]
     HashUnusable,
-    /// The pool that hashes did not do it.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,23 +1,20 @@
-//! What has expired goes: a job's work.
+//! Removal of expired records; run by a background job.
 
 use super::tables::{Logins, LoginsByExpiry, ResetTokens, ResetsByExpiry, Throttles};
 use super::{Accounts, Swept};
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::UnixSeconds;
 
-/// How many records one plan removes.
+/// Records per write batch.
 const BATCH: usize = 500;
 
 impl Accounts {
-    /// Removes expired login sessions and reset tokens, and counters that count nothing any more.
-    /// What is swept was refused before: a sweep that fails costs space alone.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Removes expired logins and reset tokens, and idle counters. They were rejected already, so a failed
+    /// sweep only costs space.
     pub fn sweep(&self, now: UnixSeconds) -> Result<Swept, StoreError> {
         let at = self.0.expiry.at(now);
         Ok(Swept {
-            logins: self.repeat(move |txn| {
+            logins: self.run_batches(move |txn| {
                 let due =
                     txn.range_index::<LoginsByExpiry>(&UnixSeconds(i64::MIN), &(at + 1), BATCH)?;
                 for (_, token) in &due {
@@ -25,7 +22,7 @@ impl Accounts {
                 }
                 Ok(due.len())
             })?,
-            resets: self.repeat(move |txn| {
+            resets: self.run_batches(move |txn| {
                 let due =
                     txn.range_index::<ResetsByExpiry>(&UnixSeconds(i64::MIN), &(at + 1), BATCH)?;
                 for (_, token) in &due {
@@ -50,9 +47,9 @@ impl Accounts {
         });
         for keys in idle.chunks(BATCH) {
             let (this, keys) = (self.clone(), keys.to_vec());
-            let plan = move |txn: &mut Txn<'_>| -> Result<(), StoreError> {
+            let batch_fn = move |txn: &mut Txn<'_>| -> Result<(), StoreError> {
                 for key in &keys {
-                    // An attempt may have come meanwhile.
+                    // An attempt may have been counted since the scan.
                     let counter = txn.get::<Throttles>(key)?.unwrap_or_default();
                     let rule = this.0.settings.limits.rule_of(key);
                     if rule.is_none_or(|rule| counter.is_idle(rule, now)) {
@@ -61,19 +58,19 @@ impl Accounts {
                 }
                 Ok(())
             };
-            self.0.store.write(Durability::Logged, plan).wait()?;
+            self.0.store.write(Durability::Logged, batch_fn).wait()?;
         }
         Ok(idle.len())
     }
 
-    /// Runs a plan until it has less than a batch to do.
-    fn repeat(
+    /// Runs a write batch repeatedly until it removes less than a full batch.
+    fn run_batches(
         &self,
-        plan: impl Fn(&mut Txn<'_>) -> Result<usize, StoreError> + Copy + Send + 'static,
+        batch_fn: impl Fn(&mut Txn<'_>) -> Result<usize, StoreError> + Copy + Send + 'static,
     ) -> Result<usize, StoreError> {
         let mut done = 0;
         loop {
-            let batch = self.0.store.write(Durability::Logged, plan).wait()?;
+            let batch = self.0.store.write(Durability::Logged, batch_fn).wait()?;
             done += batch;
             if batch < BATCH {
                 return Ok(done);

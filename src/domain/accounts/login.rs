@@ -1,4 +1,4 @@
-//! Login (interface, part 4.2).
+//! Login.
 
 use std::net::IpAddr;
 
@@ -18,8 +18,8 @@ struct Found {
 }
 
 impl Accounts {
-    /// Logs a user in. An unknown user, a shut account and a wrong password cost the same time, count
-    /// the same and are answered the same.
+    /// Logs a user in. An unknown user, a disabled account and a wrong password take the same time, count alike
+    /// and give the same error, so that an attacker cannot discover accounts.
     ///
     /// # Errors
     /// [`AccountsError::InvalidCredentials`], [`AccountsError::TooManyAttempts`].
@@ -47,11 +47,11 @@ impl Accounts {
         let login = LoginId::from_bytes(self.0.entropy.array());
         let user = self.change_for(WritePriority::Login, move |inner, txn| {
             let id = found.id;
-            let present = credentials(txn, &id).map_err(unknown)?;
+            let present = credentials(txn, &id).map_err(hide_removed_user)?;
             let record = txn
                 .get::<Users>(&id)?
                 .ok_or(AccountsError::InvalidCredentials)?;
-            // Changed, reset or shut while we hashed: the old password opens nothing any more.
+            // The password was changed or the account disabled during the hashing.
             if present.generation != found.generation || record.disabled {
                 return Err(AccountsError::InvalidCredentials);
             }
@@ -74,7 +74,7 @@ impl Accounts {
         Ok(NewLogin { token, login, user })
     }
 
-    /// The user whose password it is, and a new hash of it where the stored one is outdated.
+    /// Finds the user with this password; also returns a new hash if the stored one is outdated.
     fn check_login(
         &self,
         partner: PartnerId,
@@ -95,21 +95,21 @@ impl Accounts {
         Ok((found, rehashed))
     }
 
-    /// The user of an address, and the hash to try the password against. Both are read for every
-    /// address, so that the reads take the same time too.
+    /// Returns the user of an address, and the hash to check. The decoy is read for every address, so that
+    /// reads take the same time.
     fn look_up(
         &self,
         partner: PartnerId,
         email: &Email,
     ) -> Result<(Option<Found>, String), StoreError> {
         self.0.store.read(|txn| {
-            let stand_in = self.decoy(txn, partner, email)?;
+            let decoy = self.decoy(txn, partner, email)?;
             let Some(id) = txn.find::<UsersByEmail>(&(partner, email.clone()))? else {
-                return Ok((None, stand_in));
+                return Ok((None, decoy));
             };
             let (record, credentials) = (txn.get::<Users>(&id)?, txn.get::<Credentials>(&id)?);
             Ok(match record.zip(credentials) {
-                None => (None, stand_in),
+                None => (None, decoy),
                 Some((record, credentials)) => {
                     let found = Found {
                         id,
@@ -123,8 +123,8 @@ impl Accounts {
     }
 }
 
-/// A user who went meanwhile is as unknown as one who never was.
-fn unknown(error: AccountsError) -> AccountsError {
+/// Hides that the user was removed during the login.
+fn hide_removed_user(error: AccountsError) -> AccountsError {
     match error {
         AccountsError::UserNotFound => AccountsError::InvalidCredentials,
         other => other,

@@ -1,4 +1,4 @@
-//! Login sessions: what a User Authorization Token lives in.
+//! Login sessions: each belongs to one User Authorization Token.
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
 use super::{Accounts, AccountsError, Inner, Login, LoginInfo, Settings, User};
@@ -6,18 +6,18 @@ use crate::store::{Commit, StoreError, Txn, WritePriority};
 use crate::types::time::DAY;
 use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 
-/// How far a token may come from the future. A clock that was ahead by more has made tokens that
-/// would outlive their promise: they are refused rather than eternal.
+/// Tokens created further in the future are rejected: a clock that ran ahead made them, and they would live too
+/// long.
 const FROM_THE_FUTURE: i64 = DAY;
 
-/// Whether something made at `created` and good until `expires` is good now.
+/// Whether a token is valid at `now`.
 pub(super) fn is_alive(created: UnixSeconds, expires: UnixSeconds, now: UnixSeconds) -> bool {
     created <= now + FROM_THE_FUTURE && now < expires
 }
 
 impl Accounts {
-    /// Who asks, from memory: nothing for a token that is unknown, expired, revoked or of another
-    /// partner.
+    /// Authenticates a User Authorization Token from memory. Returns `None` if it is unknown, expired, revoked
+    /// or of another partner.
     #[must_use]
     pub fn authenticate(
         &self,
@@ -34,7 +34,7 @@ impl Accounts {
         })
     }
 
-    /// The login session of an id, if it is the user's and alive; a cold read.
+    /// Returns a live login session of the user; reads from disk.
     ///
     /// # Errors
     /// [`AccountsError::LoginNotFound`].
@@ -51,10 +51,7 @@ impl Accounts {
             .ok_or(AccountsError::LoginNotFound)
     }
 
-    /// The login sessions of a user, oldest first; a cold read.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// The live login sessions of a user, oldest first; reads from disk.
     pub fn logins(&self, user: &UserId, now: UnixSeconds) -> Result<Vec<LoginInfo>, StoreError> {
         let expiry = &self.0.expiry;
         let at = expiry.at(now);
@@ -72,7 +69,7 @@ impl Accounts {
         })
     }
 
-    /// Ends one login session: its token is refused on the very next request.
+    /// Ends one login session; its token is rejected from the next request on.
     ///
     /// # Errors
     /// [`AccountsError::LoginNotFound`].
@@ -86,7 +83,7 @@ impl Accounts {
         })
     }
 
-    /// Ends all login sessions of a user; returns how many there were.
+    /// Ends all login sessions of a user; returns their number.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
@@ -98,8 +95,7 @@ impl Accounts {
     }
 }
 
-/// Begins a login session, at the cost of the oldest where there are as many as may be. `at` is in
-/// token time.
+/// Starts a login session; ends the oldest ones over the limit. `at` is token time.
 pub(super) fn begin(
     txn: &mut Txn<'_>,
     settings: &Settings,
@@ -124,7 +120,7 @@ pub(super) fn begin(
 }
 
 impl Inner {
-    /// Ends everything that was begun with the account: login sessions, and what other modules run.
+    /// Ends the user's logins and, through the revokers, their activity in other modules.
     pub(super) fn revoke(
         &self,
         txn: &mut Txn<'_>,
@@ -139,7 +135,7 @@ impl Inner {
     }
 }
 
-/// Ends the login sessions of a user, all or all but one.
+/// Ends all login sessions of a user, except `except`.
 pub(super) fn end_all(
     txn: &mut Txn<'_>,
     user: &UserId,
@@ -155,7 +151,7 @@ pub(super) fn end_all(
     Ok(ended)
 }
 
-/// The login sessions of a user, oldest first.
+/// Login sessions of a user, oldest first.
 pub(super) fn logins_of_user(
     txn: &Txn<'_>,
     user: &UserId,

@@ -1,8 +1,7 @@
-//! Users: sign-up, login, passwords, PINs, their records and login sessions (interface, parts 4.2,
-//! 4.3 and 5).
+//! Users: sign-up, login, passwords, PINs, profiles and login sessions.
 //!
-//! Verbs that hash take a [`HashPool`] and wait for commits without blocking. What hot requests ask is
-//! answered from memory. What users may watch is not for this module.
+//! Methods that hash take a [`HashPool`] and await commits. Frequent lookups are answered from memory. What
+//! users may watch is decided in `entitlement`.
 
 mod addresses;
 mod admin;
@@ -58,7 +57,6 @@ use tables::{CredentialRecord, Credentials, Logins, Throttles, UserRecord, UserT
 use tables::{ResetTokens, UsersByEmail};
 use throttle::{Kind, Reservation, Subject};
 
-/// Adds this module's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
@@ -69,27 +67,24 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<Throttles>()
 }
 
-/// What another module does about a user, within a plan of this one: erasing or ending what it holds.
+/// Erases or ends the data of a user in another module, within a write batch of this module.
 pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreError>;
 
-/// What accounts stand beside.
+/// Services that accounts depend on.
 pub struct Dependencies {
-    /// The queue of mails.
     pub mail: Mail,
-    /// Whose users they are: a partner's name is no password.
+    /// The partners; their names are not accepted as passwords.
     pub partners: Partners,
-    /// Those of the other modules that hold something of a user.
+    /// Erase a user's data in other modules.
     pub erasers: Vec<Eraser>,
-    /// What ends that a user is doing in other modules, when a new password or an operator takes the
-    /// account out of the hands of whoever was logged in.
+    /// End a user's activity in other modules after a password reset or when an operator disables the account.
     pub revokers: Vec<Eraser>,
-    /// A secret of the appliance that no restart changes: it chooses stand-ins.
+    /// A secret that survives restarts; it selects decoy hashes.
     pub key: [u8; 32],
-    /// Judges the expiry of logins and reset tokens.
+    /// Decides the expiry of logins and reset tokens.
     pub expiry: Arc<ExpiryClock>,
 }
 
-/// The users of all partners.
 #[derive(Clone)]
 pub struct Accounts(Arc<Inner>);
 
@@ -102,7 +97,7 @@ struct Inner {
     erasers: Vec<Eraser>,
     expiry: Arc<ExpiryClock>,
     revokers: Vec<Eraser>,
-    stand_ins: DecoyHashes,
+    decoys: DecoyHashes,
     users: Arc<UserTable>,
     logins: Arc<MemoryTable<Logins>>,
     throttles: Arc<MemoryTable<Throttles>>,
@@ -111,15 +106,11 @@ struct Inner {
 }
 
 impl Accounts {
-    /// The users of a store.
-    ///
-    /// # Errors
-    /// That the store failed.
     pub fn open(
         store: Store,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
-        beside: Dependencies,
+        dependencies: Dependencies,
     ) -> Result<Self, StoreError> {
         let Dependencies {
             mail,
@@ -128,7 +119,7 @@ impl Accounts {
             revokers,
             key,
             expiry,
-        } = beside;
+        } = dependencies;
         let users = Arc::new(tables::user_table());
         let logins = Arc::new(MemoryTable::default());
         let throttles = Arc::new(MemoryTable::default());
@@ -144,7 +135,7 @@ impl Accounts {
             erasers,
             expiry,
             revokers,
-            stand_ins: DecoyHashes::new(&key),
+            decoys: DecoyHashes::new(&key),
             users,
             logins,
             throttles,
@@ -159,23 +150,19 @@ impl Accounts {
         self.0.users.get(id)
     }
 
-    /// The number of users, from memory.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.users.len()
     }
 
-    /// The user of an address; a cold read.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Finds a user by address; reads from disk.
     pub fn find(&self, partner: PartnerId, email: &Email) -> Result<Option<UserId>, StoreError> {
         let key = (partner, email.clone());
         self.0.store.read(|txn| txn.find::<UsersByEmail>(&key))
     }
 
-    /// Whether a login may be tried, from memory: a flood is turned away before it waits for a
-    /// lane. The count itself is [`Accounts::log_in`]'s.
+    /// Checks from memory whether a login may be attempted, so that a flood is rejected before it queues for a
+    /// worker. [`Accounts::log_in`] does the counting.
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`].
@@ -186,93 +173,92 @@ impl Accounts {
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
-        self.may(&guesses(partner, email, from), now)
+        self.check_limits(&guesses(partner, email, from), now)
     }
 
-    /// Whether the network address may try a login at all, whoever it names; as
-    /// [`Accounts::may_log_in`].
+    /// Like [`Accounts::may_log_in`], for the network address only.
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`].
     pub fn may_log_in_from(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.may(&[Subject::address(Kind::LoginAddress, from)], now)
+        self.check_limits(&[Subject::address(Kind::LoginAddress, from)], now)
     }
 
-    /// Whether the network address may ask for a reset mail; as [`Accounts::may_log_in`].
+    /// Like [`Accounts::may_log_in`], for requests of reset mails.
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`].
     pub fn may_ask_for_reset(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.may(&[Subject::address(Kind::ResetMailAddress, from)], now)
+        self.check_limits(&[Subject::address(Kind::ResetMailAddress, from)], now)
     }
 
-    /// Whether a sign-up may be tried; as [`Accounts::may_log_in`].
+    /// Like [`Accounts::may_log_in`], for sign-ups.
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`].
     pub fn may_sign_up(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.may(&[Subject::address(Kind::SignUpAddress, from)], now)
+        self.check_limits(&[Subject::address(Kind::SignUpAddress, from)], now)
     }
 
-    /// Whether a reset may be completed; as [`Accounts::may_log_in`].
+    /// Like [`Accounts::may_log_in`], for completions of a reset.
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`].
     pub fn check_reset_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.may(&[Subject::address(Kind::ResetAddress, from)], now)
+        self.check_limits(&[Subject::address(Kind::ResetAddress, from)], now)
     }
 
-    /// Whether a PIN may be entered; as [`Accounts::may_log_in`].
+    /// Like [`Accounts::may_log_in`], for PIN entry.
     ///
     /// # Errors
     /// [`PinError::Locked`].
     pub fn may_enter_pin(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
-        match self.refuses(&Subject::user(Kind::Pin, user), now) {
+        match self.refusal(&Subject::user(Kind::Pin, user), now) {
             Some(limit) => Err(PinError::Locked(limit)),
             None => Ok(()),
         }
     }
 
-    fn may(&self, subjects: &[Subject], now: UnixSeconds) -> Result<(), AccountsError> {
-        let refusals = subjects.iter().filter_map(|s| self.refuses(s, now));
+    fn check_limits(&self, subjects: &[Subject], now: UnixSeconds) -> Result<(), AccountsError> {
+        let refusals = subjects.iter().filter_map(|s| self.refusal(s, now));
         match refusals.max_by_key(|limit| limit.retry_after) {
             Some(limit) => Err(AccountsError::TooManyAttempts(limit)),
             None => Ok(()),
         }
     }
 
-    fn refuses(&self, subject: &Subject, now: UnixSeconds) -> Option<LimitReached> {
+    fn refusal(&self, subject: &Subject, now: UnixSeconds) -> Option<LimitReached> {
         let limits = &self.0.settings.limits;
         let counter = self.0.throttles.get(&subject.key())?;
-        let retry_after = counter.refuses(limits.rule(subject.kind()), now)?;
-        // Some of those that were counted may turn out right.
+        let retry_after = counter.refusal_at(limits.rule(subject.kind()), now)?;
+        // Some of the counted attempts may still turn out right.
         if self.0.undecided.has(subject) {
             return None;
         }
         Some(limits.reached(subject.kind(), retry_after))
     }
 
-    /// Runs a plan that is durable before it is answered.
+    /// Runs a write batch that is durable before it is answered.
     fn change<T: Send + 'static>(
         &self,
-        plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
+        batch: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
     ) -> Commit<T, AccountsError> {
-        self.change_for(WritePriority::Change, plan)
+        self.change_for(WritePriority::Change, batch)
     }
 
-    /// As [`Accounts::change`], for something that has its own place when space runs out.
+    /// Like [`Accounts::change`], with a priority for the case that disk space runs out.
     fn change_for<T: Send + 'static>(
         &self,
         need: WritePriority,
-        plan: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
+        batch: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
     ) -> Commit<T, AccountsError> {
         let this = self.clone();
         self.0
             .store
-            .write_for(need, Durability::Durable, move |txn| plan(&this.0, txn))
+            .write_for(need, Durability::Durable, move |txn| batch(&this.0, txn))
     }
 
-    /// Checks a new password of a user of the partner.
+    /// Checks a new password against the policy.
     fn check_password(
         &self,
         new: &Password,
@@ -292,7 +278,7 @@ impl Accounts {
         password_policy::check(new, settings.password_min, &known)
     }
 
-    /// Hashes a secret at today's cost.
+    /// Hashes a secret at the configured cost.
     fn hash(&self, secret: &str, memory: &mut HashMemory) -> Result<String, AccountsError> {
         Ok(hashing::hash(
             secret,
@@ -302,9 +288,9 @@ impl Accounts {
         )?)
     }
 
-    /// The present password of a user who is logged in, asked for again. A wrong one counts like a
-    /// wrong login: this must be no way around that limit. After a right one `then` goes on in the
-    /// pool. The caller gives the attempt back.
+    /// Confirms the current password of a logged-in user. A wrong one counts like a failed login, so that this
+    /// does not bypass the login limit. After a correct one, `then` runs in the same pool job. The caller
+    /// refunds the attempt.
     async fn confirm<T: Send + 'static>(
         &self,
         user: &UserId,
@@ -338,15 +324,15 @@ impl Accounts {
     }
 }
 
-/// A password that was right a moment ago.
+/// A password that was verified just before.
 struct Confirmed {
     attempt: Attempt,
-    /// Which of the user's passwords it was. A plan compares it with the one of its own moment: of a
-    /// change that came between, the older password must not profit.
+    /// The generation of the verified password. The write batch compares it with the current one, so that an
+    /// old password has no effect after a concurrent change.
     generation: u32,
 }
 
-/// What a plan needs of it.
+/// The part of [`Confirmed`] that moves into a write batch.
 struct Proof {
     reservation: Arc<Reservation>,
     generation: u32,
@@ -362,7 +348,7 @@ impl Confirmed {
 }
 
 impl Proof {
-    /// Gives the attempt back and returns the credentials, if the password is still the same.
+    /// Refunds the attempt and returns the credentials, if the password is unchanged.
     fn redeem(
         &self,
         inner: &Inner,
@@ -380,7 +366,7 @@ impl Proof {
     }
 }
 
-/// What a wrong password counts for.
+/// The subjects for which a wrong password counts.
 fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [Subject; 2] {
     [
         Subject::account(Kind::LoginAccount, &partner, email),
@@ -388,16 +374,13 @@ fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [Subject; 2] {
     ]
 }
 
-/// Whether a user exists, within the plan that makes something of theirs: a request whose token was
-/// good when it came may end after the account is erased, and what it leaves nobody would erase.
-///
-/// # Errors
-/// That the store failed.
+/// Whether a user exists, for write batches that store data of a user: the account may have been erased since
+/// the token was checked, and then nothing would ever erase the new data.
 pub fn exists(txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
     Ok(txn.get::<Users>(user)?.is_some())
 }
 
-/// The form of [`exists`], by which modules ask that must not know this one.
+/// The type of [`exists`], for modules that must not depend on this one.
 pub type UserExists = fn(&Txn<'_>, &UserId) -> Result<bool, StoreError>;
 
 fn user_record(txn: &Txn<'_>, user: &UserId) -> Result<UserRecord, AccountsError> {
@@ -409,7 +392,7 @@ fn credentials(txn: &Txn<'_>, user: &UserId) -> Result<CredentialRecord, Account
         .ok_or(AccountsError::UserNotFound)
 }
 
-/// A day of birth lies in the past.
+/// Rejects a date of birth in the future.
 fn check_birth_date(
     date: Option<&crate::types::BirthDate>,
     now: UnixSeconds,

@@ -1,4 +1,4 @@
-//! Which passwords are taken: long enough, and none of those that are tried first.
+//! Password policy: minimum length, no common passwords, no known names.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::AccountsError;
 use crate::types::Password;
 
-/// The list, one in lower case on each line.
+/// The list of common passwords, in lower case, one per line.
 static COMMON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     include_str!("../../../data/common-passwords.txt")
         .lines()
@@ -14,22 +14,22 @@ static COMMON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The shortest word that is looked for in a password; a shorter one would refuse by accident.
+/// Minimum length of a known word; shorter ones would reject passwords by accident.
 const WORD_MIN: usize = 4;
 
-/// What everybody knows of the user and of the service, reduced to letters and digits.
+/// Public knowledge about the user and the service, reduced to letters and digits.
 #[derive(Default)]
 pub(super) struct Known(HashSet<String>);
 
 impl Known {
-    /// Adds a name or an address: the whole, and its words.
+    /// Adds a name or an address: the whole text and its words.
     pub(super) fn add(&mut self, text: &str) {
         let lower = text.to_lowercase();
         let words = lower.split(|c: char| !c.is_alphanumeric() && c != '.');
         let parts = lower.split(|c: char| !c.is_alphanumeric());
         let all = words.chain(parts).chain([lower.as_str()]);
         for word in all.flat_map(|word| [word, core(word)]) {
-            let word = squeezed(word);
+            let word = alphanumeric(word);
             if word.chars().count() >= WORD_MIN {
                 self.0.insert(word);
             }
@@ -39,18 +39,17 @@ impl Known {
     fn contains(&self, lower: &str) -> bool {
         [lower, core(lower)]
             .iter()
-            .any(|text| self.0.contains(&squeezed(text)))
+            .any(|text| self.0.contains(&alphanumeric(text)))
     }
 }
 
-/// Checks a new password against the length, the list, and what everybody knows.
+/// Checks a new password against the length, the list and known words.
 ///
-/// Decision: what is known is refused as the whole password, also with digits and signs in it or
-/// around it: `ann.smith`, `Ann-Smith1!` and `smith1988` are all first guesses for
-/// ann.smith@example.com. A sentence that has it among other words is not.
+/// A known word is rejected if it is the whole password, also with digits and punctuation in or around it:
+/// `ann.smith`, `Ann-Smith1!` and `smith1988` are first guesses for ann.smith@example.com. A sentence that
+/// contains it is accepted.
 ///
-/// Decision: every character counts as one, control characters and spaces too: nothing here ends
-/// or shortens a password, and whoever can type it may have it.
+/// Every character counts, including control characters and spaces: nothing truncates a password.
 pub(super) fn check(password: &Password, min: usize, known: &Known) -> Result<(), AccountsError> {
     if password.length() < min {
         return Err(AccountsError::PasswordTooShort { min });
@@ -62,13 +61,13 @@ pub(super) fn check(password: &Password, min: usize, known: &Known) -> Result<()
     Ok(())
 }
 
-/// A word without the digits and signs around it.
+/// Strips digits and punctuation around a word.
 fn core(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphabetic())
 }
 
-/// A word without the signs and spaces in it.
-fn squeezed(word: &str) -> String {
+/// Removes punctuation and spaces from a word.
+fn alphanumeric(word: &str) -> String {
     word.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn length_is_counted_in_characters() {
+    fn minimum_length_counts_characters() {
         let short = Err(AccountsError::PasswordTooShort { min: 8 });
         for text in [
             "",
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_first_is_refused() {
+    fn common_and_personal_passwords_are_rejected() {
         for text in [
             "password",
             "PASSWORD",
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_digits_refuses_itself_alone() {
+    fn address_of_digits_rejects_only_itself() {
         let check = |password: &str| {
             let known = known(&["55512345@x.example"]);
             check(&Password::new(password).unwrap(), 8, &known)
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_as_the_check_looks_it_up() {
+    fn list_entries_are_normalized_for_lookup() {
         assert!(COMMON.len() >= 10_000);
         for word in COMMON.iter() {
             assert_eq!(*word, word.trim().to_lowercase());

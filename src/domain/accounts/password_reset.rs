@@ -1,4 +1,4 @@
-//! A new password, by who reads the mail (interface, part 4.3).
+//! Password reset by mail.
 
 use std::net::IpAddr;
 
@@ -15,12 +15,12 @@ use crate::types::{
 };
 
 impl Accounts {
-    /// Mails a reset token if the user exists. Whether one does shows neither in the
-    /// result nor in what is counted; how long the answer takes is for the caller to even out.
+    /// Mails a reset token if the user exists. Neither the result nor the counters reveal whether the user
+    /// exists; the caller evens out the response time.
     ///
     /// # Errors
-    /// [`AccountsError::TooManyAttempts`] for the network address alone: too many mails for an
-    /// account are silently not sent.
+    /// [`AccountsError::TooManyAttempts`] only for the network address. Too many mails to one account are
+    /// dropped silently.
     pub fn send_reset(
         &self,
         partner: PartnerId,
@@ -46,7 +46,7 @@ impl Accounts {
         })
     }
 
-    /// Whether a reset token, of whichever partner, can still be used; blocking.
+    /// Checks that a reset token, of any partner, is usable. Blocking.
     ///
     /// # Errors
     /// [`AccountsError::ResetTokenInvalid`].
@@ -60,15 +60,15 @@ impl Accounts {
         self.0.store.read(redeemable)
     }
 
-    /// Sets a new password by a reset token, once. `partner` is who asks; on our own page
-    /// nobody does, and the token alone says whose password it is. In one commit the token goes, all
-    /// login and playback sessions end, and a notice is queued. The account's limit on wrong passwords is
-    /// lifted: a stranger who has run into it must not keep the owner out.
+    /// Sets a new password with a reset token, which is consumed. `partner` is the requesting partner; it is
+    /// `None` on the built-in reset page, where the token alone identifies the user.
+    ///
+    /// One commit removes the token, ends all login and playback sessions, and queues a notice. It also lifts
+    /// the account's lock on wrong passwords: a stranger who triggered it must not lock the owner out.
     ///
     /// # Errors
-    /// [`AccountsError::ResetTokenInvalid`] for an unknown, used, expired or another partner's
-    /// token alike; what is wrong with the password, which leaves the token as it is;
-    /// [`AccountsError::TooManyAttempts`].
+    /// [`AccountsError::ResetTokenInvalid`] for an unknown, used or expired token or one of another partner;
+    /// [`AccountsError::TooManyAttempts`]; the policy error of the new password, which leaves the token usable.
     pub async fn complete_reset(
         &self,
         partner: Option<PartnerId>,
@@ -93,7 +93,7 @@ impl Accounts {
         };
         let password = attempt.work(pool, work).await??;
         let changed = self.change(move |inner, txn| {
-            // Of many at once, the first plan takes the token away.
+            // Of concurrent requests only the first batch finds the token.
             let user = redeemable(txn, &token, partner, inner.expiry.at(now))?;
             void(txn, &user)?;
             let credentials = credentials(txn, &user)?.with_password(password, now);
@@ -102,14 +102,14 @@ impl Accounts {
             let known = user_record(txn, &user)?;
             let account = Subject::account(Kind::LoginAccount, &known.partner, &known.email);
             txn.delete::<Throttles>(&account.key())?;
-            inner.tell_of_password(txn, user, known, now)
+            inner.queue_password_notice(txn, user, known, now)
         });
         changed.await
     }
 }
 
 impl Inner {
-    /// Stores a token in the place of older ones, and queues the mail that brings it.
+    /// Stores a token, replacing older ones, and queues its mail.
     pub(super) fn put_reset(
         &self,
         txn: &mut Txn<'_>,
@@ -119,7 +119,7 @@ impl Inner {
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         let user = user_record(txn, &id)?;
-        // A shut account is not opened by a new password either.
+        // A new password does not enable a disabled account.
         if user.disabled {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Inner {
     }
 }
 
-/// Whose password the token may set; `at` is in token time.
+/// The user of a valid reset token; `at` is token time.
 fn redeemable(
     txn: &Txn<'_>,
     token: &TokenHash,
@@ -159,7 +159,7 @@ fn redeemable(
         .ok_or(AccountsError::ResetTokenInvalid)
 }
 
-/// Voids the reset tokens of a user, and stops the mails that would bring them.
+/// Voids a user's reset tokens and withdraws their mails.
 pub(super) fn void(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, token) in txn.scan_index::<ResetsByUser>(user, usize::MAX)? {
         txn.delete::<ResetTokens>(&token)?;

@@ -1,4 +1,4 @@
-//! PINs: checked, set, changed, mailed.
+//! PINs: check, set, change, mail.
 
 use std::net::IpAddr;
 
@@ -13,24 +13,24 @@ use crate::domain::mail;
 use crate::store::{Commit, Durability, Txn};
 use crate::types::{Password, Pin, UnixSeconds, UserId};
 
-/// A PIN of ours that is on its way to its user.
+/// A generated PIN that will be mailed to its user.
 pub(super) struct GeneratedPin {
     pin: Pin,
     hash: String,
 }
 
-/// A PIN that was right a moment ago, by the hash that it was right for.
+/// Proof of a correct PIN: the hash that it matched.
 pub(super) struct PinConfirmed(String);
 
 impl PinConfirmed {
-    /// Whether it is still the PIN.
+    /// Whether the PIN is unchanged since.
     pub(super) fn holds(&self, credentials: &CredentialRecord) -> bool {
         credentials.pin.as_ref() == Some(&self.0)
     }
 }
 
 impl Accounts {
-    /// Checks a PIN. A wrong one is counted durably, and five of them lock PIN entry.
+    /// Checks a PIN. A wrong one is counted durably; five wrong ones lock PIN entry.
     ///
     /// # Errors
     /// [`PinError::NotSet`], [`PinError::Wrong`], [`PinError::Locked`].
@@ -45,7 +45,7 @@ impl Accounts {
         confirmed.await.map(drop)
     }
 
-    /// Checks a PIN; after a right one `then` goes on in the pool.
+    /// Checks a PIN; after a correct one, `then` runs in the same pool job.
     pub(super) async fn confirm_pin<T: Send + 'static>(
         &self,
         user: &UserId,
@@ -84,10 +84,10 @@ impl Accounts {
         Ok(confirmed)
     }
 
-    /// Sets a PIN: the first one by the password, a later one by the present PIN.
+    /// Sets a PIN: the first with the password, later ones with the current PIN.
     ///
     /// # Errors
-    /// [`AccountsError::PasswordRequired`], [`PinError::Required`], or what was wrong with either.
+    /// [`AccountsError::PasswordRequired`], [`PinError::Required`], or the failure of either check.
     pub async fn set_pin(
         &self,
         user: &UserId,
@@ -119,7 +119,7 @@ impl Accounts {
         let proof = confirmed.proof();
         let changed = self.change(move |inner, txn| {
             let credentials = proof.redeem(inner, txn, &user, now)?;
-            // Set meanwhile by somebody else: the password alone does not change a PIN.
+            // A concurrent request set a PIN: the password is not enough to change it.
             if credentials.pin.is_some() {
                 return Err(PinError::Required.into());
             }
@@ -133,8 +133,8 @@ impl Accounts {
         Ok(hashing::hash(pin.reveal(), cost, entropy, memory)?)
     }
 
-    /// Makes a new PIN and mails it. A lock on PIN entry stays: whoever holds the viewer's device must
-    /// not get more guesses by asking for mail.
+    /// Generates a PIN and mails it. A lock on PIN entry remains: a person holding the viewer's device must not
+    /// get more guesses by requesting mails.
     ///
     /// # Errors
     /// [`AccountsError::TooManyAttempts`], [`AccountsError::UserNotFound`].
@@ -146,12 +146,12 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         let attempt = self.reserve_pin_mail(&known, now).await?;
-        let fresh = attempt.work(pool, Self::generate_pin).await??;
-        self.insert_generated_pin(*user, fresh, now).await
+        let generated = attempt.work(pool, Self::generate_pin).await??;
+        self.insert_generated_pin(*user, generated, now).await
     }
 
-    /// Counts a PIN that a user has mailed. It counts for the address, not for the user: an account
-    /// that is erased and made again brings no further mails.
+    /// Counts a PIN mail. It counts for the address, not the user id, so that erasing and recreating the
+    /// account does not reset the limit.
     pub(super) async fn reserve_pin_mail(
         &self,
         user: &User,
@@ -161,7 +161,7 @@ impl Accounts {
         Ok(self.attempt(Durability::Logged, vec![subject], now).await?)
     }
 
-    /// Makes a new PIN and mails it, for an operator without a limit.
+    /// Generates a PIN and mails it, for an operator; not rate limited.
     ///
     /// # Errors
     /// [`AccountsError::UserNotFound`].
@@ -172,19 +172,19 @@ impl Accounts {
         pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let this = self.clone();
-        let fresh = pool.run(move |memory| this.generate_pin(memory)).await??;
-        self.insert_generated_pin(*user, fresh, now).await
+        let generated = pool.run(move |memory| this.generate_pin(memory)).await??;
+        self.insert_generated_pin(*user, generated, now).await
     }
 
     fn insert_generated_pin(
         &self,
         user: UserId,
-        fresh: GeneratedPin,
+        generated: GeneratedPin,
         now: UnixSeconds,
     ) -> Commit<(), AccountsError> {
         self.change(move |inner, txn| {
             let record = user_record(txn, &user)?;
-            inner.mail_pin(txn, &user, record, fresh, now)
+            inner.mail_pin(txn, &user, record, generated, now)
         })
     }
 
@@ -225,13 +225,13 @@ impl Accounts {
 }
 
 impl Inner {
-    /// Sets a PIN of ours and queues the mail that brings it.
+    /// Stores a generated PIN and queues its mail.
     pub(super) fn mail_pin(
         &self,
         txn: &mut Txn<'_>,
         id: &UserId,
         user: UserRecord,
-        fresh: GeneratedPin,
+        generated: GeneratedPin,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         let draft = mail::Draft {
@@ -239,17 +239,16 @@ impl Inner {
             to: user.email.clone(),
             user: Some(*id),
             locale: user.locale.clone(),
-            secret: fresh.pin.reveal().to_owned(),
+            secret: generated.pin.reveal().to_owned(),
             good_for: 0,
         };
-        put_pin(txn, id, user, fresh.hash)?;
+        put_pin(txn, id, user, generated.hash)?;
         self.mail.enqueue(txn, draft, now)?;
         Ok(())
     }
 }
 
-/// Stores the hash, and that there is one. `user` is the record as it is to be. A mail that is still
-/// on its way would bring a PIN that is none any more.
+/// Stores the hash and sets `has_pin`; `user` is the new record. A queued mail with an older PIN is withdrawn.
 fn put_pin(
     txn: &mut Txn<'_>,
     id: &UserId,

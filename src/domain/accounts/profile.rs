@@ -1,4 +1,4 @@
-//! A user's own changes to their record.
+//! Changes by users to their own record.
 
 use std::sync::Arc;
 
@@ -9,12 +9,11 @@ use super::{
 };
 use crate::types::{Malformed, Pin, UnixSeconds, UserId};
 
-/// The part of a record that the PIN guards.
+/// The fields protected by the PIN.
 type Guarded = (Option<crate::types::BirthDate>, ParentalControl);
 
 impl UserChange {
-    /// The guarded part after the change. A client that sends a record back as it got it changes
-    /// nothing and needs no PIN.
+    /// The protected fields after the change. Clients that send an unchanged record need no PIN.
     fn guarded(&self, (birth_date, parental): Guarded) -> Guarded {
         let parental = ParentalControl {
             enabled: self.parental_enabled.unwrap_or(parental.enabled),
@@ -53,12 +52,12 @@ impl UserChange {
 }
 
 impl Accounts {
-    /// Merges the change into the user's record. Day of birth and parental control need
-    /// the PIN once there is one; a PIN that is not needed is neither checked nor counted. Parental
-    /// control that is switched on without a PIN makes one and mails it.
+    /// Merges the change into the user's record. Changing the date of birth or parental control needs the PIN
+    /// if one is set; an unneeded PIN is neither checked nor counted. Enabling parental control without a PIN
+    /// creates one and mails it.
     ///
     /// # Errors
-    /// What is wrong with a field or the PIN, [`AccountsError::TooManyAttempts`] for mails,
+    /// [`AccountsError::FieldMalformed`], [`AccountsError::Pin`], [`AccountsError::TooManyAttempts`] for mails,
     /// [`AccountsError::UserNotFound`].
     pub async fn change_user(
         &self,
@@ -78,7 +77,7 @@ impl Accounts {
         } else {
             None
         };
-        let fresh = if after.1.enabled && !known.has_pin {
+        let generated = if after.1.enabled && !known.has_pin {
             let attempt = self.reserve_pin_mail(&known, now).await?;
             Some(attempt.work(pool, Self::generate_pin).await??)
         } else {
@@ -92,22 +91,22 @@ impl Accounts {
                 let credentials = credentials(txn, &id)?;
                 Ok(confirmed.is_some_and(|confirmed| confirmed.holds(&credentials)))
             };
-            // The record may have changed while we hashed; what is there now decides.
+            // The record may have changed during the hashing; check the current one.
             if record.has_pin && change.guarded(present) != present && !proven()? {
                 return Err(PinError::Required.into());
             }
             let record = change.apply(record);
             if record.parental.enabled && !record.has_pin {
-                // Only who was switched on meanwhile has none prepared: then ask again.
-                let fresh = fresh.ok_or(PinError::Required)?;
-                inner.mail_pin(txn, &id, record.clone(), fresh, now)?;
+                // Parental control was enabled concurrently, so no PIN was prepared: the client must retry.
+                let generated = generated.ok_or(PinError::Required)?;
+                inner.mail_pin(txn, &id, record.clone(), generated, now)?;
             } else {
                 txn.put::<Users>(&id, &record)?;
             }
             Ok(())
         });
         changed.await?;
-        // The commit has been published to memory before it was answered.
+        // Memory is updated before a commit is answered.
         self.user(&id).ok_or(AccountsError::UserNotFound)
     }
 }

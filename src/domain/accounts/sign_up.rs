@@ -1,4 +1,4 @@
-//! New users (interface, part 4.2).
+//! New users: sign-up, addition by operators, bulk import.
 
 use std::net::IpAddr;
 
@@ -14,12 +14,12 @@ use crate::store::{Commit, Durability, Txn};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 impl Accounts {
-    /// Makes a user and logs them in. An attempt counts for its network address whether
-    /// it succeeds or not: a refusal tells that an address has an account.
+    /// Creates a user and logs them in. Every attempt counts for its network address, even if it fails: the
+    /// error reveals that an address has an account.
     ///
     /// # Errors
-    /// [`AccountsError::EmailInUse`], which never changes the user who has the address;
-    /// [`AccountsError::TooManyAttempts`]; what is wrong with the password or a field.
+    /// [`AccountsError::EmailInUse`] (the existing user is never changed), [`AccountsError::TooManyAttempts`],
+    /// [`AccountsError::PartnerGone`], or the policy error of the password or a field.
     pub async fn sign_up(
         &self,
         partner: PartnerId,
@@ -34,7 +34,7 @@ impl Accounts {
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
         let password = password.clone();
         let work = move |this: &Self, memory: &mut HashMemory| {
-            // Before the hash is paid for; the plan has the last word.
+            // Check before paying for the hash; the write batch checks again.
             if this.find(partner, &new.email)?.is_some() {
                 return Err(AccountsError::EmailInUse);
             }
@@ -46,8 +46,7 @@ impl Accounts {
         let token_hash = token.hash();
         let login = LoginId::from_bytes(self.0.entropy.array());
         let user = self.change(move |inner, txn| {
-            // Since the token was looked up the partner may have been disabled, as the first step
-            // of its removal does.
+            // The partner may have been disabled since the token was checked, for example by its removal.
             if partners::standing(txn, &partner)? != PartnerStatus::Active {
                 return Err(AccountsError::PartnerGone);
             }
@@ -60,10 +59,11 @@ impl Accounts {
         Ok(NewLogin { token, login, user })
     }
 
-    /// Makes a user for an operator, without a limit and without a login.
+    /// Creates a user for an operator; no rate limit, no login.
     ///
     /// # Errors
-    /// As [`Accounts::sign_up`].
+    /// [`AccountsError::EmailInUse`], [`AccountsError::PartnerNotFound`], or the error of the password or a
+    /// field.
     pub async fn add(
         &self,
         partner: PartnerId,
@@ -85,10 +85,10 @@ impl Accounts {
             .await
     }
 
-    /// Checks a user whom an operator adds, as far as that costs no hash.
+    /// Validates a user added by an operator, without hashing.
     ///
     /// # Errors
-    /// What is wrong with the password or a field.
+    /// The policy error of the password or a field.
     pub fn prepare(
         &self,
         id: UserId,
@@ -104,7 +104,7 @@ impl Accounts {
                 return Ok(Prepared::Unhashed(Unhashed { account, password }));
             }
             FirstPassword::Hashed(hash) => hash.into_stored(),
-            // What no password matches, so that this account is like any other.
+            // A hash that no password matches.
             FirstPassword::None => hashing::dummy(self.0.settings.cost),
         };
         check_birth_date(new.birth_date.as_ref(), now)?;
@@ -130,14 +130,14 @@ impl Accounts {
         Ok(account)
     }
 
-    /// Stores prepared users in one commit; returns how many of them are new. Those whose addresses
-    /// are taken are left out, and whoever has the address stays as they are.
+    /// Stores prepared users in one commit; returns the number of new users. Users with an existing address are
+    /// skipped; the existing users are not changed.
     pub fn add_many(&self, accounts: Vec<NewAccount>) -> Commit<u64, AccountsError> {
         self.change(move |inner, txn| {
             let mut added = 0;
             let mut partner = None;
             for account in accounts {
-                // One look for a batch: nothing else is planned in between.
+                // Once per batch suffices: no other write runs in between.
                 if partner != Some(account.record.partner) {
                     check_partner(txn, &account.record.partner)?;
                     partner = Some(account.record.partner);
@@ -152,8 +152,8 @@ impl Accounts {
         })
     }
 
-    /// Waits until the store has nearly caught up with what was written, so that a bulk import does not
-    /// make the commits of others wait; blocking.
+    /// Waits until the store has nearly caught up, so that a bulk import does not delay other commits.
+    /// Blocking.
     pub fn pace(&self) {
         self.0.store.pace();
     }
@@ -173,13 +173,13 @@ impl Accounts {
         UserId::from_bytes(self.0.entropy.array())
     }
 
-    /// Chooses where in the order of ids the users of one batch are stored.
+    /// Chooses a random id range for one batch of users.
     #[must_use]
     pub fn id_range(&self) -> IdRange {
         IdRange(self.0.entropy.array())
     }
 
-    /// A new id within a range.
+    /// A random id within a range.
     #[must_use]
     pub fn id_in(&self, range: &IdRange) -> UserId {
         let mut id: [u8; 16] = self.0.entropy.array();
@@ -227,43 +227,41 @@ impl Accounts {
     }
 }
 
-/// The leading bytes that the ids of a batch of imported users share.
+/// The common prefix of the ids of one import batch.
 ///
-/// A record under an id that is random in all its bytes costs the engine a leaf of its tree that is not
-/// in memory, and an import of a million users millions of such reads. The ids of a batch lie side by side
-/// instead. They stay 112 random bits apart, and the ranges are random, so that the stand-ins of
-/// unknown addresses, which are chosen by place in this order, are still spread over all batches.
+/// Fully random ids would make the engine read a leaf from disk for nearly every record of a large import. The
+/// ids of a batch are adjacent instead. 112 random bits remain, and the ranges are random, so that decoys,
+/// which are chosen by position, are still spread over all batches.
 pub struct IdRange([u8; 2]);
 
-/// A user who is checked and ready to be stored.
+/// A validated user, ready to be stored.
 pub struct NewAccount {
     id: UserId,
     record: UserRecord,
     credentials: CredentialRecord,
 }
 
-/// A user who is checked and whose password is still to be hashed.
+/// A validated user with a password still to be hashed.
 pub struct Unhashed {
     account: NewAccount,
     password: Password,
 }
 
-/// A user whom an operator adds, checked.
+/// A validated user added by an operator.
 pub enum Prepared {
-    /// Ready to be stored.
     Ready(NewAccount),
-    /// The password costs a hash first.
+    /// The password must be hashed first.
     Unhashed(Unhashed),
 }
 
 impl Unhashed {
-    /// The partner and the address, by which a user is known.
+    /// The partner and address, which identify a user.
     #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         self.account.address()
     }
 
-    /// The user as no password matches them, for a trial that stores nobody.
+    /// The user without a usable password, for a dry run.
     #[must_use]
     pub fn without_password(self) -> NewAccount {
         self.account
@@ -271,20 +269,21 @@ impl Unhashed {
 }
 
 impl NewAccount {
-    /// The partner and the address, by which a user is known.
+    /// The partner and address, which identify a user.
     #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         (self.record.partner, &self.record.email)
     }
 
-    /// Stores the user if the address is free and the partner is there.
+    /// Stores the user if the address is free and the partner exists.
     fn insert_with_partner(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         check_partner(txn, &self.record.partner)?;
         self.insert(inner, txn)
     }
 
-    /// Stores the user of a partner who is there, if the address is free. Nothing else gives a user an
-    /// address: [`KnownAddresses`](super::addresses::KnownAddresses) relies on that.
+    /// Stores the user of an existing partner if the address is free.
+    /// [`KnownAddresses`](super::addresses::KnownAddresses) relies on this being the only place that assigns an
+    /// address.
     fn insert(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         let Self {
             id,
@@ -302,8 +301,7 @@ impl NewAccount {
     }
 }
 
-/// While a password is hashed its partner may be removed, and nobody would ever erase a user of a
-/// partner who is gone.
+/// The partner may be removed during the hashing; nothing would ever erase a user of a removed partner.
 fn check_partner(txn: &Txn<'_>, partner: &PartnerId) -> Result<(), AccountsError> {
     match partners::standing(txn, partner)? {
         PartnerStatus::Unknown => Err(AccountsError::PartnerNotFound),

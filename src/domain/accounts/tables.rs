@@ -1,4 +1,4 @@
-//! The tables of users, credentials, logins, reset tokens and counters.
+//! The tables of users, credentials, logins, reset tokens and attempt counters.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub(super) struct UserRecord {
     pub(super) created: UnixSeconds,
     pub(super) tags: Vec<String>,
     pub(super) parental: ParentalControl,
-    /// Whether [`CredentialRecord::pin`] is set: entitlement asks for it on each request.
+    /// Whether [`CredentialRecord::pin`] is set; kept here because entitlement needs it on each request.
     pub(super) has_pin: bool,
     pub(super) disabled: bool,
 }
@@ -61,7 +61,7 @@ impl UserRecord {
     }
 }
 
-/// Users by id; mirrored.
+/// Users by id; kept in memory.
 pub(super) struct Users;
 
 impl Table for Users {
@@ -88,7 +88,7 @@ impl Table for Users {
     }
 }
 
-/// Keeps addresses unique within a partner.
+/// Ensures unique addresses within a partner.
 pub(super) struct UsersByEmail;
 
 impl Index for UsersByEmail {
@@ -97,10 +97,9 @@ impl Index for UsersByEmail {
     type Key = (PartnerId, Email);
 }
 
-/// All users in memory: those who are not active only as their encoded records.
+/// All users in memory; inactive users stay encoded.
 pub(super) type UserTable = PackedTable<Users, User>;
 
-/// An empty table of users.
 pub(super) fn user_table() -> UserTable {
     PackedTable::new(|id, record: UserRecord| record.into_user(id))
 }
@@ -109,7 +108,7 @@ pub(super) fn user_table() -> UserTable {
 pub(super) struct CredentialRecord {
     pub(super) password: String,
     pub(super) password_set: UnixSeconds,
-    /// Counts new passwords, and not new hashes of the same one.
+    /// Incremented by each new password, but not by a rehash.
     pub(super) generation: u32,
     pub(super) pin: Option<String>,
 }
@@ -117,7 +116,6 @@ pub(super) struct CredentialRecord {
 impl Record for CredentialRecord {}
 
 impl CredentialRecord {
-    /// With a new password in the place of the present one.
     pub(super) fn with_password(self, hash: String, now: UnixSeconds) -> Self {
         let Self {
             password: _,
@@ -134,7 +132,7 @@ impl CredentialRecord {
     }
 }
 
-/// Hashes of passwords and PINs, apart from the users so that memory does not hold them.
+/// Hashes of passwords and PINs, separate from the users so that they are not kept in memory.
 pub(super) struct Credentials;
 
 impl Table for Credentials {
@@ -154,7 +152,7 @@ pub(super) struct LoginRecord {
 
 impl Record for LoginRecord {}
 
-/// Login sessions by the hash of their token; mirrored.
+/// Login sessions by token hash; kept in memory.
 pub(super) struct Logins;
 
 impl Table for Logins {
@@ -176,7 +174,7 @@ impl Table for Logins {
     }
 }
 
-/// The login sessions of a user, oldest first.
+/// Login sessions of a user, oldest first.
 pub(super) struct LoginsByUser;
 
 impl Index for LoginsByUser {
@@ -185,7 +183,6 @@ impl Index for LoginsByUser {
     type Key = (UserId, UnixSeconds);
 }
 
-/// Login sessions by their end.
 pub(super) struct LoginsByExpiry;
 
 impl Index for LoginsByExpiry {
@@ -204,7 +201,6 @@ pub(super) struct ResetRecord {
 
 impl Record for ResetRecord {}
 
-/// Reset tokens by their hash.
 pub(super) struct ResetTokens;
 
 impl Table for ResetTokens {
@@ -225,7 +221,7 @@ impl Table for ResetTokens {
     }
 }
 
-/// The reset tokens of a user: at most one, since a newer one voids the older.
+/// The reset token of a user: at most one, because a newer token voids the older.
 pub(super) struct ResetsByUser;
 
 impl Index for ResetsByUser {
@@ -234,7 +230,6 @@ impl Index for ResetsByUser {
     type Key = (UserId, UnixSeconds);
 }
 
-/// Reset tokens by their end.
 pub(super) struct ResetsByExpiry;
 
 impl Index for ResetsByExpiry {
@@ -243,7 +238,7 @@ impl Index for ResetsByExpiry {
     type Key = (UnixSeconds, UserId);
 }
 
-/// Counters of attempts; mirrored, so that a flood is turned away before it costs a hash.
+/// Attempt counters; kept in memory so that a flood is rejected before it costs a hash.
 pub(super) struct Throttles;
 
 impl Table for Throttles {

@@ -1,9 +1,8 @@
-//! Limits on guessing, counted in the store.
+//! Rate limits on guessing, counted in the store.
 //!
-//! An attempt is counted as a failure before any work is done for it, in a plan on the writer
-//! thread, and given back once it has succeeded: of any number of guesses at one time exactly as
-//! many get through as may, and a restart forgets none. An account that does not exist is counted
-//! like one that does.
+//! An attempt is counted as a failure before any work, on the writer thread, and refunded after success. So
+//! concurrent guesses cannot exceed the limit, and a restart forgets none. Unknown accounts are counted like
+//! existing ones.
 
 use std::net::IpAddr;
 
@@ -15,7 +14,6 @@ use crate::store::{StoreError, Txn};
 use crate::types::time::HOUR;
 use crate::types::{Email, LimitReached, PartnerId, UnixSeconds, UserId};
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     LoginAccount,
@@ -42,7 +40,7 @@ impl Kind {
         Self::NoticeMail,
     ];
 
-    /// The number in keys; never changed once released.
+    /// The number in keys. Stored: never change it.
     const fn number(self) -> u8 {
         match self {
             Self::LoginAccount => 1,
@@ -57,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// What clients know it as.
+    /// The name in API errors.
     const fn name(self) -> &'static str {
         match self {
             Self::LoginAccount => "login-account",
@@ -73,10 +71,10 @@ impl Kind {
     }
 }
 
-/// The key of a counter: the number of its kind, and whose it is.
+/// Number of the kind, and hash or id of the subject.
 pub(super) type ThrottleKey = (u8, [u8; 16]);
 
-/// One counter: what is counted, for whom.
+/// A counted subject: the kind of attempt and its account, user or network address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subject {
     kind: Kind,
@@ -84,8 +82,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// An account, whether it exists or not. The address is hashed, so that the table does not
-    /// collect what strangers typed.
+    /// An account, existing or not. The address is hashed, so that the table does not collect typed addresses.
     pub(super) fn account(kind: Kind, partner: &PartnerId, email: &Email) -> Self {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(partner.as_bytes());
@@ -97,7 +94,7 @@ impl Subject {
         Self { kind, id }
     }
 
-    /// A network address; IPv6 counts by /64, which is what one subscriber has.
+    /// A network address; IPv6 counts per /64, the usual size of one subscriber's network.
     pub(super) fn address(kind: Kind, address: IpAddr) -> Self {
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -125,7 +122,7 @@ impl Subject {
     }
 }
 
-/// The rules of all kinds, section `limits` of the configuration.
+/// The rate limits, section `limits` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Wrong passwords per account.
@@ -134,17 +131,17 @@ pub struct Limits {
     pub login_address: Rule,
     /// Sign-ups per network address.
     pub sign_up: Rule,
-    /// Reset mails per account; more are silently not sent.
+    /// Reset mails per account; further ones are dropped silently.
     pub reset_mail_account: Rule,
-    /// Reset mails asked for per network address.
+    /// Requests of reset mails per network address.
     pub reset_mail_address: Rule,
-    /// Reset completions tried per network address.
+    /// Reset completions per network address.
     pub reset: Rule,
     /// Wrong PINs per user.
     pub pin: Rule,
-    /// PINs mailed per account.
+    /// PIN mails per account.
     pub pin_mail: Rule,
-    /// Notices of a new password mailed per account; more are silently not sent.
+    /// Password notices per account; further ones are dropped silently.
     pub notice_mail: Rule,
 }
 
@@ -186,7 +183,7 @@ impl Limits {
         }
     }
 
-    /// What clients are told where a limit of this kind was reached.
+    /// The details for clients when a limit of this kind is reached.
     pub(super) const fn reached(&self, kind: Kind, retry_after: i64) -> LimitReached {
         let rule = self.rule(kind);
         LimitReached {
@@ -197,7 +194,6 @@ impl Limits {
         }
     }
 
-    /// The rule of a stored counter.
     pub(super) fn rule_of(&self, key: &ThrottleKey) -> Option<&Rule> {
         Kind::ALL
             .into_iter()
@@ -206,10 +202,9 @@ impl Limits {
     }
 }
 
-/// Why an attempt was not counted.
+/// Why an attempt was rejected.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Too many.
     TooMany(LimitReached),
     Store(StoreError),
 }
@@ -220,7 +215,6 @@ impl From<StoreError> for Refused {
     }
 }
 
-/// Attempts that were counted together.
 #[derive(Debug)]
 pub(super) struct Reservation(Vec<(Subject, CountedAttempt)>);
 
@@ -237,7 +231,7 @@ pub(super) fn reserve(
         let mut counter = txn.get::<Throttles>(&subject.key())?.unwrap_or_default();
         match counter.reserve(limits.rule(subject.kind), now) {
             Ok(mark) => {
-                // A plan that fails leaves nothing.
+                // If the batch fails, nothing is written.
                 txn.put::<Throttles>(&subject.key(), &counter)?;
                 marks.push((*subject, mark));
             }
@@ -253,24 +247,24 @@ pub(super) fn reserve(
     }
 }
 
-/// The subjects that a reservation would be refused for.
-pub(super) fn refusing(
+/// The subjects that are at their limit.
+pub(super) fn at_limit(
     txn: &Txn<'_>,
     limits: &Limits,
     subjects: &[Subject],
     now: UnixSeconds,
 ) -> Result<Vec<Subject>, StoreError> {
-    let mut refusing = Vec::new();
+    let mut at_limit = Vec::new();
     for subject in subjects {
         let counter = txn.get::<Throttles>(&subject.key())?.unwrap_or_default();
-        if counter.refuses(limits.rule(subject.kind), now).is_some() {
-            refusing.push(*subject);
+        if counter.refusal_at(limits.rule(subject.kind), now).is_some() {
+            at_limit.push(*subject);
         }
     }
-    Ok(refusing)
+    Ok(at_limit)
 }
 
-/// Counts what is silently left out where there was too much of it: whether it was not.
+/// Counts an action that is dropped silently at its limit; returns whether it may proceed.
 pub(super) fn admit(
     txn: &mut Txn<'_>,
     limits: &Limits,
@@ -284,7 +278,7 @@ pub(super) fn admit(
     }
 }
 
-/// Gives attempts back that have succeeded.
+/// Refunds successful attempts.
 pub(super) fn refund(
     txn: &mut Txn<'_>,
     limits: &Limits,
@@ -311,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_count_as_subscribers_have_them() {
+    fn ipv6_addresses_count_per_subscriber() {
         let subject = |text: &str| Subject::address(Kind::LoginAddress, text.parse().unwrap());
         assert_eq!(subject("2001:db8::1"), subject("2001:db8::ffff:1"));
         assert_ne!(subject("2001:db8::1"), subject("2001:db8:0:1::1"));

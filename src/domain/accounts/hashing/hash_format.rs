@@ -1,4 +1,4 @@
-//! The forms in which hashes are stored: ours, and those of services that users come from.
+//! Formats of stored hashes: argon2id of this service, and those of other services.
 
 use std::num::NonZeroU32;
 use std::str::FromStr as _;
@@ -10,29 +10,28 @@ use ring::{digest, pbkdf2};
 
 use super::{Cost, HashMemory, HashingFailed, OUTPUT, compute};
 
-/// The longest stored form, in bytes.
+/// Maximum length of a stored hash in bytes.
 const LENGTH_MAX: usize = 512;
-/// Bytes of an output: a shorter one can be guessed, a longer one is of no known service.
+/// Accepted output lengths in bytes: shorter ones can be guessed, longer ones are used by no known service.
 const OUTPUTS: std::ops::RangeInclusive<usize> = 16..=64;
-/// What bcrypt looks at of a password, in bytes.
+/// bcrypt ignores the bytes of a password after this length.
 const BCRYPT_BYTES: usize = 72;
 
-/// Bounds on what one login with an imported hash may cost. They hold what other services set by
-/// default (100 MiB in Django's argon2, 128 MiB in the scrypt that OWASP recommends), at some
-/// second of one core at the most: ten such logins must not stand in everybody's way.
+/// Cost limits of imported hashes. They include the defaults of other services (100 MiB in Django's argon2, 128
+/// MiB in the scrypt parameters that OWASP recommends) at about a second of one core: ten such logins must not
+/// block the service.
 mod bounds {
     pub(super) const MEMORY_KIB: u64 = 128 * 1024;
-    /// argon2: memory times passes.
+    /// argon2: memory × iterations.
     pub(super) const ARGON2_KIB: u64 = 1024 * 1024;
-    /// bcrypt: the logarithm of its rounds.
+    /// bcrypt: log2 of the rounds.
     pub(super) const BCRYPT: u32 = 13;
     /// scrypt: N · r · p.
     pub(super) const SCRYPT: u64 = 1 << 21;
-    /// PBKDF2: rounds, times the blocks that the output is made of: each goes through all of them.
+    /// PBKDF2: rounds × output blocks, because each block runs all rounds.
     pub(super) const PBKDF2: u64 = 2_000_000;
 }
 
-/// A stored hash, read.
 pub(super) enum HashFormat {
     Argon2 {
         kind: (Algorithm, Version),
@@ -60,7 +59,6 @@ pub(super) enum HashFormat {
 }
 
 impl HashFormat {
-    /// Reads a stored form.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text.len() > LENGTH_MAX {
             return None;
@@ -88,7 +86,7 @@ impl HashFormat {
         }
     }
 
-    /// Whether a login with it costs no more than an imported hash may.
+    /// Whether it is within the cost limits of imported hashes.
     pub(super) fn is_affordable(&self) -> bool {
         match self {
             Self::Argon2 { cost, .. } => {
@@ -113,15 +111,15 @@ impl HashFormat {
                 output,
                 ..
             } => {
-                let blocks = output.len().div_ceil(block_of(*digest));
+                let blocks = output.len().div_ceil(block_length(*digest));
                 let rounds = u64::from(rounds.get());
                 u64::try_from(blocks).is_ok_and(|blocks| rounds * blocks <= bounds::PBKDF2)
             }
         }
     }
 
-    /// Whether it is what this service makes at this cost.
-    pub(super) fn is_made_at(&self, today: Cost) -> bool {
+    /// Whether this service would make it today: argon2id at this cost.
+    pub(super) fn is_current(&self, today: Cost) -> bool {
         let ours = (Algorithm::Argon2id, Version::V0x13);
         match self {
             Self::Argon2 {
@@ -131,7 +129,7 @@ impl HashFormat {
         }
     }
 
-    /// Whether it is the hash of the secret.
+    /// Whether it is the hash of `secret`.
     pub(super) fn is_of(
         &self,
         secret: &str,
@@ -150,11 +148,10 @@ impl HashFormat {
             } => {
                 let mut found = vec![0; output.len()];
                 compute(*kind, secret, salt, *cost, &mut found, memory)?;
-                Ok(same(&found, output))
+                Ok(constant_time_eq(&found, output))
             }
-            // Decision: bcrypt does not see the end of a longer password. Taking the beginning for
-            // the whole would let in who knows no more than that, and store what they typed behind
-            // it as the password; who has such a password gets in by a reset.
+            // bcrypt ignores the end of a longer password. Accepting its beginning would let in a person who
+            // knows only that part, so longer passwords fail: such users need a reset.
             Self::Bcrypt { text, .. } => {
                 let seen = bytes.get(..BCRYPT_BYTES).unwrap_or(bytes);
                 let matches = bcrypt::verify(seen, text).map_err(|_| HashingFailed)?;
@@ -170,7 +167,7 @@ impl HashFormat {
                 let params = scrypt::Params::new(*log_n, *r, *p).map_err(|_| HashingFailed)?;
                 let mut found = vec![0; output.len()];
                 scrypt::scrypt(bytes, salt, &params, &mut found).map_err(|_| HashingFailed)?;
-                Ok(same(&found, output))
+                Ok(constant_time_eq(&found, output))
             }
             Self::Pbkdf2 {
                 digest,
@@ -182,8 +179,8 @@ impl HashFormat {
     }
 }
 
-/// Bytes of a block that a PBKDF2 makes its output of.
-fn block_of(digest: pbkdf2::Algorithm) -> usize {
+/// The output block size of a PBKDF2 digest in bytes.
+fn block_length(digest: pbkdf2::Algorithm) -> usize {
     if digest == pbkdf2::PBKDF2_HMAC_SHA1 {
         digest::SHA1_OUTPUT_LEN
     } else if digest == pbkdf2::PBKDF2_HMAC_SHA256 {
@@ -193,19 +190,19 @@ fn block_of(digest: pbkdf2::Algorithm) -> usize {
     }
 }
 
-/// Looks at every byte, whatever the first says.
-fn same(a: &[u8], b: &[u8]) -> bool {
+/// Compares in constant time.
+fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// `v=19$m=…,t=…,p=…$salt$hash`; without a version it is the first one.
+/// Parses `v=19$m=…,t=…,p=…$salt$hash`; the version defaults to 16.
 fn argon2(algorithm: Algorithm, rest: &str) -> Option<HashFormat> {
     let (version, rest) = match rest.strip_prefix("v=") {
         Some(rest) => rest.split_once('$')?,
         None => ("16", rest),
     };
     let version = Version::try_from(number(version)?).ok()?;
-    let (costs, salt, output) = three(rest)?;
+    let (costs, salt, output) = split_three_fields(rest)?;
     let [memory_kib, iterations, parallelism] = numbers(costs, ["m=", "t=", "p="])?;
     let cost = Cost {
         memory_kib,
@@ -216,29 +213,29 @@ fn argon2(algorithm: Algorithm, rest: &str) -> Option<HashFormat> {
         kind: (algorithm, version),
         cost,
         salt: BASE64_NOPAD.decode(salt.as_bytes()).ok()?,
-        output: long_enough(BASE64_NOPAD.decode(output.as_bytes()).ok()?)?,
+        output: check_output_length(BASE64_NOPAD.decode(output.as_bytes()).ok()?)?,
     })
 }
 
-/// `ln=…,r=…,p=…$salt$hash`.
+/// Parses `ln=…,r=…,p=…$salt$hash`.
 fn scrypt(rest: &str) -> Option<HashFormat> {
-    let (costs, salt, output) = three(rest)?;
+    let (costs, salt, output) = split_three_fields(rest)?;
     let [log_n, r, p] = numbers(costs, ["ln=", "r=", "p="])?;
     let log_n = u8::try_from(log_n).ok()?;
-    // More of either is of no known service, and their product must not run over.
+    // No known service uses more, and the product must not overflow.
     let sound = (1..=64).contains(&r) && (1..=64).contains(&p);
     (sound && scrypt::Params::new(log_n, r, p).is_ok()).then_some(HashFormat::Scrypt {
         log_n,
         r,
         p,
         salt: BASE64_NOPAD.decode(salt.as_bytes()).ok()?,
-        output: long_enough(BASE64_NOPAD.decode(output.as_bytes()).ok()?)?,
+        output: check_output_length(BASE64_NOPAD.decode(output.as_bytes()).ok()?)?,
     })
 }
 
-/// `i=…[,l=…]$salt$hash`, or as passlib writes it: the rounds alone, and `.` in the place of `+`.
+/// Parses `i=…[,l=…]$salt$hash`, or the passlib form: only the rounds, and `.` instead of `+`.
 fn pbkdf2(digest: pbkdf2::Algorithm, rest: &str) -> Option<HashFormat> {
-    let (costs, salt, output) = three(rest)?;
+    let (costs, salt, output) = split_three_fields(rest)?;
     let base64 = |text: &str| BASE64_NOPAD.decode(text.replace('.', "+").as_bytes()).ok();
     let output = base64(output)?;
     let rounds = match costs.split_once(',') {
@@ -248,10 +245,10 @@ fn pbkdf2(digest: pbkdf2::Algorithm, rest: &str) -> Option<HashFormat> {
             (usize::try_from(length).ok()? == output.len()).then_some(rounds)?
         }
     };
-    of_pbkdf2(digest, rounds, base64(salt)?, output)
+    new_pbkdf2(digest, rounds, base64(salt)?, output)
 }
 
-/// `pbkdf2_sha256$rounds$salt$hash`, whose salt is text.
+/// Parses `pbkdf2_sha256$rounds$salt$hash`, with a text salt.
 fn django(text: &str) -> Option<HashFormat> {
     let (id, rest) = text.split_once('$')?;
     let digest = match id {
@@ -259,12 +256,12 @@ fn django(text: &str) -> Option<HashFormat> {
         "pbkdf2_sha1" => pbkdf2::PBKDF2_HMAC_SHA1,
         _ => return None,
     };
-    let (rounds, salt, output) = three(rest)?;
+    let (rounds, salt, output) = split_three_fields(rest)?;
     let output = BASE64.decode(output.as_bytes()).ok()?;
-    of_pbkdf2(digest, number(rounds)?, salt.as_bytes().to_vec(), output)
+    new_pbkdf2(digest, number(rounds)?, salt.as_bytes().to_vec(), output)
 }
 
-fn of_pbkdf2(
+fn new_pbkdf2(
     digest: pbkdf2::Algorithm,
     rounds: u32,
     salt: Vec<u8>,
@@ -274,22 +271,22 @@ fn of_pbkdf2(
         digest,
         rounds: NonZeroU32::new(rounds)?,
         salt,
-        output: long_enough(output)?,
+        output: check_output_length(output)?,
     })
 }
 
-fn long_enough(output: Vec<u8>) -> Option<Vec<u8>> {
+fn check_output_length(output: Vec<u8>) -> Option<Vec<u8>> {
     OUTPUTS.contains(&output.len()).then_some(output)
 }
 
-/// The three last fields of a stored form.
-fn three(text: &str) -> Option<(&str, &str, &str)> {
+/// Splits the last three fields.
+fn split_three_fields(text: &str) -> Option<(&str, &str, &str)> {
     let mut fields = text.split('$');
     let found = (fields.next()?, fields.next()?, fields.next()?);
     fields.next().is_none().then_some(found)
 }
 
-/// The numbers of a list of parameters with these names, in this order.
+/// Parses a parameter list with these names in this order.
 fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
     let mut fields = list.split(',');
     let mut found = [0; N];
@@ -299,7 +296,7 @@ fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
     fields.next().is_none().then_some(found)
 }
 
-/// A number of digits alone.
+/// Parses decimal digits only (no sign).
 fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
@@ -317,8 +314,8 @@ mod tests {
         stored.is_of(secret, memory).unwrap()
     }
 
-    /// Made by other implementations: libxcrypt, OpenSSL through Python's hashlib, and the reference
-    /// implementation of argon2 (its own tests; the password is `password`).
+    /// Made by other implementations: libxcrypt, OpenSSL through Python's hashlib, and the test vectors of the
+    /// argon2 reference implementation (password `password`).
     const FOREIGN: [(&str, &str); 10] = [
         (
             PASSWORD,
@@ -363,7 +360,7 @@ mod tests {
     ];
 
     #[test]
-    fn hashes_of_other_services_know_their_passwords() {
+    fn hashes_of_other_services_verify() {
         for (secret, stored) in FOREIGN {
             assert!(is_of(secret, stored), "{stored}");
             for wrong in ["", "correct horsf", "correct hors", "passwor"] {
@@ -371,15 +368,15 @@ mod tests {
             }
             let read = HashFormat::parse(stored).unwrap();
             assert!(
-                read.is_affordable() && !read.is_made_at(Cost::default()),
+                read.is_affordable() && !read.is_current(Cost::default()),
                 "{stored}"
             );
         }
     }
 
     #[test]
-    fn no_password_is_cut_short() {
-        // libxcrypt makes one and the same hash of 72 bytes and of 72 with more behind them.
+    fn long_bcrypt_passwords_are_not_truncated() {
+        // libxcrypt gives the same hash for 72 bytes and for 72 bytes with a suffix.
         let stored = "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i";
         let whole = "x".repeat(72);
         assert!(is_of(&whole, stored));
@@ -389,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_too_much_is_told_apart_from_what_is_no_hash() {
+    fn costly_hashes_are_parsed_but_not_affordable() {
         let affordable = |stored: &str| {
             let stored = HashFormat::parse(stored).unwrap_or_else(|| panic!("{stored}"));
             stored.is_affordable()
@@ -421,7 +418,7 @@ mod tests {
             assert!(!affordable(&format!("${dear}${salt}${output}")), "{dear}");
             assert!(affordable(&format!("${cheap}${salt}${output}")), "{cheap}");
         }
-        // An output of 32 bytes is made of two blocks of SHA-1, one of 64 of four.
+        // SHA-1: 32 bytes of output need two blocks, 64 need four.
         let long = BASE64_NOPAD.encode(&[7; 64]);
         assert!(!affordable(&format!("$pbkdf2$1000001${salt}${output}")));
         assert!(affordable(&format!("$pbkdf2$1000000${salt}${output}")));
@@ -434,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hash_is_not_read() {
+    fn malformed_hashes_are_rejected() {
         let good = FOREIGN.map(|(_, stored)| stored);
         let mut bad: Vec<String> = [
             "",

@@ -1,8 +1,7 @@
-//! argon2id over passwords and PINs, in memory that is used again and again; hashes that users bring
-//! from elsewhere are verified too.
+//! Hashing of passwords and PINs with argon2id; also verifies imported hashes of other services.
 //!
-//! A hash takes some 16 ms and 19 MiB: it runs in a bounded lane, never on a thread of the runtime
-//! or of the store.
+//! A hash takes about 16 ms and 19 MiB, so it must run in the bounded hashing pool, never on a runtime or store
+//! thread.
 
 mod hash_format;
 
@@ -19,20 +18,16 @@ use hash_format::HashFormat;
 
 const SALT: usize = 16;
 const OUTPUT: usize = 32;
-/// Bounds on the parameters of a configuration and of a stored hash: 1 GiB, and what takes seconds
-/// at most. Those of an imported hash are closer.
+/// Limits of configured and stored parameters: 1 GiB, and a few seconds. Imported hashes have lower limits.
 const MEMORY_KIB_MAX: u32 = 1024 * 1024;
 const ITERATIONS_MAX: u32 = 64;
 const PARALLELISM_MAX: u32 = 64;
 
-/// The cost of one hash, section `accounts` of the configuration.
+/// Cost of one hash, section `accounts` of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Memory in KiB.
     pub memory_kib: u32,
-    /// Passes over it.
     pub iterations: u32,
-    /// Lanes.
     pub parallelism: u32,
 }
 
@@ -47,7 +42,7 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// Whether argon2 takes these parameters, and this service takes the time.
+    /// Whether the parameters are valid for argon2 and within the limits.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.memory_kib <= MEMORY_KIB_MAX
@@ -56,7 +51,6 @@ impl Cost {
             && self.params(OUTPUT).is_some()
     }
 
-    /// The parameters of argon2 for an output of so many bytes.
     fn params(&self, output: usize) -> Option<Params> {
         Params::new(
             self.memory_kib,
@@ -68,7 +62,7 @@ impl Cost {
     }
 }
 
-/// How often a secret was hashed since the start.
+/// Numbers of computed hashes since the start.
 #[derive(Debug, Default)]
 pub struct HashCounts {
     argon2: AtomicU64,
@@ -76,21 +70,20 @@ pub struct HashCounts {
 }
 
 impl HashCounts {
-    /// By argon2, ours or brought along.
+    /// Hashes with argon2, including imported ones.
     #[must_use]
     pub fn argon2(&self) -> u64 {
         self.argon2.load(Relaxed)
     }
 
-    /// By another function, of passwords that were brought along.
+    /// Hashes with other functions, for imported passwords.
     #[must_use]
     pub fn foreign(&self) -> u64 {
         self.foreign.load(Relaxed)
     }
 }
 
-/// The blocks that hashes of one thread are made in, kept from one to the next: fresh pages would
-/// cost a quarter of the time again.
+/// Reusable argon2 memory of one thread: fresh pages would cost a quarter more time.
 #[derive(Default)]
 pub struct HashMemory {
     blocks: Vec<Block>,
@@ -98,7 +91,7 @@ pub struct HashMemory {
 }
 
 impl HashMemory {
-    /// Memory of a thread whose hashes are counted with those of others.
+    /// Memory of a thread that adds to shared counters.
     #[must_use]
     pub const fn counted(counts: Arc<HashCounts>) -> Self {
         Self {
@@ -107,7 +100,7 @@ impl HashMemory {
         }
     }
 
-    /// Gives back what a dearer hash than today's has taken.
+    /// Frees the memory that a hash costlier than today's has used.
     fn trim(&mut self, today: Cost) {
         let kept = today
             .params(OUTPUT)
@@ -119,16 +112,16 @@ impl HashMemory {
     }
 }
 
-/// A password hash of another service, checked: of a kind that is known, at a cost that this service
-/// pays. It is replaced by ours at the first login.
+/// A validated password hash of another service, of a known kind and within the cost limits. The first login
+/// replaces it with a hash of this service.
 pub struct ForeignHash(String);
 
 impl ForeignHash {
-    /// Takes argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in the PHC form,
-    /// and PBKDF2 as Django writes it.
+    /// Parses argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, and PBKDF2
+    /// in Django's format.
     ///
     /// # Errors
-    /// [`Malformed`] for another form, or if one login with it would cost too much.
+    /// [`Malformed`] for another format, or if a login would cost too much.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let stored = HashFormat::parse(text).ok_or(Malformed(
             "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",
@@ -147,7 +140,7 @@ impl ForeignHash {
     }
 }
 
-/// Hashes `secret` with a fresh salt; the stored form.
+/// Hashes `secret` with a random salt; returns the stored form.
 pub(super) fn hash(
     secret: &str,
     cost: Cost,
@@ -158,18 +151,18 @@ pub(super) fn hash(
     let mut output = [0; OUTPUT];
     let ours = (Algorithm::Argon2id, Version::V0x13);
     compute(ours, secret, &salt, cost, &mut output, memory)?;
-    Ok(write_out(cost, &salt, &output))
+    Ok(format_stored(cost, &salt, &output))
 }
 
-/// The stored form: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
-fn write_out(cost: Cost, salt: &[u8], output: &[u8]) -> String {
+/// Formats `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
+fn format_stored(cost: Cost, salt: &[u8], output: &[u8]) -> String {
     let Cost {
         memory_kib: m,
         iterations: t,
         parallelism: p,
     } = cost;
     let mut text = String::with_capacity(100);
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         text,
         "$argon2id$v=19$m={m},t={t},p={p}${}${}",
@@ -179,16 +172,14 @@ fn write_out(cost: Cost, salt: &[u8], output: &[u8]) -> String {
     text
 }
 
-/// What a stored hash says of a secret.
+/// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Whether it is the hash of the secret.
     pub(super) matches: bool,
-    /// Whether it was made at another cost than is asked for today.
+    /// Whether it was made with another function or cost than configured today.
     pub(super) outdated: bool,
 }
 
-/// Compares a secret with a stored hash.
 pub(super) fn verify(
     secret: &str,
     stored: &str,
@@ -200,16 +191,16 @@ pub(super) fn verify(
     memory.trim(today);
     Ok(Verdict {
         matches,
-        outdated: !stored.is_made_at(today),
+        outdated: !stored.is_current(today),
     })
 }
 
-/// A stored form of today's cost that is the hash of nothing that anybody could know.
+/// A stored form at the current cost that no secret matches.
 pub(super) fn dummy(cost: Cost) -> String {
-    write_out(cost, &[0; SALT], &[0; OUTPUT])
+    format_stored(cost, &[0; SALT], &[0; OUTPUT])
 }
 
-/// The stored hash or the parameters are none that this service takes.
+/// The stored hash or its parameters are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HashingFailed;
 
@@ -245,7 +236,7 @@ mod tests {
     };
 
     #[test]
-    fn a_secret_is_known_by_its_hash_alone() {
+    fn hash_verifies_only_its_secret() {
         let memory = &mut HashMemory::default();
         let stored = hash("tröll", SMALL, &SeededEntropy::new(1), memory).unwrap();
         assert!(stored.starts_with("$argon2id$v=19$m=8,t=1,p=1$"));
@@ -265,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_an_earlier_hash_changes_nothing() {
+    fn reused_memory_does_not_change_hashes() {
         let memory = &mut HashMemory::default();
         let large = Cost {
             memory_kib: 64,
@@ -277,8 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_that_of_other_implementations() {
-        // The reference implementation's own test: "password", "somesalt", t=2, m=64 MiB, p=1.
+    fn hash_matches_the_reference_implementation() {
+        // Test vector of the reference implementation: "password", "somesalt", t=2, m=64 MiB, p=1.
         let stored = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ\
                       $CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
         let memory = &mut HashMemory::default();
@@ -286,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dear_hash_keeps_no_memory() {
+    fn costly_hash_frees_its_memory() {
         let memory = &mut HashMemory::default();
         let large = Cost {
             memory_kib: 1_024,
@@ -299,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_no_password() {
+    fn dummy_hash_matches_no_password() {
         let memory = &mut HashMemory::default();
         for secret in ["", "a", "troll under the bridge"] {
             let verdict = verify(secret, &dummy(SMALL), SMALL, memory).unwrap();
@@ -308,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sound_hash_is_refused() {
+    fn malformed_stored_hashes_are_rejected() {
         let memory = &mut HashMemory::default();
         let good = hash("a", SMALL, &SeededEntropy::new(1), memory).unwrap();
         for bad in [

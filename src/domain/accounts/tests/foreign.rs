@@ -1,13 +1,12 @@
-//! Users with hashes of other services, and what a login costs.
+//! Tests of imported hashes, and of the cost of a login.
 
 use super::*;
 
-/// bcrypt of [`BROUGHT`], by libxcrypt.
+/// bcrypt hash of [`IMPORTED`], made by libxcrypt.
 const BCRYPT: &str = "$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e";
-const BROUGHT: &str = "correct horse";
+const IMPORTED: &str = "correct horse";
 
-/// A thread's memory, and the counts that it shows.
-/// Hashes on the thread that asks, and counts.
+/// Hashes on the calling thread and counts the hashes.
 struct Counting(Arc<HashCounts>);
 
 impl HashPool for Counting {
@@ -34,7 +33,7 @@ impl Fixture {
         credentials.unwrap().unwrap().password
     }
 
-    /// The result of a login, and how many hashes it took: argon2 and others.
+    /// The result of a login, and the numbers of argon2 and other hashes that it took.
     fn cost_of(&self, n: u8, address: &str, text: &str) -> (bool, (u64, u64)) {
         let counts = Arc::new(HashCounts::default());
         let pool = Counting(Arc::clone(&counts));
@@ -48,7 +47,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_user_who_was_brought_along_logs_in_and_has_our_hash_from_then_on() {
+fn imported_hash_is_replaced_at_the_first_login() {
     let f = fixture();
     let user = f.bring(1, "ann@example.com", BCRYPT).unwrap();
     assert_eq!(f.stored(&user), BCRYPT);
@@ -57,10 +56,10 @@ fn a_user_who_was_brought_along_logs_in_and_has_our_hash_from_then_on() {
         Err(AccountsError::InvalidCredentials)
     );
     assert_eq!(f.stored(&user), BCRYPT);
-    // Once by the function of the other service, and once to make ours.
-    assert_eq!(f.cost_of(1, "ann@example.com", BROUGHT), (true, (1, 1)));
+    // One hash with the old function, one with argon2id.
+    assert_eq!(f.cost_of(1, "ann@example.com", IMPORTED), (true, (1, 1)));
     assert!(f.stored(&user).starts_with("$argon2id$v=19$m=8,t=1,p=1$"));
-    assert_eq!(f.cost_of(1, "ann@example.com", BROUGHT), (true, (1, 0)));
+    assert_eq!(f.cost_of(1, "ann@example.com", IMPORTED), (true, (1, 0)));
     assert_eq!(
         f.bring(1, "ann@example.com", BCRYPT),
         Err(AccountsError::EmailInUse)
@@ -69,22 +68,22 @@ fn a_user_who_was_brought_along_logs_in_and_has_our_hash_from_then_on() {
 }
 
 #[test]
-fn a_hash_of_ours_is_taken_as_it_is() {
+fn imported_argon2id_hash_at_current_cost_is_kept() {
     let f = fixture();
     let made = hashing::hash(
-        BROUGHT,
+        IMPORTED,
         CHEAP,
         &SeededEntropy::new(9),
         &mut HashMemory::default(),
     );
     let made = made.unwrap_or_else(|_| panic!("a sound cost"));
     let user = f.bring(1, "ann@example.com", &made).unwrap();
-    assert_eq!(f.cost_of(1, "ann@example.com", BROUGHT), (true, (1, 0)));
+    assert_eq!(f.cost_of(1, "ann@example.com", IMPORTED), (true, (1, 0)));
     assert_eq!(f.stored(&user), made);
 }
 
 #[test]
-fn every_refusal_costs_one_hash() {
+fn every_rejected_login_costs_one_hash() {
     let f = fixture();
     f.sign_up("ann@example.com");
     let shut = f.sign_up("bob@example.com").user.id;
@@ -121,7 +120,7 @@ fn every_refusal_costs_one_hash() {
         assert_eq!(f.cost_of(1, address, text), (false, (1, 0)), "{address}");
     }
     assert_eq!(f.cost_of(1, "ann@example.com", PASSWORD), (true, (1, 0)));
-    // Who is locked out costs none, with an account or without.
+    // A locked account costs no hash, whether it exists or not.
     for address in ["ann@example.com", "nobody@example.com"] {
         while f.log_in(address, "wrong wrong", NOW) == Err(AccountsError::InvalidCredentials) {}
         assert_eq!(f.cost_of(1, address, PASSWORD), (false, (0, 0)));
@@ -129,9 +128,9 @@ fn every_refusal_costs_one_hash() {
 }
 
 #[test]
-fn an_unknown_address_is_tried_against_somebody_of_the_same_partner() {
+fn unknown_address_is_checked_against_a_user_of_the_same_partner() {
     let f = fixture();
-    // All users of one partner were brought along, and none of the other.
+    // All users of one partner are imported, none of the other.
     for n in 0..20 {
         f.bring(1, &format!("user{n}@example.com"), BCRYPT).unwrap();
     }
@@ -145,14 +144,14 @@ fn an_unknown_address_is_tried_against_somebody_of_the_same_partner() {
     assert!(signed_up.is_ok());
     for n in 0..15 {
         let address = format!("nobody{n}@example.com");
-        assert_eq!(f.cost_of(1, &address, BROUGHT), (false, (0, 1)));
+        assert_eq!(f.cost_of(1, &address, IMPORTED), (false, (0, 1)));
         assert_eq!(f.cost_of(2, &address, PASSWORD), (false, (1, 0)));
         assert_eq!(f.cost_of(3, &address, PASSWORD), (false, (1, 0)));
     }
 }
 
 #[test]
-fn the_stand_in_of_an_address_stays_the_same() {
+fn decoy_of_an_address_is_stable() {
     let f = fixture();
     for n in 0..20 {
         f.bring(1, &format!("user{n}@example.com"), BCRYPT).unwrap();
@@ -175,13 +174,13 @@ fn the_stand_in_of_an_address_stays_the_same() {
     .unwrap();
     let chosen: Vec<_> = (0..20).map(|n| stand_in(&f.accounts, n)).collect();
     assert!((0..20).all(|n| stand_in(&again, n) == chosen[n]));
-    // Of both kinds, as the users are.
+    // Decoys of both kinds, like the users.
     let brought = chosen.iter().filter(|hash| *hash == BCRYPT).count();
     assert!((1..20).contains(&brought), "{brought}");
 }
 
 #[test]
-fn the_names_of_the_partner_and_the_service_are_no_passwords() {
+fn names_of_the_partner_and_the_service_are_rejected_as_passwords() {
     let f = fixture_with(Settings {
         password_words: vec!["Springfield".to_owned()],
         ..settings()

@@ -12,7 +12,7 @@ fn from(n: usize) -> IpAddr {
 }
 
 #[test]
-fn of_two_hundred_guesses_at_once_ten_get_through() {
+fn of_200_concurrent_guesses_10_are_tried() {
     for address in ["ann@example.com", "nobody@example.com"] {
         let f = fixture();
         f.sign_up("ann@example.com");
@@ -33,7 +33,7 @@ fn of_two_hundred_guesses_at_once_ten_get_through() {
 }
 
 #[test]
-fn a_victim_gets_in_after_the_lock_and_the_next_is_longer() {
+fn owner_can_log_in_after_the_lock_and_the_next_lock_is_longer() {
     let f = fixture();
     f.sign_up("ann@example.com");
     let wrong = |n, now| {
@@ -51,7 +51,7 @@ fn a_victim_gets_in_after_the_lock_and_the_next_is_longer() {
     f.log_in("ann@example.com", PASSWORD, NOW + 60).unwrap();
     let mut now = NOW + 60;
     for (lock, allowed) in [(120, 1), (240, 1), (480, 1), (900, 7), (900, 10)] {
-        // One guess each time, until the first ones are older than the window.
+        // One guess at a time, until the first ones leave the window.
         let guesses = (0..20).take_while(|_| wrong(99, now) != too_many(Kind::LoginAccount, lock));
         assert_eq!(guesses.count(), allowed);
         now = now + lock;
@@ -60,7 +60,7 @@ fn a_victim_gets_in_after_the_lock_and_the_next_is_longer() {
 }
 
 #[test]
-fn spraying_over_accounts_meets_the_limit_of_the_address() {
+fn password_spraying_hits_the_address_limit() {
     let f = fixture();
     let results = at_once(10, 20, |n| {
         let address = format!("user{n}@example.com");
@@ -69,7 +69,7 @@ fn spraying_over_accounts_meets_the_limit_of_the_address() {
     });
     let wrong = Err(AccountsError::InvalidCredentials);
     assert_eq!(results.iter().filter(|r| **r == wrong).count(), 50);
-    // An own account on the side gives nothing back.
+    // A correct login to the attacker's own account refunds nothing of the others.
     let v6: IpAddr = "2001:db8::1".parse().unwrap();
     f.log_in_from("a@example.com", "wrong wrong", v6, NOW)
         .map(|_| ())
@@ -81,7 +81,7 @@ fn spraying_over_accounts_meets_the_limit_of_the_address() {
 }
 
 #[test]
-fn right_passwords_are_not_counted() {
+fn correct_passwords_are_not_counted() {
     let f = fixture();
     f.sign_up("ann@example.com");
     for _ in 0..60 {
@@ -97,7 +97,7 @@ fn right_passwords_are_not_counted() {
 }
 
 #[test]
-fn asking_for_the_password_again_is_no_way_around() {
+fn password_confirmation_does_not_bypass_the_login_limit() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     let who = Login {
@@ -139,7 +139,7 @@ fn asking_for_the_password_again_is_no_way_around() {
 }
 
 #[test]
-fn sign_ups_of_an_address_are_counted_whatever_comes_of_them() {
+fn all_sign_ups_of_an_address_are_counted() {
     let f = fixture();
     f.sign_up("ann@example.com");
     let results = at_once(10, 20, |n| {
@@ -165,7 +165,7 @@ fn sign_ups_of_an_address_are_counted_whatever_comes_of_them() {
 }
 
 #[test]
-fn a_restart_forgets_no_guess() {
+fn counters_survive_a_restart() {
     let f = fixture();
     for n in 0..10 {
         f.log_in_from("ann@example.com", "wrong wrong", from(n), NOW)
@@ -184,12 +184,12 @@ fn a_restart_forgets_no_guess() {
         again.may_log_in(partner(1), &address, HERE, NOW),
         too_many(Kind::LoginAccount, 60)
     );
-    // Another partner's account of the same address is another account.
+    // The same address with another partner is another account.
     assert_eq!(again.may_log_in(partner(2), &address, HERE, NOW), Ok(()));
 }
 
 #[test]
-fn counters_that_count_nothing_are_swept() {
+fn idle_counters_are_swept() {
     let f = fixture();
     for n in 0..10 {
         f.log_in_from("ann@example.com", "wrong wrong", from(n), NOW)

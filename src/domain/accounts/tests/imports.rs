@@ -1,4 +1,4 @@
-//! Users who are stored many at a time.
+//! Tests of bulk imports.
 
 use super::*;
 
@@ -22,16 +22,16 @@ impl Fixture {
 }
 
 #[test]
-fn import_that_knows_all_addresses_adds_each_address_once() {
+fn import_with_address_filter_adds_each_address_once() {
     let f = fixture();
     f.sign_up("first@example.com");
     let known = f.accounts.know_addresses().unwrap();
     let twice = ["first@example.com", "a@example.com", "a@example.com"];
     assert_eq!(f.import(&twice), 1);
-    // Those who come meanwhile, and those of the batch before.
+    // Addresses added concurrently, and those of the previous batch.
     f.sign_up("second@example.com");
     assert_eq!(f.import(&["second@example.com", "a@example.com"]), 0);
-    // A second import of the same time begins and ends within the first.
+    // A second import starts and ends during the first.
     drop(f.accounts.know_addresses().unwrap());
     assert_eq!(f.import(&["second@example.com", "b@example.com"]), 1);
     drop(known);
@@ -41,7 +41,7 @@ fn import_that_knows_all_addresses_adds_each_address_once() {
 }
 
 #[test]
-fn ids_of_a_batch_share_their_range_and_nothing_else() {
+fn ids_of_a_batch_share_only_their_range() {
     let f = fixture();
     let (one, other) = (f.accounts.id_range(), f.accounts.id_range());
     let ids: Vec<_> = [&one, &one, &other]

@@ -1,9 +1,9 @@
-//! Sign-up, login, login sessions, password change.
+//! Tests of sign-up, login, login sessions and password change.
 
 use super::*;
 
 #[test]
-fn who_signed_up_is_logged_in_and_may_log_in_again() {
+fn new_user_is_logged_in_and_can_log_in_again() {
     let f = fixture();
     let first = f.sign_up("Ann@Example.com");
     assert_eq!(first.user.email.as_str(), "ann@example.com");
@@ -26,7 +26,7 @@ fn who_signed_up_is_logged_in_and_may_log_in_again() {
 }
 
 #[test]
-fn a_token_is_worthless_with_another_partner_and_after_its_time() {
+fn token_is_rejected_for_another_partner_and_after_expiry() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     let known = |partner, now| {
@@ -39,7 +39,7 @@ fn a_token_is_worthless_with_another_partner_and_after_its_time() {
     let life = settings().token_life;
     assert!(known(partner(1), NOW + (life - 1)));
     assert!(!known(partner(1), NOW + life));
-    // A clock that was a year ahead has made a token that would live a year too long.
+    // A clock that was a year ahead issued a token that would live a year too long.
     assert!(known(partner(1), NOW - 3_600));
     assert!(!known(partner(1), NOW - 365 * 86_400));
     assert_eq!(f.accounts.sweep(NOW + (life - 1)).unwrap().logins, 0);
@@ -48,7 +48,7 @@ fn a_token_is_worthless_with_another_partner_and_after_its_time() {
 }
 
 #[test]
-fn an_address_is_one_user_per_partner() {
+fn address_is_unique_per_partner() {
     let f = fixture();
     let first = f.sign_up("ann@example.com");
     let sign_up = |partner| {
@@ -69,7 +69,7 @@ fn an_address_is_one_user_per_partner() {
 }
 
 #[test]
-fn of_many_sign_ups_at_once_one_succeeds() {
+fn of_concurrent_sign_ups_one_succeeds() {
     let f = fixture();
     let results = at_once(20, 1, |_| {
         let new = new_user("ann@example.com");
@@ -89,7 +89,7 @@ fn of_many_sign_ups_at_once_one_succeeds() {
 }
 
 #[test]
-fn a_login_session_ends_alone_or_with_all() {
+fn login_sessions_end_one_by_one_or_all_together() {
     let f = fixture();
     let first = f.sign_up("ann@example.com");
     let log_in = |now| {
@@ -109,7 +109,7 @@ fn a_login_session_ends_alone_or_with_all() {
         f.accounts.end_login(user, second.login).wait(),
         Err(AccountsError::LoginNotFound)
     );
-    // Nobody ends another's session.
+    // A user cannot end another user's session.
     let other = f.sign_up("bob@example.com");
     assert_eq!(
         f.accounts.end_login(other.user.id, third.login).wait(),
@@ -121,7 +121,7 @@ fn a_login_session_ends_alone_or_with_all() {
 }
 
 #[test]
-fn the_oldest_login_goes_when_there_are_too_many() {
+fn oldest_login_ends_when_there_are_too_many() {
     let f = fixture_with(Settings {
         logins_per_user: 3,
         ..settings()
@@ -137,7 +137,7 @@ fn the_oldest_login_goes_when_there_are_too_many() {
 }
 
 #[test]
-fn a_changed_password_ends_the_other_sessions_alone() {
+fn password_change_ends_only_the_other_sessions() {
     let f = fixture();
     let stays = f.sign_up("ann@example.com");
     let ends = f
@@ -173,7 +173,7 @@ fn a_changed_password_ends_the_other_sessions_alone() {
 }
 
 #[test]
-fn a_hash_of_another_cost_is_made_anew_at_login() {
+fn hash_of_another_cost_is_replaced_at_login() {
     let f = fixture();
     let user = f.sign_up("ann@example.com").user.id;
     let dearer = Settings {
@@ -213,8 +213,8 @@ fn a_hash_of_another_cost_is_made_anew_at_login() {
 }
 
 #[test]
-fn a_login_that_was_overtaken_by_a_new_password_opens_nothing() {
-    // The plan of a login compares which password it was right for: here the whole race, many times.
+fn login_that_races_with_a_password_change_fails() {
+    // The write batch of a login compares the password generation; run the whole race many times.
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     let who = Login {
@@ -240,7 +240,7 @@ fn a_login_that_was_overtaken_by_a_new_password_opens_nothing() {
 }
 
 #[test]
-fn what_a_sign_up_brings_is_kept_and_checked() {
+fn sign_up_data_is_validated_and_stored() {
     let f = fixture();
     let day = |text: &str| crate::types::BirthDate::parse(text).ok();
     let new = |birth_date| NewUser {

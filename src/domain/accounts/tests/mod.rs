@@ -1,4 +1,4 @@
-//! The rules of accounts, on a store in memory.
+//! Tests of accounts with a store in memory.
 
 mod foreign;
 mod guessing;
@@ -20,7 +20,7 @@ use crate::types::{Locale, Pin, Token, TokenHash, TokenKind};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 const PASSWORD: &str = "troll under the bridge";
-/// The cheapest that argon2 takes: tests are about rules, not about cost.
+/// The lowest cost that argon2 accepts, so that tests are fast.
 const CHEAP: Cost = Cost {
     memory_kib: 8,
     iterations: 1,
@@ -112,7 +112,7 @@ fn presented(token: &Token) -> TokenHash {
     TokenHash::hash_presented(TokenKind::User, token.reveal()).unwrap()
 }
 
-/// Hashes on the thread that asks.
+/// Hashes on the calling thread.
 struct InPlace;
 
 impl HashPool for InPlace {
@@ -124,7 +124,7 @@ impl HashPool for InPlace {
     }
 }
 
-/// Waits for a verb on the thread of the test.
+/// Blocks the test thread on a future.
 trait Wait: Future + Sized {
     fn wait(self) -> Self::Output {
         pollster::block_on(self)
@@ -171,7 +171,7 @@ impl Fixture {
             .is_some()
     }
 
-    /// What follows a word in the newest mail of a kind.
+    /// The text after a marker in the newest mail of a kind.
     fn mailed(&self, kind: mail::Kind, after: &str) -> String {
         let mails = self.mail.list(100).unwrap();
         let newest = mails.iter().find(|m| m.kind == kind).unwrap();
@@ -193,7 +193,7 @@ impl Fixture {
     }
 }
 
-/// Runs `work` on as many threads at once, `each` times on each.
+/// Runs `work` on several threads at once, `each` times per thread.
 fn at_once<T: Send>(threads: usize, each: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(threads);
     let (barrier, work) = (&barrier, &work);

@@ -1,4 +1,4 @@
-//! What operators do with users; what is told and erased.
+//! Tests of operator actions, export and erasure.
 
 use super::*;
 use crate::domain::mail::Kind;
@@ -34,7 +34,7 @@ fn operators_add_and_list_users() {
 }
 
 #[test]
-fn a_user_without_a_password_gets_in_by_a_reset() {
+fn user_without_a_password_logs_in_after_a_reset() {
     let f = fixture();
     let new = new_user("ann@example.com");
     let none = FirstPassword::None;
@@ -51,7 +51,7 @@ fn a_user_without_a_password_gets_in_by_a_reset() {
 }
 
 #[test]
-fn operators_set_what_users_may_not() {
+fn operators_can_set_restricted_fields() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     let user = opened.user.id;
@@ -121,7 +121,7 @@ fn count_erased(txn: &mut Txn<'_>, user: &UserId, _: UnixSeconds) -> Result<(), 
 }
 
 #[test]
-fn an_erased_account_leaves_nothing() {
+fn erased_account_leaves_no_data() {
     let f = fixture();
     let accounts = Accounts::open(
         f.store.clone(),
@@ -132,7 +132,7 @@ fn an_erased_account_leaves_nothing() {
     .unwrap();
     let opened = f.sign_up("ann@example.com");
     let user = opened.user.id;
-    // A row of another module.
+    // A record of another module.
     let key = (255, *user.as_bytes());
     f.store
         .write(Durability::Durable, move |txn| {
@@ -166,8 +166,8 @@ fn an_erased_account_leaves_nothing() {
         assert!(txn.scan::<Logins>(&All, 9).unwrap().is_empty());
         assert!(txn.scan::<ResetTokens>(&All, 9).unwrap().is_empty());
         let kinds: Vec<_> = txn.scan::<Throttles>(&All, 9).unwrap();
-        // Those of the network address: failed logins, sign-ups, mails asked for; and of the mails
-        // themselves, resets and PINs, under the hash of their address.
+        // Left: counters of the network address (failed logins, sign-ups, mail requests) and, under the hashed
+        // address, of reset and PIN mails.
         assert_eq!(
             kinds.iter().map(|(key, _)| key.0).collect::<Vec<_>>(),
             [2, 3, 4, 5, 8]
@@ -187,7 +187,7 @@ fn an_erased_account_leaves_nothing() {
 }
 
 #[test]
-fn who_signs_up_again_under_an_address_has_no_more_mails_sent_there() {
+fn signing_up_again_does_not_reset_the_mail_limit() {
     let f = fixture();
     let (word, other) = (password(PASSWORD), password("goats gruff and gruffer"));
     let mut sent = [0; 3];
@@ -205,7 +205,7 @@ fn who_signs_up_again_under_an_address_has_no_more_mails_sent_there() {
             parental_enabled: Some(true),
             ..UserChange::default()
         };
-        // Refused once there were three.
+        // Dropped after three mails.
         let _ = f
             .accounts
             .change_user(&who.user, on, None, NOW, &InPlace)
@@ -231,7 +231,7 @@ fn who_signs_up_again_under_an_address_has_no_more_mails_sent_there() {
 }
 
 #[test]
-fn a_partners_users_are_removed_together() {
+fn removing_a_partner_removes_its_users() {
     let f = fixture();
     for n in 0..120 {
         assert!(f.add(1, &format!("user{n}@example.com")).is_ok());
@@ -247,11 +247,11 @@ fn a_partners_users_are_removed_together() {
 }
 
 #[test]
-fn no_account_is_left_of_a_partner_that_is_removed_while_users_sign_up() {
+fn removed_partner_keeps_no_user_despite_concurrent_sign_ups() {
     for round in 0..4 {
         let f = fixture();
         let outcomes = at_once(17, 4, |n| {
-            // The last thread removes the partner in the middle of it.
+            // The last thread removes the partner while the others sign up.
             if n / 4 == 16 {
                 if n % 4 == round {
                     f.accounts.remove_partner(partner(1), NOW).unwrap();
@@ -285,11 +285,11 @@ fn no_account_is_left_of_a_partner_that_is_removed_while_users_sign_up() {
 }
 
 #[test]
-fn users_whose_partner_is_gone_are_erased_and_others_stay() {
+fn only_users_of_removed_partners_are_erased() {
     let f = fixture();
     assert!(f.add(1, "a@b.example").is_ok() && f.add(2, "a@b.example").is_ok());
     assert_eq!(f.accounts.remove_orphans(NOW), Ok(0));
-    // What a version without the check in the plan of a sign-up left behind.
+    // An earlier version could leave this behind.
     let plan = |txn: &mut Txn<'_>| partners::remove(txn, &partner(1));
     f.store.write(Durability::Durable, plan).wait().unwrap();
     assert_eq!(f.accounts.remove_orphans(NOW), Ok(1));
@@ -302,7 +302,7 @@ fn users_whose_partner_is_gone_are_erased_and_others_stay() {
 }
 
 #[test]
-fn an_export_tells_what_is_held_but_no_secret() {
+fn export_contains_all_data_but_no_secret() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     f.accounts

@@ -1,4 +1,4 @@
-//! PINs, and what they guard.
+//! Tests of PINs and of the fields that they protect.
 
 use super::super::throttle;
 use super::*;
@@ -43,7 +43,7 @@ fn parental(enabled: bool) -> UserChange {
 }
 
 #[test]
-fn the_first_pin_is_set_by_the_password_and_the_next_by_the_pin() {
+fn first_pin_needs_the_password_and_later_ones_the_pin() {
     let f = fixture();
     let user = f.sign_up("ann@example.com").user.id;
     assert_eq!(f.check(&user, "1234", NOW), Err(PinError::NotSet));
@@ -73,13 +73,13 @@ fn the_first_pin_is_set_by_the_password_and_the_next_by_the_pin() {
     assert_eq!(set((Some("0000"), None), "5678"), Err(wrong.into()));
     set((Some("1234"), None), "567890").unwrap();
     f.check(&user, "567890", NOW).unwrap();
-    // A password kept by whoever set the first PIN stays good for nothing more.
+    // The password used for the first PIN cannot change it.
     assert_eq!(f.mails(Kind::Pin), 0);
     f.assert_sound();
 }
 
 #[test]
-fn five_wrong_pins_lock_for_a_quarter_of_an_hour() {
+fn five_wrong_pins_lock_for_15_minutes() {
     let f = fixture();
     let user = f.with_pin("1234").user.id;
     for left in (0..5).rev() {
@@ -99,20 +99,20 @@ fn five_wrong_pins_lock_for_a_quarter_of_an_hour() {
 }
 
 #[test]
-fn of_two_hundred_pins_at_once_five_get_through() {
+fn of_200_concurrent_pins_5_are_tried() {
     let f = fixture();
     let user = f.with_pin("1234").user.id;
     let results = at_once(20, 10, |_| f.check(&user, "0000", NOW));
     let wrong = |r: &&Result<(), PinError>| matches!(r, Err(PinError::Wrong { .. }));
     assert_eq!(results.iter().filter(wrong).count(), 5);
-    // Right ones are not counted, at whatever pace.
+    // Correct PINs are not counted, at any rate.
     for _ in 0..20 {
         f.check(&user, "1234", NOW + 900).unwrap();
     }
 }
 
 #[test]
-fn switching_parental_control_on_mails_a_pin_once() {
+fn enabling_parental_control_mails_a_pin_once() {
     let f = fixture();
     let user = f.sign_up("ann@example.com").user.id;
     let changed = f
@@ -131,7 +131,7 @@ fn switching_parental_control_on_mails_a_pin_once() {
 }
 
 #[test]
-fn the_pin_guards_the_parental_control_and_the_day_of_birth() {
+fn pin_protects_parental_control_and_birth_date() {
     let f = fixture();
     let user = f.with_pin("1234").user.id;
     let day = BirthDate::parse("2015-01-01").ok();
@@ -165,7 +165,7 @@ fn the_pin_guards_the_parental_control_and_the_day_of_birth() {
             }
     );
     assert!(changed.birth_date == day);
-    // What is sent back unchanged, and a name, need no PIN; a wrong one is not counted.
+    // Unchanged fields and the name need no PIN; a wrong one is not counted.
     for n in 0..10 {
         let change = UserChange {
             name: PersonName::parse(&format!("Ann {n}")).ok(),
@@ -184,7 +184,7 @@ fn the_pin_guards_the_parental_control_and_the_day_of_birth() {
 }
 
 #[test]
-fn limits_and_days_of_birth_are_checked() {
+fn age_limits_and_birth_dates_are_validated() {
     let f = fixture();
     let user = f.sign_up("ann@example.com").user.id;
     let change = UserChange {
@@ -208,7 +208,7 @@ fn limits_and_days_of_birth_are_checked() {
 }
 
 #[test]
-fn a_reset_pin_is_mailed_three_times_an_hour_and_lifts_no_lock() {
+fn pin_reset_mails_at_most_three_per_hour_and_lifts_no_lock() {
     let f = fixture();
     let user = f.with_pin("1234").user.id;
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! The bytes of the records: others need a new version.
+//! Tests of the stored record format: a change needs a new record version.
 
 use super::*;
 use crate::store::golden;
@@ -14,7 +14,7 @@ fn repeated(byte: &str, times: usize) -> String {
 }
 
 #[test]
-fn users_are_golden() {
+fn user_record_bytes_are_stable() {
     let user = UserRecord {
         partner: partner(7),
         email: email("a@b.c"),
@@ -39,7 +39,7 @@ fn users_are_golden() {
 }
 
 #[test]
-fn credentials_are_golden() {
+fn credential_record_bytes_are_stable() {
     let credentials = CredentialRecord {
         password: "$".to_owned(),
         password_set: UnixSeconds(1),
@@ -50,7 +50,7 @@ fn credentials_are_golden() {
 }
 
 #[test]
-fn logins_and_reset_tokens_are_golden() {
+fn login_and_reset_record_bytes_are_stable() {
     let login = LoginRecord {
         login: LoginId::from_bytes([5; 16]),
         user: UserId::from_bytes([6; 16]),
@@ -76,7 +76,7 @@ fn logins_and_reset_tokens_are_golden() {
 }
 
 #[test]
-fn counters_are_golden() {
+fn counter_record_bytes_are_stable() {
     let rule = Rule {
         limit: 2,
         window: 10,

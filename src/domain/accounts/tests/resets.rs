@@ -1,4 +1,4 @@
-//! Password resets.
+//! Tests of password resets.
 
 use super::super::throttle;
 use super::*;
@@ -30,7 +30,7 @@ impl Fixture {
 const INVALID: Result<(), AccountsError> = Err(AccountsError::ResetTokenInvalid);
 
 #[test]
-fn a_reset_sets_the_password_and_ends_every_session() {
+fn reset_sets_the_password_and_ends_every_session() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     f.send_reset("ANN@example.com", NOW).unwrap();
@@ -44,7 +44,7 @@ fn a_reset_sets_the_password_and_ends_every_session() {
 }
 
 #[test]
-fn a_token_is_good_once_however_many_try() {
+fn reset_token_works_only_once() {
     let f = fixture();
     f.sign_up("ann@example.com");
     f.send_reset("ann@example.com", NOW).unwrap();
@@ -59,12 +59,12 @@ fn a_token_is_good_once_however_many_try() {
 }
 
 #[test]
-fn an_unknown_address_gets_no_mail_and_the_same_answer() {
+fn unknown_address_gets_no_mail_and_the_same_response() {
     let f = fixture();
     f.sign_up("ann@example.com");
     f.send_reset("nobody@example.com", NOW).unwrap();
     assert_eq!(f.mails(Kind::Reset), 0);
-    // Nor does an account of the same address with another partner.
+    // An account with the same address at another partner gets no mail either.
     let address = email("ann@example.com");
     f.accounts
         .send_reset(partner(2), &address, None, HERE, NOW)
@@ -74,7 +74,7 @@ fn an_unknown_address_gets_no_mail_and_the_same_answer() {
 }
 
 #[test]
-fn only_the_newest_token_of_the_right_partner_in_time_is_taken() {
+fn only_the_newest_valid_token_of_the_partner_is_accepted() {
     let f = fixture();
     f.sign_up("ann@example.com");
     f.send_reset("ann@example.com", NOW).unwrap();
@@ -102,7 +102,7 @@ fn only_the_newest_token_of_the_right_partner_in_time_is_taken() {
 }
 
 #[test]
-fn no_other_token_resets_and_a_reset_token_is_no_other() {
+fn token_kinds_are_not_interchangeable() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     assert_eq!(f.complete(opened.token.reveal(), NEW, NOW), INVALID);
@@ -111,7 +111,7 @@ fn no_other_token_resets_and_a_reset_token_is_no_other() {
 }
 
 #[test]
-fn a_weak_password_leaves_the_token_and_counts() {
+fn weak_password_keeps_the_token_and_counts_as_attempt() {
     let f = fixture_with(Settings {
         limits: Limits {
             reset: Rule {
@@ -143,7 +143,7 @@ fn a_weak_password_leaves_the_token_and_counts() {
 }
 
 #[test]
-fn a_thousand_requests_are_three_mails_an_hour_and_no_lock() {
+fn thousand_requests_send_three_mails_an_hour_and_lock_nothing() {
     let f = fixture_with(Settings {
         limits: Limits {
             reset_mail_address: Rule {
@@ -166,14 +166,14 @@ fn a_thousand_requests_are_three_mails_an_hour_and_no_lock() {
 }
 
 #[test]
-fn an_address_asks_for_sixty_mails_an_hour() {
+fn network_address_may_request_sixty_mails_an_hour() {
     let f = fixture();
     let results = at_once(10, 10, |n| f.send_reset(&format!("u{n}@example.com"), NOW));
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 60);
 }
 
 #[test]
-fn a_reset_lets_a_locked_out_victim_in_at_once() {
+fn reset_lifts_the_login_lock() {
     let f = fixture();
     f.sign_up("ann@example.com");
     for n in 1..=10 {
@@ -188,7 +188,7 @@ fn a_reset_lets_a_locked_out_victim_in_at_once() {
 }
 
 #[test]
-fn a_changed_password_voids_reset_tokens() {
+fn password_change_voids_reset_tokens() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     f.send_reset("ann@example.com", NOW).unwrap();
@@ -216,7 +216,7 @@ fn expired_tokens_are_swept() {
 }
 
 #[test]
-fn the_mail_speaks_the_language_that_was_asked_for_or_the_users() {
+fn mail_uses_the_requested_language_or_the_users() {
     let f = fixture();
     f.sign_up("ann@example.com");
     f.send_reset("ann@example.com", NOW).unwrap();
