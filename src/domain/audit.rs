@@ -190,6 +190,7 @@ impl Audit {
             let newest = txn.scan::<Changes>(&All, 1)?;
             let number = newest.first().map_or(1, |(key, _)| !key + 1);
             txn.put::<Changes>(&!number, &record)?;
+            // A ring buffer: each entry replaces the one that is `KEPT` older.
             if let Some(old) = number.checked_sub(KEPT) {
                 txn.delete::<Changes>(&!old)?;
             }

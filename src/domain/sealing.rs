@@ -44,6 +44,7 @@ impl Sealer {
                 &mut body,
             )
             .expect("a short body");
+        // `open` splits the parts again; keep this order.
         Sealed([&nonce[..], &body, tag.as_ref()].concat().into())
     }
 

@@ -51,6 +51,7 @@ impl KnownAddresses {
     /// only an engine lookup.
     pub(super) fn add(&self, address: &Address) {
         let mut state = self.state.lock();
+        // Nothing reads the filter unless an import is running, so it stays empty.
         if state.imports > 0 {
             let hash = self.hash(address);
             if state

@@ -1,9 +1,10 @@
 //! Decoy hashes: an unknown address is checked against the stored hash of another user.
 //!
-//! Imported hashes and hashes of an older cost take a different time than new ones. A fixed decoy would
-//! therefore reveal unknown addresses by timing. Instead each unknown address is always checked against the
-//! same existing user of the partner, and then rejected. Remaining difference: none that does not also occur
-//! between real users; equal times for all would make every login as slow as the slowest hash.
+//! Imported hashes and hashes of an older cost take a different time than new ones, so one fixed dummy would
+//! reveal unknown addresses by timing. Instead, each unknown address is always checked against the same
+//! existing user of the partner and then rejected. Response times then say no more about an unknown address
+//! than about a real user. To equalize them completely, every login would have to be as slow as the slowest
+//! hash.
 
 use ring::hmac;
 
@@ -50,6 +51,7 @@ impl Accounts {
             // Wrap around at the end of the ids.
             near.extend(txn.scan_from::<Credentials>(None, NEAR)?);
         }
+        // Only users of the same partner: partners may have imported different hash functions.
         let of_partner = |id: &UserId| self.user(id).is_some_and(|user| user.partner == partner);
         let mut hashes = near
             .into_iter()

@@ -146,6 +146,7 @@ impl Inner {
         end_all(txn, id, None)?;
         password_reset::void(txn, id)?;
         mail::erase_user(txn, id)?;
+        // Other modules erase in the same write batch, so that no data is left behind.
         for eraser in &self.erasers {
             eraser(txn, id, now)?;
         }

@@ -106,6 +106,7 @@ pub(super) fn begin(
 ) -> Result<(), StoreError> {
     let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
     let surplus = (present.len() + 1).saturating_sub(settings.logins_per_user.max(1));
+    // The index is sorted by creation time, so the first entries are the oldest.
     for (_, oldest) in present.iter().take(surplus) {
         txn.delete::<Logins>(oldest)?;
     }

@@ -101,6 +101,7 @@ impl Accounts {
             inner.revoke(txn, &user, now)?;
             let known = user_record(txn, &user)?;
             let account = Subject::account(Kind::LoginAccount, &known.partner, &known.email);
+            // Lift the login lock: a stranger may have caused it.
             txn.delete::<Throttles>(&account.key())?;
             inner.queue_password_notice(txn, user, known, now)
         });

@@ -214,6 +214,7 @@ impl Accounts {
         memory: &mut HashMemory,
     ) -> Result<GeneratedPin, AccountsError> {
         let random = u64::from_be_bytes(self.0.entropy.array());
+        // The modulo bias of 2^64 over 10,000 is negligible.
         let digits = format!("{:04}", random % 10_000);
         let pin = Pin::parse(&digits).map_err(|why| AccountsError::FieldMalformed {
             field: "pinCode",

@@ -98,6 +98,7 @@ impl Subject {
     pub(super) fn address(kind: Kind, address: IpAddr) -> Self {
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+            // Clears the interface half of the address.
             IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
         };
         Self {

@@ -176,6 +176,7 @@ impl BackupDirectory {
     /// [`BackupError::NotFound`], also for names with a path separator.
     pub fn find(&self, name: &str) -> Result<PathBuf, BackupError> {
         let path = self.settings.directory.join(name);
+        // Reject names with separators or `..`, which would leave the directory.
         let bare = path.file_name().is_some_and(|file| file == name);
         let is_backup = bare && path.extension().is_some_and(|end| end == "snapshot");
         if is_backup && path.is_file() {

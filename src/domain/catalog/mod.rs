@@ -219,6 +219,7 @@ impl Catalog {
         let inner = &*self.0;
         let _importing = inner.importing.lock();
         let current = inner.snapshot.load_full();
+        // Validate before the limits, so that mistakes in the file are reported first.
         let next = next(&current.contents)?;
         check_limit("rules", next.rules.len(), RULES_MAX)?;
         check_limit("rows", next.rows(), ROWS_MAX)?;
@@ -240,6 +241,7 @@ impl Catalog {
                     tables::save(txn, &old.contents, &new.contents)
                 })
                 .wait()?;
+            // Publish only after the commit: requests must not see a catalogue that is not durable.
             inner.snapshot.store(next);
         }
         Ok(difference)

@@ -66,6 +66,7 @@ impl Snapshot {
     pub(super) fn new(mut contents: Contents, zone: Tz) -> Self {
         for livestream in contents.livestreams.values_mut() {
             let zone = livestream.own_zone.unwrap_or(zone);
+            // Copy on write: unchanged livestreams stay shared with the previous snapshot.
             if livestream.zone != zone {
                 Arc::make_mut(livestream).zone = zone;
             }

@@ -42,6 +42,7 @@ impl Hours {
         let local = utc.with_timezone(&zone).time();
         let minute = local.hour() * 60 + local.minute();
         let (from, to) = (u32::from(self.from), u32::from(self.to));
+        // `from` > `to` spans midnight.
         if from < to {
             from <= minute && minute < to
         } else {

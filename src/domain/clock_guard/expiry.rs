@@ -39,6 +39,7 @@ impl ExpiryClock {
     pub fn at(&self, now: UnixSeconds) -> UnixSeconds {
         // Relaxed suffices: a single number that only grows; nothing else is published with it.
         let latest = self.latest.load(Ordering::Relaxed);
+        // The wall clock jumped ahead since the last check: do not follow until it is trusted.
         if now.0.saturating_sub(latest) > self.reach {
             return UnixSeconds(latest);
         }

@@ -118,11 +118,11 @@ impl ClockGuard {
         self.state.lock().belief.doubt()
     }
 
-    /// Writes the mark if due, then advances the expiry clock. The order matters: after a kill and a clock that
-    /// went back, expired tokens must not become valid again. Smaller steps than [`MARK_EVERY`] are not
-    /// written; a start adds that much if it cannot determine the downtime.
+    /// Writes the mark if it is due, then advances the expiry clock.
     fn publish(&self, state: &mut State, class: Durability) {
         let token = state.belief.token();
+        // The store first: after a kill and a clock that went back, expired tokens must stay expired.
+        // Steps below MARK_EVERY are not written; a start adds that much if it cannot tell the downtime.
         let due = state
             .marked
             .is_none_or(|marked| token.saturating_sub(marked) >= MARK_EVERY);

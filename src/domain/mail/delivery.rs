@@ -86,6 +86,7 @@ impl Mail {
             true => self.expire(&mut progress, now)?,
             false => 0,
         };
+        // Without a mailer nothing is sent, but mails queued by an earlier configuration still expire.
         let Some(mailer) = &self.0.mailer else {
             return Ok(done);
         };
@@ -104,6 +105,7 @@ impl Mail {
             let result = self.attempt(&**mailer, &mut line, key, &mail);
             let usable = !matches!(result, Err(SendError::Trouble(_)));
             let outcome = self.outcome(&mut progress, (*key, &mail), result, now);
+            // Recorded before the next mail is sent, so that a crash repeats at most one mail.
             progress.unwritten.push(outcome);
             self.record_outcomes(&mut progress)?;
             done += 1;
@@ -114,6 +116,7 @@ impl Mail {
         if let Some(line) = line {
             line.close();
         }
+        // More mails may be due. Return and run again, so that the job can be stopped in between.
         if due.len() == PER_CONNECTION {
             self.0.queue.notify();
         }

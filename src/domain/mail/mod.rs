@@ -389,6 +389,7 @@ fn sweep_batch(txn: &mut Txn<'_>, now: UnixSeconds) -> Result<usize, StoreError>
         let Some(mail) = txn.get::<Mails>(key)? else {
             continue;
         };
+        // The secret is removed first; the mail itself becomes due later.
         if mail.secret.is_some() {
             let secret = None;
             txn.put::<Mails>(key, &MailRecord { secret, ..mail })?;

@@ -89,6 +89,7 @@ impl CommitListener<Mails> for MailQueue {
                 }
             }
         }
+        // Unlock before the callback, which may query the queue.
         drop(waiting);
         if has_new {
             self.notify();

@@ -253,6 +253,7 @@ fn read(path: &Path) -> Result<Option<String>, TemplateError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
+        // Checked before reading, so that a wrong file is not loaded into memory.
         Ok(metadata) if metadata.len() > FILE_MAX => {
             return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
         }

@@ -80,6 +80,7 @@ impl Partners {
     pub fn authenticate(&self, token: &TokenHash) -> Option<PartnerId> {
         let partner = self.tokens.get(token)?.partner;
         let known = self.partners.get(&partner)?;
+        // Checked here and not at disabling, so that enabling the partner restores its tokens.
         (!known.disabled).then_some(partner)
     }
 

@@ -169,7 +169,7 @@ fn decoy_of_an_address_is_stable() {
         f.store.clone(),
         Arc::new(SeededEntropy::new(2)),
         settings(),
-        beside(&f.store, &f.mail, Vec::new()),
+        dependencies(&f.store, &f.mail, Vec::new()),
     )
     .unwrap();
     let chosen: Vec<_> = (0..20).map(|n| stand_in(&f.accounts, n)).collect();

@@ -176,7 +176,7 @@ fn counters_survive_a_restart() {
         f.store.clone(),
         Arc::new(SeededEntropy::new(2)),
         settings(),
-        beside(&f.store, &f.mail, Vec::new()),
+        dependencies(&f.store, &f.mail, Vec::new()),
     )
     .unwrap();
     let address = email("ann@example.com");

@@ -187,7 +187,7 @@ fn hash_of_another_cost_is_replaced_at_login() {
         f.store.clone(),
         Arc::new(SeededEntropy::new(2)),
         dearer,
-        beside(&f.store, &f.mail, Vec::new()),
+        dependencies(&f.store, &f.mail, Vec::new()),
     )
     .unwrap();
     let stored = || {

@@ -57,12 +57,12 @@ fn fixture_with(settings: Settings) -> Fixture {
         None,
     )
     .unwrap();
-    let beside = beside(&store, &mail, Vec::new());
+    let dependencies = dependencies(&store, &mail, Vec::new());
     for n in [1, 2] {
         partners::seed(&store, partner(n), &format!("partner {n}"));
     }
-    let partners = beside.partners.clone();
-    let accounts = Accounts::open(store.clone(), entropy, settings, beside).unwrap();
+    let partners = dependencies.partners.clone();
+    let accounts = Accounts::open(store.clone(), entropy, settings, dependencies).unwrap();
     Fixture {
         store,
         mail,
@@ -71,7 +71,7 @@ fn fixture_with(settings: Settings) -> Fixture {
     }
 }
 
-fn beside(store: &Store, mail: &Mail, erasers: Vec<Eraser>) -> Dependencies {
+fn dependencies(store: &Store, mail: &Mail, erasers: Vec<Eraser>) -> Dependencies {
     Dependencies {
         mail: mail.clone(),
         partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(3))).unwrap(),

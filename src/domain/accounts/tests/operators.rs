@@ -127,7 +127,7 @@ fn erased_account_leaves_no_data() {
         f.store.clone(),
         Arc::new(SeededEntropy::new(2)),
         settings(),
-        beside(&f.store, &f.mail, vec![count_erased]),
+        dependencies(&f.store, &f.mail, vec![count_erased]),
     )
     .unwrap();
     let opened = f.sign_up("ann@example.com");
