@@ -249,19 +249,14 @@ impl Runner {
                 self.observed.done.add(done as u64);
                 self.observed.last.set(now.0);
                 if done > 0 && self.task.deletes {
-                    tracing::info!(
-                        job = name,
-                        deleted = done,
-                        ?took,
-                        "deleted what has expired"
-                    );
+                    tracing::info!(job = name, deleted = done, ?took, "deleted expired items");
                 } else if done > 0 {
-                    tracing::debug!(job = name, done, ?took, "a task ran");
+                    tracing::debug!(job = name, done, ?took, "job finished");
                 }
             }
             Err(error) => {
                 self.observed.failures.one();
-                tracing::warn!(job = name, %error, ?took, "a task failed; it is tried again");
+                tracing::warn!(job = name, %error, ?took, "job failed; it will be retried at the next interval");
             }
         }
     }

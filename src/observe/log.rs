@@ -31,7 +31,7 @@ pub enum Format {
 /// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    #[error("`{0}` is no log level")]
+    #[error("`{0}` is not a log level")]
     Level(String),
     /// Another log is set up in this process.
     #[error("the log is set up already")]

@@ -64,7 +64,7 @@ impl HttpSink {
     pub fn new(url: &str, authorization: Option<&str>) -> Result<Self, BadAddress> {
         let authorization = authorization.map(|text| {
             let mut value = HeaderValue::from_str(text)
-                .map_err(|_| BadAddress("has an authorization that is no header value"))?;
+                .map_err(|_| BadAddress("has an authorization that is not a valid header value"))?;
             value.set_sensitive(true);
             Ok(value)
         });
@@ -115,7 +115,7 @@ impl EventSink for HttpSink {
         let result = runtime.block_on(async {
             tokio::select! {
                 biased;
-                _ = stopped.wait_for(|stopped| *stopped) => Err(SinkError::later("the process ends")),
+                _ = stopped.wait_for(|stopped| *stopped) => Err(SinkError::later("the server is shutting down")),
                 done = timeout(self.patience, self.exchange(request)) => {
                     done.unwrap_or_else(|_| Err(SinkError::later("no answer in time")))
                 }
@@ -218,7 +218,7 @@ mod tests {
         let unsent = SinkError::later("no answer in time");
         assert_eq!(sink.post(b"{}\n".to_vec(), "a"), Err(unsent));
         sink.stop();
-        let unsent = SinkError::later("the process ends");
+        let unsent = SinkError::later("the server is shutting down");
         assert_eq!(sink.post(b"{}\n".to_vec(), "a"), Err(unsent));
     }
 

@@ -89,10 +89,10 @@ pub enum FetchError {
     #[error("the server redirects {0}")]
     Redirect(&'static str),
     /// A content coding that was not requested.
-    #[error("the server answered in the coding `{0}`")]
+    #[error("unsupported content encoding `{0}`")]
     Coding(String),
     /// The body exceeds [`FETCHED_MAX`].
-    #[error("the guide has over 1 GiB")]
+    #[error("the EPG file exceeds 1 GiB")]
     TooLarge,
     #[error("no answer in time")]
     TimedOut,
@@ -216,7 +216,7 @@ pub async fn get(
             .ok()
             .and_then(|location| resolve(&address, location))
             .ok_or(FetchError::Redirect(
-                "to where we do not follow: another scheme, or from https to http",
+                "to another scheme, or from https to http; such redirects are not followed",
             ))?;
     }
     Err(FetchError::Redirect("too often"))
@@ -234,7 +234,9 @@ async fn ask(
     // change the state of a listening service.
     let addresses = reachable_after(before, site.resolve().await.map_err(broken)?);
     if addresses.is_empty() {
-        return Err(FetchError::Redirect("to an address inside of this net"));
+        return Err(FetchError::Redirect(
+            "to a private address; such redirects are not followed",
+        ));
     }
     let mut request = site
         .request(Method::GET)
@@ -399,7 +401,7 @@ impl Read for WebReader {
             self.left = self
                 .left
                 .checked_sub(length)
-                .ok_or_else(|| io::Error::other("it sends more than a guide may have"))?;
+                .ok_or_else(|| io::Error::other("the response exceeds the size limit"))?;
         }
         let length = self.rest.len().min(buffer.len());
         self.rest

@@ -23,10 +23,10 @@ pub enum GeoIpError {
     #[error(transparent)]
     Read(#[from] io::Error),
     /// It is not in MaxMind's format.
-    #[error("no database in MaxMind's format: {0}")]
+    #[error("not a database in MaxMind's format: {0}")]
     Format(#[from] MaxMindDbError),
     /// It contains no countries.
-    #[error("a database of the kind `{0}`, which tells no countries")]
+    #[error("the database is of kind `{0}`, which contains no countries")]
     Other(String),
 }
 

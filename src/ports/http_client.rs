@@ -41,10 +41,10 @@ impl Target {
     /// Parses an `http` or `https` URL; does not connect.
     pub fn parse(url: &str) -> Result<Self, BadAddress> {
         let bad = BadAddress;
-        let url: Uri = url.parse().map_err(|_| bad("is no address"))?;
-        let authority = url.authority().ok_or(bad("names no host"))?;
+        let url: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
+        let authority = url.authority().ok_or(bad("has no valid host"))?;
         if authority.as_str().contains('@') {
-            return Err(bad("has a user in it"));
+            return Err(bad("must not contain a user name"));
         }
         // The brackets of an IPv6 address belong to the URL syntax only.
         let name = url.host().unwrap_or_default();
@@ -56,15 +56,16 @@ impl Target {
             Some("http") => (80, None),
             Some("https") => {
                 let server =
-                    ServerName::try_from(name.clone()).map_err(|_| bad("names no host"))?;
+                    ServerName::try_from(name.clone()).map_err(|_| bad("has no valid host"))?;
                 (443, Some((connector()?, server)))
             }
             _ => return Err(bad("must begin with http:// or https://")),
         };
         let target = url.path_and_query().map_or("/", |path| path.as_str());
         Ok(Self {
-            target: target.parse().map_err(|_| bad("is no address"))?,
-            host: HeaderValue::from_str(authority.as_str()).map_err(|_| bad("names no host"))?,
+            target: target.parse().map_err(|_| bad("is not a URL"))?,
+            host: HeaderValue::from_str(authority.as_str())
+                .map_err(|_| bad("has no valid host"))?,
             address: (name, url.port_u16().unwrap_or(port)),
             tls,
         })
@@ -199,7 +200,7 @@ fn connector() -> Result<TlsConnector, BadAddress> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(BadAddress(
-            "needs TLS, and this machine has no certificates to trust",
+            "needs TLS, but the operating system has no CA certificates",
         ));
     }
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
@@ -228,7 +229,7 @@ pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
         cause = source;
     }
     match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
-        Some(io::ErrorKind::UnexpectedEof) => "the connection was cut off".to_owned(),
+        Some(io::ErrorKind::UnexpectedEof) => "the connection was closed early".to_owned(),
         _ => cause.to_string(),
     }
 }
@@ -253,7 +254,7 @@ pub fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str 
         match io.map(io::Error::kind) {
             Some(io::ErrorKind::ConnectionRefused) => return "the server refuses connections",
             Some(io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => {
-                return "the server cut off the connection";
+                return "the server closed the connection early";
             }
             _ => {}
         }

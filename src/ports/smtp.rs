@@ -171,7 +171,7 @@ impl SmtpMailer {
                 parcel.text.clone(),
                 parcel.html.clone(),
             ));
-        let message = message.map_err(|error| format!("the message cannot be made: {error}"))?;
+        let message = message.map_err(|error| format!("cannot compose the message: {error}"))?;
         Ok((to, message.formatted()))
     }
 }
@@ -385,7 +385,7 @@ fn tls_parameters(host: &str, ca: Option<&[u8]>) -> Result<TlsParameters, BadSmt
         // Without a certificate no server would be trusted, and every mail would fail.
         let found = pem.windows(PEM.len()).any(|bytes| bytes == PEM);
         if !found {
-            return Err(BadSmtp("`smtp.ca`: holds no certificate as PEM".to_owned()));
+            return Err(BadSmtp("`smtp.ca`: contains no PEM certificate".to_owned()));
         }
         let certificate = Certificate::from_pem(pem).map_err(bad)?;
         builder = builder
@@ -394,7 +394,7 @@ fn tls_parameters(host: &str, ca: Option<&[u8]>) -> Result<TlsParameters, BadSmt
     }
     builder
         .build()
-        .map_err(|error| BadSmtp(format!("no TLS to the mail server: {error}")))
+        .map_err(|error| BadSmtp(format!("cannot set up TLS for the mail server: {error}")))
 }
 
 #[cfg(test)]

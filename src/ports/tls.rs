@@ -48,7 +48,7 @@ pub enum BadTls {
     #[error("the certificate cannot be used with this key: {0}")]
     Pair(#[from] rustls::Error),
     /// A certificate that is not currently valid would replace a valid one.
-    #[error("the new certificate is {0}, and not now")]
+    #[error("the new certificate is not currently valid ({0})")]
     NotNow(String),
 }
 
@@ -112,7 +112,7 @@ impl Tls {
         if !validity.covers(now) {
             // The certificate is served all the same: a wrong clock at boot must not take the service down,
             // and clients check the validity themselves.
-            Some(format!("{path} is {validity}, and not now"))
+            Some(format!("{path} is not currently valid ({validity})"))
         } else if validity.left(now) < LATE {
             Some(format!("{path} is {validity}: renew it"))
         } else {

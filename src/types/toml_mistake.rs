@@ -2,7 +2,7 @@
 
 /// Prefix of the parser's message, and the message for the user. The first match wins.
 const WORDS: &[(&str, &str)] = &[
-    ("duplicate key", "the key stands twice in its table"),
+    ("duplicate key", "the key occurs twice in its table"),
     (
         "cannot extend value",
         "a key that has a value cannot be the name of a table too",
@@ -33,7 +33,7 @@ const WORDS: &[(&str, &str)] = &[
     ("invalid literal string", STRING),
     ("invalid multi-line", STRING),
     ("missing opening quote", STRING),
-    ("keys cannot be multi-line", "a key stands on one line"),
+    ("keys cannot be multi-line", "a key must be on one line"),
     (
         "unclosed array table",
         "expected `]]` after the name of the table",
@@ -89,7 +89,8 @@ const WORDS: &[(&str, &str)] = &[
 
 const KEY: &str = "expected a key of letters, digits, `_` and `-`; any other needs quotation marks";
 const STRING: &str = "expected the end of a text: a quotation mark of the kind that it began with";
-const ESCAPE: &str = "expected `\\\\`, `\\\"`, `\\n` or `\\u00e5` here; between single quotes `\\` stands for itself";
+const ESCAPE: &str =
+    "expected `\\\\`, `\\\"`, `\\n` or `\\u00e5` here; between single quotes `\\` is literal";
 const CONTROL: &str = "expected no control characters";
 const DATE: &str = "expected a date and time such as 2026-01-01T00:00:00Z";
 const NUMBER: &str = "expected a number such as 10, -3 or 1.5";
@@ -118,9 +119,9 @@ mod tests {
         for (text, expected) in [
             (
                 "a = 1\na = 2",
-                "column 1: the key stands twice in its table",
+                "column 1: the key occurs twice in its table",
             ),
-            ("[a]\n[a]", "column 2: the key stands twice in its table"),
+            ("[a]\n[a]", "column 2: the key occurs twice in its table"),
             ("a = 1\n[a.b]", "column 2: a key that has a value"),
             ("a", "column 2: a key has no value"),
             ("a 1", "column 3: a key has no value"),

@@ -213,12 +213,12 @@ fn a_database_that_tells_no_countries_is_refused_before_the_start() {
     let other = database("Test-ASN", &[([81, 2], organisation)]);
     let good = database("Test-Country", &[([81, 2], country("SE"))]);
     for (content, why) in [
-        (Some(&other[..]), "`Test-ASN`, which tells no countries"),
+        (Some(&other[..]), "`Test-ASN`, which contains no countries"),
         (
             Some(&good[..good.len() / 2]),
-            "no database in MaxMind's format",
+            "not a database in MaxMind's format",
         ),
-        (Some(b""), "no database in MaxMind's format"),
+        (Some(b""), "not a database in MaxMind's format"),
         (None, "No such file"),
     ] {
         let _ = fs::remove_file(&path);

@@ -293,7 +293,11 @@ fn a_pair_that_cannot_be_used_is_refused_at_once() {
     place.put("over.pem", "here.key");
     let check = place.command(&["config", "check"]).output().unwrap();
     assert!(check.status.success(), "{}", err(&check));
-    assert!(err(&check).contains("and not now"), "{}", err(&check));
+    assert!(
+        err(&check).contains("is not currently valid"),
+        "{}",
+        err(&check)
+    );
     let (server, _) = place.server();
     drop(server);
 }

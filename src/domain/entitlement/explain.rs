@@ -46,7 +46,7 @@ impl EntitlementService {
         steps.extend(standings.iter().map(offer));
         let access = access(user, &standings).err();
         if standings.is_empty() {
-            steps.push(step("offer", "no offer holds it".to_owned(), false));
+            steps.push(step("offer", "no offer includes it".to_owned(), false));
         }
         let playing = self.playing(subject, offset, now);
         steps.push(match &playing {
@@ -111,9 +111,10 @@ fn country(settings: &Settings, user: &User, address: Option<Country>) -> Step {
     let finding = match country {
         _ if any_country(user) => "a tag switches the country check off".to_owned(),
         None if user.country.is_some() => {
-            "unknown: the address does not tell it, and `geo.profile_fallback` is off".to_owned()
+            "unknown: GeoIP has no country for the address, and `geo.profile_fallback` is off"
+                .to_owned()
         }
-        None => "unknown: neither the address nor the account tells it".to_owned(),
+        None => "unknown: neither GeoIP nor the account has a country".to_owned(),
         Some(country) if address.is_some() => format!("{}, by the address", country.as_str()),
         Some(country) => format!("{}, by the account", country.as_str()),
     };

@@ -108,13 +108,13 @@ pub struct Decision {
 /// Why a user may not play an asset. The order is the precedence: the first that applies is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Denied {
-    #[error("there is no asset of this id")]
+    #[error("no asset has this id")]
     AssetNotFound,
     /// No offer that includes the asset covers the viewer's country.
     #[error("the asset is not offered in this country")]
     GeoBlocked,
     /// The user has no offer that includes the asset.
-    #[error("the user has no offer that holds this asset")]
+    #[error("the user has no offer that includes this asset")]
     NotEntitled,
     /// It is not yet, or no longer, available.
     #[error("the asset is not available at this time")]

@@ -499,7 +499,7 @@ fn a_livestream_says_what_its_unrated_programs_count_as() {
         assert_eq!(asked(None), asks, "{own:?} {general:?}");
         assert!(
             asked(Some(18)) && !asked(Some(12)),
-            "what is rated is judged by that"
+            "a rating takes precedence"
         );
     }
 }
@@ -552,7 +552,7 @@ fn the_pin_by_age() {
         };
         assert_eq!(pin(&world, &limited), asks, "{asset} {offset}");
         assert_eq!(pin(&lenient, &limited), asks_if_lenient, "{asset} {offset}");
-        assert!(!pin(&world, &user()), "off for whoever switched it off");
+        assert!(!pin(&world, &user()), "off for a user who disabled it");
     }
     limited.parental.limit = 19;
     assert!(

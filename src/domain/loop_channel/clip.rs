@@ -215,8 +215,11 @@ fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
 fn beside(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
     let folder = manifest.as_str().rsplit_once('/');
     let path = folder.map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"));
-    MediaPath::parse(&path)
-        .ok_or_else(|| unfit(format!("`{name}` is no file beside or below the manifest")))
+    MediaPath::parse(&path).ok_or_else(|| {
+        unfit(format!(
+            "`{name}` is not a file next to or below the manifest"
+        ))
+    })
 }
 
 /// Names the file at fault.

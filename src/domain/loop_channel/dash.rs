@@ -123,7 +123,7 @@ impl Cut {
             "MPD" => {
                 let kind = start.try_get_attribute("type").map_err(attributes)?;
                 if kind.is_some_and(|kind| &*kind.value != "static") {
-                    return Err(unfit("the manifest is not one of on-demand play"));
+                    return Err(unfit("the manifest is not for on-demand play"));
                 }
                 Part::Mpd(kept(
                     start,
@@ -223,7 +223,7 @@ fn text_of(reader: &mut Reader<&[u8]>) -> Result<String, LoopError> {
                 text.push_str(resolve_xml_entity(&name).unwrap_or_default());
             }
             Ok(Event::End(_)) => return Ok(text.trim().to_owned()),
-            _ => return Err(unfit("the name of a track's file is no plain text")),
+            _ => return Err(unfit("the file name of a track is not plain text")),
         }
     }
 }

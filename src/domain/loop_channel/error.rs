@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
     /// The manifest, track or segment does not exist, or not yet.
-    #[error("there is nothing of that name")]
+    #[error("no such manifest, track or segment")]
     Absent,
     /// The clip cannot be used as a loop; a message for the operator.
     #[error("{0}")]

@@ -105,7 +105,7 @@ impl Media {
                 };
                 if !absolute || !media.file.is_empty() {
                     return Err(unfit(
-                        "keys must have absolute addresses and stand before `EXT-X-MAP`",
+                        "`EXT-X-KEY` must have an absolute URI and precede `EXT-X-MAP`",
                     ));
                 }
                 media.keys.push(line.to_owned());

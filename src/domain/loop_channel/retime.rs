@@ -58,7 +58,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     let mut fields = Fields(tfdt.content);
     let (version, _) = fields.version()?;
     let time = fields.wide(version)?.checked_add(shift);
-    let time = time.ok_or_else(|| unfit("a decode time is beyond all time"))?;
+    let time = time.ok_or_else(|| unfit("a decode time overflows"))?;
     // A 32-bit decode time becomes a 64-bit one, so everything behind it moves.
     let before = moof.header() + traf.at + traf.header() + tfdt.at;
     let growth = Growth {
@@ -101,7 +101,7 @@ fn open(out: &mut Vec<u8>, one: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopE
     let length = u32::try_from(one.whole.len() + growth.by).ok();
     // A 16-byte header is only needed for boxes over 4 GiB.
     let length = length.filter(|_| one.header() == 8);
-    let length = length.ok_or_else(|| unfit("the head of a fragment is too long"))?;
+    let length = length.ok_or_else(|| unfit("the header of a fragment is too long"))?;
     out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(&one.kind);
     Ok(())
@@ -111,14 +111,14 @@ fn trun(out: &mut Vec<u8>, trun: &Mp4Box<'_>, growth: Growth) -> Result<(), Loop
     let mut fields = Fields(trun.content);
     let (_, flags) = fields.version()?;
     if flags & DATA_OFFSET == 0 {
-        return Err(unfit("a run of samples does not say where they begin"));
+        return Err(unfit("a `trun` box has no data offset"));
     }
     fields.u32()?; // the number of samples
     let rest = fields.0.len();
     let offset = u64::from(fields.u32()?);
     // The offset is signed in the standard, but samples of a segment are never before their fragment.
     let offset = i32::try_from(growth.apply(offset));
-    let offset = offset.map_err(|_| unfit("the samples of a fragment are not behind it"))?;
+    let offset = offset.map_err(|_| unfit("the samples of a fragment do not follow it"))?;
     let kept = trun.whole.len() - rest;
     out.extend_from_slice(trun.whole.get(..kept).unwrap_or_default());
     out.extend_from_slice(&offset.to_be_bytes());
@@ -141,7 +141,7 @@ fn saio(out: &mut Vec<u8>, saio: &Mp4Box<'_>, growth: Growth) -> Result<(), Loop
         match version {
             0 => {
                 let short = u32::try_from(offset);
-                let short = short.map_err(|_| unfit("the head of a fragment is too long"))?;
+                let short = short.map_err(|_| unfit("the header of a fragment is too long"))?;
                 out.extend_from_slice(&short.to_be_bytes());
             }
             _ => out.extend_from_slice(&offset.to_be_bytes()),

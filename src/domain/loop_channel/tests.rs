@@ -345,7 +345,7 @@ fn an_unfit_manifest_is_told_from_a_fit_one() {
             "manifest.mpd",
             "audio.mp4",
             "../audio.mp4",
-            "no file beside",
+            "not a file next to",
         ),
         (
             mpd,

@@ -114,14 +114,14 @@ fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let mut elst = Fields(only(&Boxes::new(edits.content).all()?, *b"elst")?.content);
     let (version, _) = elst.version()?;
     if elst.u32()? != 1 {
-        return Err(unfit("a track of sound is pieced together by an edit list"));
+        return Err(unfit("an audio track has an edit list with several edits"));
     }
     elst.wide(version)?; // the length of the edit
     // Ticks before the presentation begins; a negative value is an empty edit.
     let lead = elst.wide(version)?;
     let lead = u32::try_from(lead).ok().filter(|lead| *lead < scale);
     let lead =
-        lead.ok_or_else(|| unfit("a track of sound begins with a second of silence or more"))?;
+        lead.ok_or_else(|| unfit("an audio track begins with a second of silence or more"))?;
     Ok((scale, u64::from(lead)))
 }
 
@@ -132,7 +132,7 @@ fn scale(mdhd: &Mp4Box<'_>) -> Result<u32, LoopError> {
         fields.wide(version)?;
     }
     match fields.u32()? {
-        0 => Err(unfit("a track counts no ticks a second")),
+        0 => Err(unfit("the timescale of a track is 0")),
         scale => Ok(scale),
     }
 }
@@ -160,7 +160,7 @@ fn pieces(sidx: &Mp4Box<'_>, anchor: usize, scale: u32) -> Result<(Vec<Piece>, u
     let (version, _) = fields.version()?;
     fields.u32()?; // the track's id
     if fields.u32()? != scale {
-        return Err(unfit("a track and its index count different ticks"));
+        return Err(unfit("a track and its index have different timescales"));
     }
     let mut start = fields.wide(version)?;
     let anchor = u64::try_from(anchor).unwrap_or(u64::MAX);

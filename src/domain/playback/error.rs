@@ -26,18 +26,18 @@ pub enum PlaybackError {
     #[error("the entitlement is not valid here")]
     EntitlementInvalid,
     /// The user's account was erased while the request ran.
-    #[error("the user's account is gone")]
+    #[error("the user account no longer exists")]
     UserGone,
     /// The entitlement does not cover this country.
-    #[error("not from this country")]
+    #[error("the entitlement does not cover this country")]
     GeoBlocked,
     /// The user has reached the device limit.
-    #[error("no further device may be registered")]
+    #[error("the device limit is reached")]
     DeviceLimitReached,
     /// The user has reached the stream limit. Lists the sessions that hold slots, oldest first.
-    #[error("no further stream may run")]
+    #[error("the stream limit is reached")]
     StreamLimitReached(Vec<BlockingSession>),
-    #[error("no such asset")]
+    #[error("asset not found")]
     AssetNotFound,
     /// The asset has no playlist for the protocol.
     #[error("the asset has no playlist for this protocol")]
@@ -50,7 +50,7 @@ pub enum PlaybackError {
         drm = .0.as_str()
     )]
     NoLicenseServer(Drm),
-    #[error("no such session")]
+    #[error("session not found")]
     SessionNotFound,
     #[error("the session has ended")]
     SessionEnded(EndReason),
@@ -58,7 +58,7 @@ pub enum PlaybackError {
     #[error("the entitlement has expired")]
     EntitlementExpired,
     /// The session belongs to another user, device or asset.
-    #[error("the session is another's")]
+    #[error("the session belongs to another user, device or asset")]
     SessionMismatch,
     #[error("too many heartbeats: {0}")]
     TooManyBeats(LimitReached),
@@ -74,15 +74,15 @@ pub enum PlaybackError {
     )]
     NotAvailable,
     /// The program at the playing position needs a PIN that was not entered in this session.
-    #[error("a PIN is needed")]
+    #[error("a PIN is required")]
     PinCodeRequired,
     /// Not the DRM system of the preflight.
-    #[error("the session was started with another system")]
+    #[error("the session was started with another DRM system")]
     DrmMismatch,
     /// A requested key does not belong to the asset.
-    #[error("a key id is not the asset's")]
+    #[error("a key id does not belong to the asset")]
     KeyNotAllowed,
-    #[error("no such device")]
+    #[error("device not found")]
     DeviceNotFound,
     #[error(transparent)]
     Store(#[from] StoreError),

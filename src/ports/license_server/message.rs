@@ -79,7 +79,7 @@ impl MessageSigner {
     pub fn new(style: Style, settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let named = settings.header.as_deref().map(|name| {
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is not a valid header name"))
         });
         let named = named.transpose()?;
         let usual = |name| Some(named.clone().unwrap_or(HeaderName::from_static(name)));

@@ -50,10 +50,10 @@ pub enum UpstreamError {
     #[error("a SOAP fault")]
     Refused(License),
     /// The response exceeds [`LICENSE_MAX`].
-    #[error("an answer of over {LICENSE_MAX} bytes")]
+    #[error("the response exceeds {LICENSE_MAX} bytes")]
     TooLarge,
     /// The circuit breaker is open after several consecutive failures.
-    #[error("it failed repeatedly and is left alone for a moment")]
+    #[error("paused for a few seconds after repeated failures")]
     Resting,
     /// Too many challenges are waiting for the server.
     #[error("too many challenges are waiting for it")]
@@ -157,7 +157,8 @@ impl HttpLicenseServer {
     pub fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let authorization = settings.authorization.as_deref().map(|text| {
-            let mut value = HeaderValue::from_str(text).map_err(|_| bad("is no header value"))?;
+            let mut value =
+                HeaderValue::from_str(text).map_err(|_| bad("is not a valid header value"))?;
             value.set_sensitive(true);
             Ok::<_, BadLicenseServer>(value)
         });
