@@ -222,12 +222,12 @@ impl Runner {
             if self.stopping.load(Ordering::SeqCst) {
                 return;
             }
-            self.once();
+            self.run_once();
             wait = self.task.every;
         }
     }
 
-    fn once(&mut self) {
+    fn run_once(&mut self) {
         let now = if self.task.needs_time {
             // Uses the reading that was checked: the clock may jump between two readings.
             let Ok(now) = self.guard.check() else { return };
@@ -294,12 +294,12 @@ mod tests {
 
     #[test]
     fn a_task_runs_again_after_a_failure_and_a_panic() {
-        let (tell, told) = channel();
+        let (run_sender, run_receiver) = channel();
         let mut runs = 0;
         let work = move |now: UnixSeconds| {
             runs += 1;
             // The test may have ended.
-            let _ = tell.send(now);
+            let _ = run_sender.send(now);
             match runs {
                 1 => Err("no"),
                 2 => panic!("a defect"),
@@ -308,7 +308,7 @@ mod tests {
         };
         let (jobs, metrics) = run(vec![Task::new("test", SOON, work)]);
         for _ in 0..4 {
-            assert_eq!(told.recv_timeout(LONG), Ok(UnixSeconds(7)));
+            assert_eq!(run_receiver.recv_timeout(LONG), Ok(UnixSeconds(7)));
         }
         assert!(jobs.stop(LONG));
         let text = metrics.render();
@@ -321,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_is_not_waited_for_and_not_forgotten() {
-        let (tell, told) = channel();
+    fn waking_a_job_never_blocks_and_is_not_lost() {
+        let (run_sender, run_receiver) = channel();
         let (release, released) = channel::<()>();
         let work = move |_: UnixSeconds| {
-            let _ = tell.send(());
+            let _ = run_sender.send(());
             let _ = released.recv();
             Ok::<_, String>(0)
         };
@@ -333,23 +333,26 @@ mod tests {
         let bell = task.bell.clone();
         let (jobs, _metrics) = run(vec![task]);
         bell.wake();
-        told.recv_timeout(LONG).unwrap();
+        run_receiver.recv_timeout(LONG).unwrap();
         // Woken three times while it runs: it runs once more.
         (0..3).for_each(|_| bell.wake());
         release.send(()).unwrap();
-        told.recv_timeout(LONG).unwrap();
+        run_receiver.recv_timeout(LONG).unwrap();
         release.send(()).unwrap();
         drop(release);
         assert!(jobs.stop(LONG));
-        assert_eq!(told.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
+        assert_eq!(
+            run_receiver.recv_timeout(LONG),
+            Err(RecvTimeoutError::Disconnected)
+        );
     }
 
     #[test]
-    fn stopping_hurries_the_one_at_work() {
-        let (tell, told) = channel();
+    fn stopping_hurries_a_running_job() {
+        let (run_sender, run_receiver) = channel();
         let (release, released) = channel::<()>();
         let work = move |_: UnixSeconds| {
-            let _ = tell.send(());
+            let _ = run_sender.send(());
             let _ = released.recv();
             Ok::<_, String>(0)
         };
@@ -357,29 +360,29 @@ mod tests {
             let _ = release.send(());
         });
         let (jobs, _metrics) = run(vec![task]);
-        told.recv_timeout(LONG).unwrap();
+        run_receiver.recv_timeout(LONG).unwrap();
         assert!(jobs.stop(LONG));
     }
 
     #[test]
-    fn stopping_waits_for_the_one_at_work_but_not_for_ever() {
-        let (tell, told) = channel();
+    fn stopping_waits_for_a_running_job_up_to_the_limit() {
+        let (run_sender, run_receiver) = channel();
         let (release, released) = channel::<()>();
         let mut first = true;
         let work = move |_: UnixSeconds| {
             if std::mem::take(&mut first) {
-                let _ = tell.send(());
+                let _ = run_sender.send(());
                 let _ = released.recv();
             }
             Ok::<_, String>(0)
         };
         let idle = Task::new("idle", LONG, |_| Ok::<_, String>(0));
         let (jobs, _metrics) = run(vec![Task::new("slow", SOON, work), idle]);
-        told.recv_timeout(LONG).unwrap();
+        run_receiver.recv_timeout(LONG).unwrap();
         assert!(!jobs.stop(SOON * 4));
         drop(release);
         // Its thread ends without another run.
-        let again = told.recv_timeout(LONG);
+        let again = run_receiver.recv_timeout(LONG);
         assert_eq!(again, Err(RecvTimeoutError::Disconnected));
     }
 }

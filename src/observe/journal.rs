@@ -37,18 +37,18 @@ impl Journal {
         })
     }
 
-    fn send(&self, level: Level, told: &Told) {
+    fn send(&self, level: Level, content: &Content) {
         let priority = match level {
             Level::ERROR => 3,
             Level::WARN => 4,
             Level::INFO => 6,
             Level::DEBUG | Level::TRACE => 7,
         };
-        let line = one_line(format!("{}{}", told.message, told.rest).as_bytes());
+        let line = one_line(format!("{}{}", content.message, content.rest).as_bytes());
         let mut entry = b"SYSLOG_IDENTIFIER=playgate\nMESSAGE=".to_vec();
         entry.extend(&line);
         entry.extend(format!("PRIORITY={priority}\n").as_bytes());
-        for (name, value) in &told.fields {
+        for (name, value) in &content.fields {
             // `one_line` also protects the protocol: a newline would begin a forged field.
             entry.extend(format!("PLAYGATE_{name}=").as_bytes());
             entry.extend(one_line(value.as_bytes()));
@@ -63,28 +63,28 @@ impl Journal {
 
 impl<S: Subscriber> Layer<S> for Journal {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut told = Told::default();
-        event.record(&mut told);
+        let mut content = Content::default();
+        event.record(&mut content);
         // The fields are sent twice: in the message and by name.
-        let length = told.message.len() + 2 * told.rest.len();
+        let length = content.message.len() + 2 * content.rest.len();
         let Some(left_out) = self.allowance.lock().admit(length) else {
             return;
         };
         if left_out > 0 {
             let message = format!("… {left_out} log lines left out");
-            let note = Told {
+            let note = Content {
                 message,
-                ..Told::default()
+                ..Content::default()
             };
             self.send(Level::WARN, &note);
         }
-        self.send(*event.metadata().level(), &told);
+        self.send(*event.metadata().level(), &content);
     }
 }
 
 /// The content of an event.
 #[derive(Default)]
-struct Told {
+struct Content {
     message: String,
     /// The fields as shown after the message.
     rest: String,
@@ -92,7 +92,7 @@ struct Told {
     fields: Vec<(String, String)>,
 }
 
-impl Told {
+impl Content {
     fn field(&mut self, field: &Field, shown: &str, value: String) {
         // Writing to a string cannot fail.
         let _ = write!(self.rest, " {}={shown}", field.name());
@@ -102,7 +102,7 @@ impl Told {
     }
 }
 
-impl Visit for Told {
+impl Visit for Content {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.message.push_str(value),

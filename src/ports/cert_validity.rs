@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_time_are_read() {
+    fn both_time_formats_are_parsed() {
         let old = (UTC_TIME, "700101000000Z");
         let new = (GENERALIZED_TIME, "20500101000001Z");
         for version in [true, false] {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_none() {
+    fn other_data_has_no_validity() {
         let good = certificate(true, (UTC_TIME, "700101000000Z"), (UTC_TIME, "x"));
         assert_eq!(Validity::parse(&good), None);
         let good = certificate(

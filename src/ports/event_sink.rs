@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::http_client::{BadAddress, Broken, Target, cause};
 
 /// Time limit to send a batch and receive the response.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum size of a response body, in bytes. It is read and discarded.
 const ANSWER_MAX: usize = 64 * 1024;
 
@@ -71,7 +71,7 @@ impl HttpSink {
         Ok(Self {
             site: Target::parse(url)?,
             authorization: authorization.transpose()?,
-            patience: PATIENCE,
+            patience: TIMEOUT,
             stopped: watch::Sender::new(false),
         })
     }
@@ -96,7 +96,7 @@ impl HttpSink {
         let answer = answer.map_err(|error| SinkError::broken(&error))?;
         let status = answer.head.status;
         if !status.is_success() {
-            return Err(not_taken(status, &answer.head.headers));
+            return Err(from_failure_status(status, &answer.head.headers));
         }
         // The response must be complete: a sink that dies while it answers may not have stored the batch.
         match Limited::new(answer.body, ANSWER_MAX).collect().await {
@@ -136,7 +136,7 @@ impl EventSink for HttpSink {
 /// Vector, Fluent Bit and the OpenTelemetry collector drop a batch at any 4xx except 408 and 429. Here it is
 /// dropped only if the status is about the batch: a wrong password or path will be corrected, and then the
 /// batch is wanted.
-fn not_taken(status: StatusCode, headers: &HeaderMap) -> SinkError {
+fn from_failure_status(status: StatusCode, headers: &HeaderMap) -> SinkError {
     let words = format!("the sink answered {}", status.as_u16());
     match status {
         // These are about the batch itself; sending it again would fail again.
@@ -171,11 +171,11 @@ mod tests {
     fn from_status(status: u16, headers: &[(HeaderName, &'static str)]) -> SinkError {
         let headers = headers.iter().cloned();
         let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
-        not_taken(StatusCode::from_u16(status).unwrap(), &headers.collect())
+        from_failure_status(StatusCode::from_u16(status).unwrap(), &headers.collect())
     }
 
     #[test]
-    fn only_what_speaks_of_the_batch_refuses_it() {
+    fn only_a_status_about_the_batch_drops_it() {
         for status in [400, 413, 422] {
             assert!(
                 matches!(from_status(status, &[]), SinkError::Refused(_)),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_says_how_long_it_wants_to_be_left_alone() {
+    fn retry_after_is_parsed_in_both_forms() {
         let wait = |headers: &[(HeaderName, &'static str)]| match from_status(429, headers) {
             SinkError::Later { wait, .. } => wait,
             SinkError::Refused(words) => panic!("{words}"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_says_nothing_is_not_waited_for_without_end() {
+    fn a_silent_sink_times_out() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let mut sink = HttpSink::new(&url, None).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told() {
+    fn invalid_settings_are_reported() {
         for (url, authorization) in [
             ("http://user:secret@sink.example/", None),
             ("/sink", None),

@@ -318,18 +318,18 @@ fn resolve(address: &str, location: &str) -> Option<String> {
 /// The resolved addresses that a request may connect to: after a redirect by a public server only public
 /// ones.
 fn reachable_after(before: Option<IpAddr>, mut resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    if before.is_some_and(is_open) {
-        resolved.retain(|address| is_open(address.ip()));
+    if before.is_some_and(is_public) {
+        resolved.retain(|address| is_public(address.ip()));
     }
     resolved
 }
 
 /// Whether an address is publicly routable.
-fn is_open(address: IpAddr) -> bool {
+fn is_public(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => is_open_v4(v4),
+        IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => match embedded_v4(v6) {
-            Some(v4) => is_open_v4(v4),
+            Some(v4) => is_public_v4(v4),
             None => {
                 let inside = v6.is_unique_local() || v6.is_unicast_link_local();
                 !inside && !v6.is_loopback() && !v6.is_unspecified() && !v6.is_multicast()
@@ -338,7 +338,7 @@ fn is_open(address: IpAddr) -> bool {
     }
 }
 
-fn is_open_v4(v4: Ipv4Addr) -> bool {
+fn is_public_v4(v4: Ipv4Addr) -> bool {
     let [a, b, c, _] = v4.octets();
     // Carrier-grade NAT, protocol assignments, benchmarks, reserved: RFC 6890.
     let special = (a == 100 && (64..128).contains(&b))

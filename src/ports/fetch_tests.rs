@@ -75,7 +75,7 @@ const GUIDE: &str = "HTTP/1.1 200 OK\r\nETag: \"2\"\r\nLast-Modified: today\r\n\
                      Content-Type: text/html\r\nContent-Length: 9\r\n\r\n<tv></tv>";
 
 #[test]
-fn a_guide_is_fetched_with_what_tells_it_from_others() {
+fn a_guide_is_fetched_with_its_validators() {
     let unchanged = "HTTP/1.1 304 Not Modified\r\n\r\n";
     let (address, served) = serve(vec![text(GUIDE), text(unchanged), text(unchanged)]);
     let place = format!("{address}/g.xml?key=1");
@@ -134,7 +134,7 @@ fn redirects_are_followed_a_few_times_and_never_down() {
 }
 
 #[test]
-fn the_open_net_is_told_from_the_inside() {
+fn public_and_private_addresses_are_distinguished() {
     for (address, open) in [
         ("9.9.9.9", true),
         ("2620:fe::fe", true),
@@ -156,12 +156,12 @@ fn the_open_net_is_told_from_the_inside() {
         ("::127.0.0.1", false),
         ("ff02::1", false),
     ] {
-        assert_eq!(is_open(address.parse().unwrap()), open, "{address}");
+        assert_eq!(is_public(address.parse().unwrap()), open, "{address}");
     }
 }
 
 #[test]
-fn a_redirect_to_the_inside_is_refused_before_a_connection_is_made() {
+fn a_redirect_to_a_private_address_is_refused_before_connecting() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
@@ -179,7 +179,7 @@ fn a_redirect_to_the_inside_is_refused_before_a_connection_is_made() {
 }
 
 #[test]
-fn what_is_no_guide_is_told_apart() {
+fn failures_are_distinguished() {
     let status = |answer: &str| {
         let (address, served) = serve(vec![text(answer)]);
         let got = fetch(&address, &known("x"));
@@ -215,12 +215,12 @@ fn what_is_no_guide_is_told_apart() {
         FetchError::Connection(_)
     ));
     assert!(matches!(error(""), FetchError::Connection(_)));
-    let nobody = fetch("http://127.0.0.1:1/", &Validators::default());
-    assert!(matches!(nobody, Err(FetchError::Connection(_))));
+    let refused = fetch("http://127.0.0.1:1/", &Validators::default());
+    assert!(matches!(refused, Err(FetchError::Connection(_))));
 }
 
 #[test]
-fn a_server_that_stalls_or_gives_half_gives_nothing_whole() {
+fn a_stalled_or_truncated_response_is_an_error() {
     let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n<tv>";
     let (address, served) = serve(vec![text(half)]);
     let (_, body) = whole(fetch(&address, &Validators::default()).unwrap());
@@ -252,7 +252,7 @@ fn a_server_that_stalls_or_gives_half_gives_nothing_whole() {
 }
 
 #[test]
-fn an_endless_answer_ends_at_the_limit() {
+fn an_endless_response_ends_at_the_size_limit() {
     let endless: Box<dyn FnOnce(&mut TcpStream) + Send> = Box::new(|stream| {
         let block = vec![b' '; 1 << 20];
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
@@ -278,7 +278,7 @@ fn an_endless_answer_ends_at_the_limit() {
 }
 
 #[test]
-fn a_file_is_another_when_it_was_written() {
+fn a_written_file_counts_as_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("guide.xml");
     let place = path.to_str().unwrap();

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_checked_when_they_are_read() {
+    fn invalid_urls_are_rejected() {
         for bad in [
             "",
             "tv.example",

@@ -62,7 +62,7 @@ fn a_message_has_its_headers_and_both_parts() {
 }
 
 #[test]
-fn what_a_server_says_is_one_short_line_without_credentials() {
+fn a_server_reply_is_one_short_line_without_credentials() {
     let mask = Mask::new(settings().login.as_ref());
     let plain = BASE64.encode(b"\0tv\0hunter2 hunter2");
     let said = format!(
@@ -130,7 +130,7 @@ fn drips(mut stream: &TcpStream, answer: &str) -> bool {
 }
 
 #[test]
-fn a_server_that_drips_is_left_as_one_that_is_silent() {
+fn a_slow_drip_server_times_out_like_a_silent_one() {
     // Greeting, EHLO, sender, recipient, DATA, the message.
     for whole in 0..6 {
         let (port, server) = dripping(whole);
@@ -165,7 +165,7 @@ fn a_server_that_drips_is_left_as_one_that_is_silent() {
 proptest! {
     /// Whatever the address and subject contain, they add no header and no recipient.
     #[test]
-    fn nothing_begins_a_header(
+    fn no_input_injects_a_header(
         local in "[a-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[a-z0-9!#$%&'*+-]{1,9})?",
         subject in "[^\r\n]{0,80}",
     ) {

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_matrix_is_that_of_the_decisions() {
+    fn the_supported_combinations_are_fixed() {
         let offered = |drm: Drm| -> Vec<&str> {
             Protocol::ALL
                 .iter()

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_rejected() {
         let long = format!("{}@example.com", "a".repeat(65));
         for bad in [
             "",

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_ids_keep_the_rules() {
+    fn ids_from_outside_are_validated() {
         for good in ["a", "news", "TV 4 HD", "ä", "a.b", "...", &"x".repeat(128)] {
             assert_eq!(LivestreamId::parse(good).unwrap().as_str(), good);
         }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn random_ids_are_read_back() {
+    fn random_ids_are_parsed_back() {
         let id = UserId::from_bytes([7; 16]);
         assert_eq!(UserId::parse(&id.to_string()), Ok(id));
         assert!(UserId::parse("").is_err());

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn language_tags_are_read_in_both_spellings() {
+    fn language_tags_are_parsed_in_both_spellings() {
         for (text, tag, language) in [
             ("sv", "sv", "sv"),
             ("pt-BR", "pt-BR", "pt"),

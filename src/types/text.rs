@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reorders_or_hides_text_is_refused() {
+    fn characters_that_reorder_or_hide_text_are_rejected() {
         for c in [
             '\0',
             '\n',

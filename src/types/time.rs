@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn utc_days_before_1970_are_whole_too() {
+    fn utc_days_before_1970_are_rounded_down() {
         assert_eq!(UnixSeconds(0).utc_day(), 0);
         assert_eq!(UnixSeconds(86_399).utc_day(), 0);
         assert_eq!(UnixSeconds(-1).utc_day(), -1);

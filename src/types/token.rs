@@ -45,7 +45,7 @@ impl TokenHash {
     #[must_use]
     pub fn hash_presented(kind: TokenKind, text: &str) -> Option<Self> {
         let form = text.len() == TOKEN_LENGTH && text.starts_with(kind.prefix());
-        form.then(|| Self::of(text.as_bytes()))
+        form.then(|| Self::digest(text.as_bytes()))
     }
 
     /// Hashes a partner's access token: a UUID in lower case, as issued.
@@ -56,10 +56,10 @@ impl TokenHash {
                 8 | 13 | 18 | 23 => byte == b'-',
                 _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
             });
-        form.then(|| Self::of(text.as_bytes()))
+        form.then(|| Self::digest(text.as_bytes()))
     }
 
-    fn of(bytes: &[u8]) -> Self {
+    fn digest(bytes: &[u8]) -> Self {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
         Self(hash)
@@ -110,7 +110,7 @@ impl Token {
     #[must_use]
     pub fn new(kind: TokenKind, random: [u8; 32]) -> Self {
         let text = format!("{}{}", kind.prefix(), BASE64URL_NOPAD.encode(&random));
-        let hash = TokenHash::of(text.as_bytes());
+        let hash = TokenHash::digest(text.as_bytes());
         Self { text, hash }
     }
 
@@ -127,7 +127,7 @@ impl Token {
             }
             text.push(digit);
         }
-        let hash = TokenHash::of(text.as_bytes());
+        let hash = TokenHash::digest(text.as_bytes());
         Self { text, hash }
     }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_known_in_its_own_place_only() {
+    fn a_token_is_valid_for_its_own_purpose_only() {
         let token = Token::new(TokenKind::User, [9; 32]);
         assert_eq!(
             TokenHash::hash_presented(TokenKind::User, token.reveal()),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_mistake_is_told_in_our_words() {
+    fn every_kind_of_mistake_has_its_message() {
         let mut wrong = Vec::new();
         for (text, expected) in [
             (
@@ -161,7 +161,7 @@ mod tests {
         ] {
             let (_, errors) = DeTable::parse_recoverable(text);
             let descriptions: Vec<&str> = errors.iter().map(toml::de::Error::message).collect();
-            let told: Vec<String> = errors
+            let explained: Vec<String> = errors
                 .iter()
                 .map(|error| {
                     let at = error.span().map_or(0, |span| span.start);
@@ -176,10 +176,14 @@ mod tests {
                 "inline",
                 "token",
             ];
-            let ours = |told: &String| !parsers.iter().any(|word| told.contains(word));
-            if !told.iter().any(|told| told.contains(expected)) || !told.iter().all(ours) {
+            let ours = |explained: &String| !parsers.iter().any(|word| explained.contains(word));
+            if !explained
+                .iter()
+                .any(|explained| explained.contains(expected))
+                || !explained.iter().all(ours)
+            {
                 wrong.push(format!(
-                    "{text:?}: {told:?} of {descriptions:?}, not {expected:?}"
+                    "{text:?}: {explained:?} of {descriptions:?}, not {expected:?}"
                 ));
             }
         }

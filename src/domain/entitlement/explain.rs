@@ -50,7 +50,7 @@ impl EntitlementService {
         }
         let playing = self.playing(subject, offset, now);
         steps.push(match &playing {
-            Ok((playing, _)) => step("rights", says(playing), true),
+            Ok((playing, _)) => step("rights", describe_playing(playing), true),
             Err(denied) => step("rights", denied.to_string(), false),
         });
         let denied = access.or(playing.as_ref().err().copied());
@@ -147,7 +147,7 @@ fn offer(standing: &OfferEvaluation) -> Step {
     }
 }
 
-fn says(playing: &Playing) -> String {
+fn describe_playing(playing: &Playing) -> String {
     let title = |program: &Program| format!("`{}`", program.title());
     match playing {
         Playing::Live { program, .. } => match program {

@@ -21,26 +21,26 @@ pub struct Grants {
     store: Store,
     catalog: Catalog,
     exists: UserExists,
-    mirror: Arc<GrantMirror>,
+    memory: Arc<GrantMirror>,
 }
 
 impl Grants {
     /// Loads the grants into memory. `exists` looks up users in the same store.
     pub fn open(store: Store, catalog: Catalog, exists: UserExists) -> Result<Self, StoreError> {
-        let mirror = Arc::new(GrantMirror::default());
-        store.attach::<tables::Grants>(Arc::clone(&mirror) as _)?;
+        let memory = Arc::new(GrantMirror::default());
+        store.attach::<tables::Grants>(Arc::clone(&memory) as _)?;
         Ok(Self {
             store,
             catalog,
             exists,
-            mirror,
+            memory,
         })
     }
 
     /// All current and past grants of a user, oldest first.
     #[must_use]
     pub fn for_user(&self, user: &UserId) -> Vec<Arc<Grant>> {
-        self.mirror.of(user)
+        self.memory.of(user)
     }
 
     /// The number of users that hold each offer at `now`. Walks over all users: for imports, not for viewer
@@ -48,7 +48,7 @@ impl Grants {
     #[must_use]
     pub fn holders(&self, now: UnixSeconds) -> HashMap<OfferId, usize> {
         let mut holders = HashMap::new();
-        self.mirror.for_each(|grants| {
+        self.memory.for_each(|grants| {
             let active = grants.values().filter(|grant| grant.is_active(now));
             let offers: BTreeSet<&OfferId> = active.map(|grant| &grant.offer).collect();
             for offer in offers {

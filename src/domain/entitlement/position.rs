@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_right_while_the_program_is_on_air() {
+    fn each_right_applies_while_the_program_is_on_air() {
         let cases = [
             // live, start_over, rewind, by default; at the live point, earlier
             (true, false, false, true, Ok(()), UNAVAILABLE),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_left_to_its_catch_up() {
+    fn a_finished_program_needs_a_catchup_right() {
         let all = PositionRights {
             start_over: true,
             rewind: true,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_where_no_player_can_be_is_judged_at_the_live_point() {
+    fn an_impossible_position_is_checked_as_the_live_point() {
         for shift in [60, 0, -60, -90_000] {
             assert_eq!(judged_position(NOW + shift, NOW), NOW + shift);
         }

@@ -252,7 +252,7 @@ impl World {
 }
 
 #[test]
-fn every_refusal() {
+fn every_denial_has_its_reason() {
     use Denied::{AssetNotFound, NoLiveRights, NotAvailable, NotEntitled};
     let world = world(Settings::default());
     for (asset, offset, expected) in [
@@ -337,7 +337,7 @@ fn the_country_comes_first_after_the_asset() {
 }
 
 #[test]
-fn grants_open_and_end() {
+fn a_grant_opens_its_offer_until_it_ends() {
     let world = world(Settings::default());
     assert_eq!(
         world.give("none", None, EVENING),
@@ -401,7 +401,7 @@ fn grants_of_one_user_are_bounded() {
 }
 
 #[test]
-fn a_default_offer_is_everybodys_within_its_sale() {
+fn a_default_offer_holds_for_every_user_during_its_sale() {
     let world = world(Settings::default());
     let at = |text: &str| UnixSeconds(DateTime::parse_from_rfc3339(text).unwrap().timestamp());
     let pay = |now| world.decide_at(&user(), "pay", 0, now);
@@ -456,7 +456,7 @@ fn a_right_ends_with_the_catchup() {
 }
 
 #[test]
-fn a_livestream_is_judged_by_what_it_shows() {
+fn a_livestream_is_checked_by_its_current_program() {
     let world = world(Settings::default());
     let shown = |offset| match world
         .decide_at(&user(), "news", offset, NOW)
@@ -475,7 +475,7 @@ fn a_livestream_is_judged_by_what_it_shows() {
 }
 
 #[test]
-fn a_livestream_says_what_its_unrated_programs_count_as() {
+fn a_livestream_overrides_the_rating_of_unrated_programs() {
     let mut livestream = Livestream::new(LivestreamId::parse("n").unwrap(), "N".to_owned());
     let mut limited = user();
     limited.parental.enabled = true;
@@ -505,7 +505,7 @@ fn a_livestream_says_what_its_unrated_programs_count_as() {
 }
 
 #[test]
-fn the_users_record_tells_the_country_only_where_that_is_wanted() {
+fn the_country_of_the_account_counts_only_if_enabled() {
     let sweden = Country::parse("SE").ok();
     let mut viewer = user();
     viewer.country = sweden;
@@ -522,7 +522,7 @@ fn the_users_record_tells_the_country_only_where_that_is_wanted() {
 }
 
 #[test]
-fn the_pin_by_age() {
+fn the_age_rule_asks_for_the_pin() {
     let world = world(Settings::default());
     let lenient = Settings {
         unrated: Unrated::Allow,
@@ -565,7 +565,7 @@ fn the_pin_by_age() {
 }
 
 #[test]
-fn the_pin_by_the_watershed() {
+fn the_watershed_rule_asks_for_the_pin() {
     let settings = Settings {
         rule: PinRule::Watershed,
         night: Hours::parse("22:00", "06:00").unwrap(),
@@ -654,7 +654,7 @@ fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
 }
 
 #[test]
-fn why_names_every_offer_and_goes_on_after_a_denial() {
+fn an_explanation_names_every_offer_and_continues_after_a_denial() {
     let world = world(Settings::default());
     world.give("north", Some(EVENING + 1), EVENING).unwrap();
     let italian = User {
@@ -687,7 +687,7 @@ fn why_names_every_offer_and_goes_on_after_a_denial() {
 }
 
 #[test]
-fn a_right_can_be_asked_for_without_the_program_of_the_moment() {
+fn is_entitled_ignores_the_current_program() {
     let world = world(Settings::default());
     let entitled = |asset: &str| {
         let asset = AssetId::parse(asset).unwrap();

@@ -22,7 +22,7 @@ const HEAD_USUAL: usize = 16 * 1024;
 pub(super) struct Clip {
     manifest: Manifest,
     tracks: Vec<Track>,
-    grid: Timeline,
+    timeline: Timeline,
 }
 
 #[derive(Debug)]
@@ -52,33 +52,33 @@ impl Clip {
             ManifestFormat::Dash => {
                 let dash = Dash::read(&text)?;
                 for file in &dash.files {
-                    tracks.push(Track::read(media, &beside(path, file)?, Media::default())?);
+                    tracks.push(Track::read(media, &resolve(path, file)?, Media::default())?);
                 }
                 Manifest::Dash(dash)
             }
             ManifestFormat::Hls => {
                 let (hls, names) = Hls::read(&text)?;
-                let alone = matches!(hls, Hls::Media).then(|| (path.clone(), text));
-                let mut playlists: Vec<_> = alone.into_iter().collect();
+                let media_playlist = matches!(hls, Hls::Media).then(|| (path.clone(), text));
+                let mut playlists: Vec<_> = media_playlist.into_iter().collect();
                 for name in names {
-                    let path = beside(path, &name)?;
+                    let path = resolve(path, &name)?;
                     let text = self::text(media, &path)?;
-                    let text = text.ok_or_else(|| at(&path, "is not there"))?;
+                    let text = text.ok_or_else(|| clip_error(&path, "is not there"))?;
                     playlists.push((path, text));
                 }
                 for (path, text) in playlists {
-                    let playlist = Media::read(&text).map_err(|why| at(&path, why))?;
-                    let file = beside(&path, &playlist.file)?;
+                    let playlist = Media::read(&text).map_err(|why| clip_error(&path, why))?;
+                    let file = resolve(&path, &playlist.file)?;
                     tracks.push(Track::read(media, &file, playlist)?);
                 }
                 Manifest::Hls(hls)
             }
         };
-        let grid = fit(&tracks)?;
+        let timeline = fit(&tracks)?;
         Ok(Self {
             manifest,
             tracks,
-            grid,
+            timeline,
         })
     }
 
@@ -89,17 +89,21 @@ impl Clip {
         track: Option<usize>,
         now: UnixSeconds,
     ) -> Result<Vec<u8>, LoopError> {
-        let stretch = |back| self.grid.window(span, back, now).ok_or(LoopError::Absent);
+        let window = |back| {
+            self.timeline
+                .window(span, back, now)
+                .ok_or(LoopError::Absent)
+        };
         let playlist = |track: usize| {
-            let stretch = stretch(HLS_BACK)?;
-            if stretch.numbers.end() - stretch.numbers.start() >= HLS_PIECES_MAX {
+            let window = window(HLS_BACK)?;
+            if window.numbers.end() - window.numbers.start() >= HLS_PIECES_MAX {
                 return Err(LoopError::Absent);
             }
             let Track { head, media, .. } = self.tracks.get(track).ok_or(LoopError::Absent)?;
-            Ok(media.write(track, head, &self.grid, &stretch))
+            Ok(media.write(track, head, &self.timeline, &window))
         };
         let text = match (&self.manifest, track) {
-            (Manifest::Dash(dash), None) => dash.write(&self.grid, &stretch(DASH_BACK)?, now),
+            (Manifest::Dash(dash), None) => dash.write(&self.timeline, &window(DASH_BACK)?, now),
             (Manifest::Hls(Hls::Master(lines)), None) => master(lines, span),
             (Manifest::Hls(Hls::Master(_)), Some(track)) => playlist(track)?,
             (Manifest::Hls(Hls::Media), None) => playlist(0)?,
@@ -126,42 +130,49 @@ impl Clip {
         now: UnixSeconds,
     ) -> Result<Vec<u8>, LoopError> {
         let track = self.tracks.get(track).ok_or(LoopError::Absent)?;
-        if self.grid.newest(now).is_none_or(|newest| number > newest) {
+        if self
+            .timeline
+            .newest(now)
+            .is_none_or(|newest| number > newest)
+        {
             return Err(LoopError::Absent);
         }
-        let (turn, piece) = self.grid.iteration(number);
+        let (turn, piece) = self.timeline.iteration(number);
         let piece = track.head.pieces.get(piece).ok_or(LoopError::Absent)?;
-        let shift = self.grid.begin(turn, track.head.scale);
+        let shift = self.timeline.begin(turn, track.head.scale);
         let shift = shift.ok_or(LoopError::Absent)?;
         let opened = media.open(&track.path)?;
-        let mut opened = opened.ok_or_else(|| at(&track.path, "is not there"))?;
+        let mut opened = opened.ok_or_else(|| clip_error(&track.path, "is not there"))?;
         opened.file.seek(SeekFrom::Start(piece.offset))?;
         let length = u64::from(piece.length);
-        let bytes = some(&mut opened, length)?;
+        let bytes = read_up_to(&mut opened, length)?;
         // A truncated file can have a complete index.
         if u64::try_from(bytes.len()).ok() != Some(length) {
-            return Err(at(&track.path, "is shorter than its index says"));
+            return Err(clip_error(&track.path, "is shorter than its index says"));
         }
         // Any sequence number that grows and wraps is valid.
         let sequence = u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
-        retime::moved(&bytes, shift, sequence).map_err(|why| at(&track.path, why))
+        retime::retime(&bytes, shift, sequence).map_err(|why| clip_error(&track.path, why))
     }
 }
 
 impl Track {
     fn read(media: &MediaDirectory, path: &MediaPath, playlist: Media) -> Result<Self, LoopError> {
-        let mut opened = media.open(path)?.ok_or_else(|| at(path, "is not there"))?;
+        let mut opened = media
+            .open(path)?
+            .ok_or_else(|| clip_error(path, "is not there"))?;
         let mut bytes = Vec::new();
         let mut head = None;
         for most in [HEAD_USUAL, HEAD_MAX] {
             let more = u64::try_from(most - bytes.len()).unwrap_or(u64::MAX);
-            bytes.append(&mut some(&mut opened, more)?);
-            head = Head::read(&bytes).map_err(|why| at(path, why))?;
+            bytes.append(&mut read_up_to(&mut opened, more)?);
+            head = Head::read(&bytes).map_err(|why| clip_error(path, why))?;
             if head.is_some() {
                 break;
             }
         }
-        let head = head.ok_or_else(|| at(path, "has no index (`sidx`) in its first MiB"))?;
+        let head =
+            head.ok_or_else(|| clip_error(path, "has no index (`sidx`) in its first MiB"))?;
         Ok(Self {
             path: path.clone(),
             head,
@@ -180,12 +191,12 @@ fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
     let longest = tracks.iter().max_by_key(length);
     let longest = longest.ok_or_else(|| unfit("the clip has no tracks"))?;
     let count = longest.head.pieces.len();
-    let grid = Timeline::new(longest.head.end, longest.head.scale, count)?;
-    let (piece, second) = grid.piece();
+    let timeline = Timeline::new(longest.head.end, longest.head.scale, count)?;
+    let (piece, second) = timeline.piece();
     let (piece, second) = (u128::from(piece), u128::from(second));
     for track in tracks {
         if track.head.pieces.len() != count {
-            return Err(at(
+            return Err(clip_error(
                 &track.path,
                 "has another number of segments than the longest track",
             ));
@@ -202,17 +213,17 @@ fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
                 (u128::from(start) * second).abs_diff(place) * 4 <= piece * scale
             });
         if !fits {
-            return Err(at(
+            return Err(clip_error(
                 &track.path,
                 "is not cut into segments of one length, as long as the other tracks'",
             ));
         }
     }
-    Ok(grid)
+    Ok(timeline)
 }
 
 /// Resolves a relative URL in a manifest.
-fn beside(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
+fn resolve(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
     let folder = manifest.as_str().rsplit_once('/');
     let path = folder.map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"));
     MediaPath::parse(&path).ok_or_else(|| {
@@ -223,7 +234,7 @@ fn beside(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
 }
 
 /// Names the file at fault.
-fn at(path: &MediaPath, why: impl std::fmt::Display) -> LoopError {
+fn clip_error(path: &MediaPath, why: impl std::fmt::Display) -> LoopError {
     unfit(format!("{}: {why}", path.as_str()))
 }
 
@@ -232,15 +243,15 @@ fn text(media: &MediaDirectory, path: &MediaPath) -> Result<Option<String>, Loop
         return Ok(None);
     };
     if opened.length > MANIFEST_MAX {
-        return Err(at(path, "is longer than a MiB"));
+        return Err(clip_error(path, "is longer than a MiB"));
     }
-    let bytes = some(&mut opened, MANIFEST_MAX)?;
-    let text = String::from_utf8(bytes).map_err(|_| at(path, "is not UTF-8"))?;
+    let bytes = read_up_to(&mut opened, MANIFEST_MAX)?;
+    let text = String::from_utf8(bytes).map_err(|_| clip_error(path, "is not UTF-8"))?;
     Ok(Some(text))
 }
 
 /// Reads the next bytes of a file, at most `most`.
-fn some(opened: &mut MediaFile, most: u64) -> Result<Vec<u8>, LoopError> {
+fn read_up_to(opened: &mut MediaFile, most: u64) -> Result<Vec<u8>, LoopError> {
     let mut bytes = Vec::new();
     (&mut opened.file).take(most).read_to_end(&mut bytes)?;
     Ok(bytes)

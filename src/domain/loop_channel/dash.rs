@@ -96,16 +96,16 @@ impl Dash {
     }
 
     /// Writes the manifest of the segments in the window.
-    pub(super) fn write(&self, grid: &Timeline, stretch: &Window, now: UnixSeconds) -> String {
+    pub(super) fn write(&self, timeline: &Timeline, window: &Window, now: UnixSeconds) -> String {
         let mut out = String::new();
         for part in &self.parts {
             // Writing to a string cannot fail.
             let _ = match part {
                 Part::Kept(text) => out.write_str(text),
-                Part::Mpd(kept) => mpd(&mut out, kept, grid, stretch, now),
+                Part::Mpd(kept) => mpd(&mut out, kept, timeline, window, now),
                 Part::Period(kept) => write!(out, "<Period{kept} start=\"PT0S\">"),
-                Part::Segments(track) => segments(&mut out, *track, grid, stretch),
-                Part::Clock if stretch.goes_on => write!(
+                Part::Segments(track) => segments(&mut out, *track, timeline, window),
+                Part::Clock if window.is_open => write!(
                     out,
                     "<UTCTiming schemeIdUri=\"urn:mpeg:dash:utc:direct:2014\" value=\"{}\"/></MPD>",
                     instant(now)
@@ -231,17 +231,17 @@ fn text_of(reader: &mut Reader<&[u8]>) -> Result<String, LoopError> {
 fn mpd(
     out: &mut String,
     kept: &str,
-    grid: &Timeline,
-    stretch: &Window,
+    timeline: &Timeline,
+    window: &Window,
     now: UnixSeconds,
 ) -> std::fmt::Result {
     write!(
         out,
         "<MPD{kept} profiles=\"urn:mpeg:dash:profile:isoff-live:2011\""
     )?;
-    if stretch.goes_on {
-        let (piece, second) = grid.piece();
-        let begin = match stretch.span {
+    if window.is_open {
+        let (piece, second) = timeline.piece();
+        let begin = match window.span {
             ManifestRange::Live => UnixSeconds(0),
             ManifestRange::Window { start, .. } => start,
         };
@@ -257,7 +257,7 @@ fn mpd(
     } else {
         write!(out, " type=\"static\"")?;
     }
-    match stretch.span {
+    match window.span {
         ManifestRange::Live => write!(out, " timeShiftBufferDepth=\"PT{DASH_BACK}S\">"),
         ManifestRange::Window { start, stop } => {
             let length = stop.since(start);
@@ -266,11 +266,16 @@ fn mpd(
     }
 }
 
-fn segments(out: &mut String, track: usize, grid: &Timeline, stretch: &Window) -> std::fmt::Result {
-    let (piece, second) = grid.piece();
-    let (first, last) = (*stretch.numbers.start(), *stretch.numbers.end());
+fn segments(
+    out: &mut String,
+    track: usize,
+    timeline: &Timeline,
+    window: &Window,
+) -> std::fmt::Result {
+    let (piece, second) = timeline.piece();
+    let (first, last) = (*window.numbers.start(), *window.numbers.end());
     write!(out, "<SegmentTemplate timescale=\"{second}\"")?;
-    if let ManifestRange::Window { start, .. } = stretch.span {
+    if let ManifestRange::Window { start, .. } = window.span {
         let offset = i128::from(start.0).max(0) * i128::from(second);
         write!(out, " presentationTimeOffset=\"{offset}\"")?;
     }

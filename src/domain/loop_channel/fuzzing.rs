@@ -3,7 +3,7 @@
 use super::dash::Dash;
 use super::hls::{Hls, Media};
 use super::path::{LoopPath, split};
-use super::retime::moved;
+use super::retime::retime;
 use super::track::Head;
 use crate::types::MediaPath;
 
@@ -22,9 +22,9 @@ pub fn track(data: &[u8]) {
             .is_none_or(|piece| piece.start <= head.end);
         assert!(before_end, "a piece behind the end");
     }
-    if let Ok(moved) = moved(data, u64::MAX / 3, u32::MAX) {
+    if let Ok(retimed) = retime(data, u64::MAX / 3, u32::MAX) {
         // Some fields become 64 bits wide; nothing else grows.
-        assert!(moved.len() <= data.len() * 2 + 64, "a segment that grows");
+        assert!(retimed.len() <= data.len() * 2 + 64, "a segment that grows");
     }
 }
 

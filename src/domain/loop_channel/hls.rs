@@ -130,12 +130,12 @@ impl Media {
         &self,
         track: usize,
         head: &Head,
-        grid: &Timeline,
-        stretch: &Window,
+        timeline: &Timeline,
+        window: &Window,
     ) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
-        let _ = self.try_write(&mut out, track, head, grid, stretch);
+        let _ = self.try_write(&mut out, track, head, timeline, window);
         out
     }
 
@@ -144,22 +144,22 @@ impl Media {
         out: &mut String,
         track: usize,
         head: &Head,
-        grid: &Timeline,
-        stretch: &Window,
+        timeline: &Timeline,
+        window: &Window,
     ) -> std::fmt::Result {
         let scale = u64::from(head.scale);
-        let lengths = head.lengths(grid.clip(head.scale));
+        let lengths = head.lengths(timeline.clip(head.scale));
         let longest = lengths.iter().max().copied().unwrap_or_default();
-        let first = *stretch.numbers.start();
-        let (turn, piece) = grid.iteration(first);
-        let begin = grid.begin(turn, head.scale).unwrap_or_default();
+        let first = *window.numbers.start();
+        let (turn, piece) = timeline.iteration(first);
+        let begin = timeline.begin(turn, head.scale).unwrap_or_default();
         let begin = begin.saturating_add(head.pieces.get(piece).map_or(0, |piece| piece.start));
         writeln!(out, "#EXTM3U\n#EXT-X-VERSION:6")?;
         // RFC 8216 compares the target duration with rounded segment durations.
         let target = longest.saturating_add(scale / 2) / scale;
         writeln!(out, "#EXT-X-TARGETDURATION:{target}")?;
         writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{first}")?;
-        match (stretch.span, stretch.goes_on) {
+        match (window.span, window.is_open) {
             (ManifestRange::Live, _) => {}
             (ManifestRange::Window { .. }, false) => writeln!(out, "#EXT-X-PLAYLIST-TYPE:VOD")?,
             (ManifestRange::Window { .. }, true) => {
@@ -173,8 +173,8 @@ impl Media {
         }
         writeln!(out, "#EXT-X-MAP:URI=\"{}\"", LoopPath::Init(track))?;
         writeln!(out, "#EXT-X-PROGRAM-DATE-TIME:{}", moment(begin, scale))?;
-        for number in stretch.numbers.clone() {
-            let (_, piece) = grid.iteration(number);
+        for number in window.numbers.clone() {
+            let (_, piece) = timeline.iteration(number);
             let length = decimal(lengths.get(piece).copied().unwrap_or_default(), scale);
             writeln!(
                 out,
@@ -182,7 +182,7 @@ impl Media {
                 LoopPath::Segment(track, number)
             )?;
         }
-        if !stretch.goes_on {
+        if !window.is_open {
             writeln!(out, "#EXT-X-ENDLIST")?;
         }
         Ok(())

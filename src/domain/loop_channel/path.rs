@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_lies_below_its_manifest() {
+    fn loop_paths_are_below_the_manifest() {
         let path = |text: &str| MediaPath::parse(text).unwrap();
         let live = manifest("a/b.mpd", ManifestRange::Live).unwrap();
         assert_eq!(live.as_str(), "a/b.mpd/live.mpd");

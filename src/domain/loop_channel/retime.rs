@@ -15,7 +15,7 @@ const AUX_INFO_TYPE: u32 = 0x1;
 
 /// Returns the segment with its decode time shifted by `shift` ticks; [`LoopError::Unfit`] if it cannot be
 /// rewritten.
-pub(super) fn moved(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8>, LoopError> {
+pub(super) fn retime(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8>, LoopError> {
     let mut out = Vec::with_capacity(segment.len() + WIDENED);
     for one in Boxes::new(segment).all()? {
         match &one.kind {

@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::mp4_boxes::{Boxes, Fields, only};
-use super::retime::moved;
+use super::retime::retime;
 use super::track::Head;
 use super::{LoopError, ManifestRange, answer, manifest};
 use crate::ports::media::MediaDirectory;
@@ -136,7 +136,7 @@ fn fragment(segment: &[u8]) -> Fragment {
 }
 
 #[test]
-fn segments_follow_one_another_over_the_seam() {
+fn segments_are_contiguous_across_iterations() {
     let lab = Lab::new();
     let now = NOON + 100;
     for (track, scale) in [(0, 48_000), (1, 12_800), (2, 12_800)] {
@@ -157,7 +157,7 @@ fn segments_follow_one_another_over_the_seam() {
 }
 
 #[test]
-fn what_decrypts_a_segment_stays_with_it() {
+fn a_segment_keeps_its_encryption_data() {
     let lab = Lab::new();
     let file = fs::read(lab.folder.path().join("encrypted/video-360.mp4")).unwrap();
     // The initialisation vectors that follow the header of `senc` in each fragment of the file.
@@ -210,7 +210,7 @@ fn a_segment_is_served_once_it_is_over() {
 }
 
 #[test]
-fn the_head_of_a_track_tells_no_length() {
+fn the_init_segment_contains_no_duration() {
     let lab = Lab::new();
     let file = fs::read(lab.folder.path().join("encrypted/audio.mp4")).unwrap();
     let init = lab.ask("encrypted/manifest.mpd/0-init.mp4", NOON).unwrap();
@@ -223,7 +223,7 @@ fn the_head_of_a_track_tells_no_length() {
 }
 
 #[test]
-fn a_manifest_goes_on_for_ever_and_a_window_ends() {
+fn a_live_manifest_is_open_and_a_catchup_manifest_ends() {
     let lab = Lab::new();
     let live = lab.text("encrypted/manifest.mpd/live.mpd", NOON + 1);
     for part in [
@@ -273,7 +273,7 @@ fn a_manifest_goes_on_for_ever_and_a_window_ends() {
 }
 
 #[test]
-fn playlists_of_hls_do_the_same() {
+fn a_live_hls_playlist_is_open_and_a_catchup_playlist_ends() {
     let lab = Lab::new();
     let master = lab.text("clear/master.m3u8/live.m3u8", NOON);
     assert!(master.contains("URI=\"live-0.m3u8\",GROUP-ID"), "{master}");
@@ -313,7 +313,7 @@ fn complaint(manifest: &str, change: impl FnOnce(&Lab)) -> String {
 }
 
 #[test]
-fn an_unfit_manifest_is_told_from_a_fit_one() {
+fn an_unusable_manifest_is_rejected_with_its_reason() {
     let [mpd, hls] = ["manifest.mpd/live.mpd", "master.m3u8/live.m3u8"];
     let key = "#EXT-X-KEY:URI=\"k\"\n#EXT-X-MAP";
     for (asked, file, from, to, why) in [
@@ -378,26 +378,26 @@ fn an_unfit_manifest_is_told_from_a_fit_one() {
         ),
         (hls, "audio.m3u8", "#EXT-X-MAP", key, "absolute addresses"),
     ] {
-        let told = complaint(asked, |lab| lab.replace(&format!("clear/{file}"), from, to));
-        assert!(told.contains(why), "{why}: {told}");
+        let reason = complaint(asked, |lab| lab.replace(&format!("clear/{file}"), from, to));
+        assert!(reason.contains(why), "{why}: {reason}");
     }
 }
 
 #[test]
-fn an_unfit_track_is_told_from_a_fit_one() {
+fn an_unusable_track_is_rejected_with_its_reason() {
     let mpd = "manifest.mpd/live.mpd";
     let file = "clear/video-180.mp4";
     let cut = |lab: &Lab, length: usize| lab.change(file, |bytes| bytes[..length].to_vec());
     for length in [0, 4, 500, 900] {
-        let told = complaint(mpd, |lab| cut(lab, length));
-        assert!(told.contains("video-180.mp4: has no index"), "{told}");
+        let reason = complaint(mpd, |lab| cut(lab, length));
+        assert!(reason.contains("video-180.mp4: has no index"), "{reason}");
     }
     // The index is complete, the file is not.
     let lab = Lab::new();
     cut(&lab, 5_000);
     assert!(lab.ask("clear/manifest.mpd/live.mpd", NOON).is_ok());
-    let told = lab.complaint(&format!("clear/manifest.mpd/1-{}.m4s", FIRST - 5));
-    assert!(told.contains("shorter than its index"), "{told}");
+    let reason = lab.complaint(&format!("clear/manifest.mpd/1-{}.m4s", FIRST - 5));
+    assert!(reason.contains("shorter than its index"), "{reason}");
 
     let index = |change: fn(&mut [u8])| {
         complaint(mpd, |lab| {
@@ -408,19 +408,19 @@ fn an_unfit_track_is_told_from_a_fit_one() {
             });
         })
     };
-    let told = index(|sidx| sidx[..4].copy_from_slice(b"free"));
-    assert!(told.contains("before its first fragment"), "{told}");
+    let reason = index(|sidx| sidx[..4].copy_from_slice(b"free"));
+    assert!(reason.contains("before its first fragment"), "{reason}");
     // A segment fewer; the first one a second longer; an entry that is another index.
-    let told = index(|sidx| sidx[27] -= 1);
-    assert!(told.contains("another number of segments"), "{told}");
-    let told = index(|sidx| sidx[34] += 50);
-    assert!(told.contains("segments of one length"), "{told}");
-    let told = index(|sidx| sidx[28] |= 0x80);
-    assert!(told.contains("one level"), "{told}");
+    let reason = index(|sidx| sidx[27] -= 1);
+    assert!(reason.contains("another number of segments"), "{reason}");
+    let reason = index(|sidx| sidx[34] += 50);
+    assert!(reason.contains("segments of one length"), "{reason}");
+    let reason = index(|sidx| sidx[28] |= 0x80);
+    assert!(reason.contains("one level"), "{reason}");
 }
 
 #[test]
-fn no_damage_makes_it_panic() {
+fn damaged_files_never_panic() {
     let lab = Lab::new();
     let whole = fs::read(lab.folder.path().join("encrypted/video-180.mp4")).unwrap();
     let head = Head::read(&whole).unwrap().unwrap();
@@ -433,10 +433,10 @@ fn no_damage_makes_it_panic() {
             let mut bytes = whole[..end].to_vec();
             bytes[at] = value;
             let _ = Head::read(&bytes[..begin]);
-            let _ = moved(&bytes[begin..], u64::MAX / 2, 1);
+            let _ = retime(&bytes[begin..], u64::MAX / 2, 1);
         }
     }
     // Cut anywhere but between two boxes.
-    let cut = |length: &usize| moved(&whole[begin..begin + length], 1, 1).is_ok();
+    let cut = |length: &usize| retime(&whole[begin..begin + length], 1, 1).is_ok();
     assert_eq!((0..end - begin).filter(cut).count(), 2);
 }

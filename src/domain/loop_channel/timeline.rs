@@ -37,7 +37,7 @@ pub(super) struct Window {
     /// Segment numbers.
     pub(super) numbers: RangeInclusive<u64>,
     /// Whether more segments will follow.
-    pub(super) goes_on: bool,
+    pub(super) is_open: bool,
 }
 
 impl Timeline {
@@ -129,7 +129,7 @@ impl Timeline {
             span,
             numbers: first..=known,
             // A catch-up range is open until its last segment is available.
-            goes_on: last != Some(known),
+            is_open: last != Some(known),
         })
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_there_once_it_is_over() {
+    fn a_segment_is_available_once_it_has_ended() {
         let grid = demo();
         for (now, newest) in [
             (-9, None),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_ends_when_it_is_over() {
+    fn a_catchup_window_closes_at_its_stop() {
         let grid = demo();
         let window = |start, stop| ManifestRange::Window {
             start: UnixSeconds(start),
@@ -222,7 +222,7 @@ mod tests {
         let of = |span, now| {
             let stretch = grid.window(span, 100, UnixSeconds(now))?;
             let (first, last) = stretch.numbers.into_inner();
-            Some((first, last, stretch.goes_on))
+            Some((first, last, stretch.is_open))
         };
         assert_eq!(of(ManifestRange::Live, 1_000), Some((450, 499, true)));
         assert_eq!(of(ManifestRange::Live, 6), Some((0, 2, true)));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_have_a_length_that_players_take() {
+    fn segments_of_an_unusable_length_are_rejected() {
         assert!(Timeline::new(0, 25, 1).is_err());
         assert!(Timeline::new(100, 0, 1).is_err());
         assert!(Timeline::new(100, 25, 0).is_err());
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_on_has_begun_and_is_not_over(
+        fn the_current_segment_has_begun_and_not_ended(
             now in 0..10_000_000_000_i64, ticks in 1..60_u64, scale in 1..90_000_u32, pieces in 1..500_usize,
         ) {
             let length = ticks * u64::from(scale) * u64::try_from(pieces).unwrap();

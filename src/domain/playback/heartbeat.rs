@@ -107,19 +107,21 @@ impl Playback {
             beat.position /= 1_000;
         }
         session.record(&beat, now);
-        let judged = self.check_program(&session, Grace::Allowed, now);
+        let checked = self.check_program(&session, Grace::Allowed, now);
         // A session without a slot gets it back only through a transaction, which counts the streams.
         if session.record_beat(at) {
-            return judged.map(|()| HeartbeatOutcome::Counted);
+            return checked.map(|()| HeartbeatOutcome::Counted);
         }
-        Ok(HeartbeatOutcome::Reviving(self.revive(session, judged, at)))
+        Ok(HeartbeatOutcome::Reviving(
+            self.revive(session, checked, at),
+        ))
     }
 
     /// Gives an idle session its slot back if one is free. `at` is in token time.
     fn revive(
         &self,
         session: Arc<Session>,
-        judged: Result<(), PlaybackError>,
+        checked: Result<(), PlaybackError>,
         at: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
         let memory = Arc::clone(&self.sessions);
@@ -160,7 +162,7 @@ impl Playback {
                     Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
                     Err(other) => return Err(other),
                 }
-                judged
+                checked
             })
     }
 
@@ -255,7 +257,7 @@ impl Playback {
             }
             Playing::Live { livestream, .. } => {
                 let at = position.map_or(now, |position| judged_position(position, now));
-                self.judge_livestream(session, livestream, at, now)
+                self.check_livestream(session, livestream, at, now)
             }
             Playing::Catchup {
                 livestream,
@@ -267,7 +269,7 @@ impl Playback {
                 let at = match position {
                     Some(at) if own(&at) => at.min(*stop - 1).max(*start),
                     Some(at) if judged_position(at, now) == at => {
-                        return self.judge_livestream(session, livestream, at, now);
+                        return self.check_livestream(session, livestream, at, now);
                     }
                     // No position yet, or the player counts from its own start.
                     Some(_) | None => *start,
@@ -275,7 +277,7 @@ impl Playback {
                 match self.world.broadcast(broadcast) {
                     Some(shown) => {
                         let late = !self.in_grace(session, grace, now);
-                        self.judge_shown(session, livestream, &shown, (at, late), now)
+                        self.check_shown(session, livestream, &shown, (at, late), now)
                     }
                     // The schedule no longer has the broadcast; the expiry of the entitlement still applies.
                     None => Ok(()),
@@ -284,7 +286,7 @@ impl Playback {
         }
     }
 
-    fn judge_livestream(
+    fn check_livestream(
         &self,
         session: &Session,
         livestream: &LivestreamId,
@@ -296,11 +298,11 @@ impl Playback {
         let shown = shown.ok_or(PlaybackError::NotAvailable)?;
         let start = shown.program.as_ref().map(|program| program.start);
         let late = start.is_some_and(|start| at.since(start) >= PIN_GRACE);
-        self.judge_shown(session, livestream, &shown, (at, late), now)
+        self.check_shown(session, livestream, &shown, (at, late), now)
     }
 
     /// `late`: the PIN that the program needs should have been entered by now.
-    fn judge_shown(
+    fn check_shown(
         &self,
         session: &Session,
         livestream: &LivestreamId,

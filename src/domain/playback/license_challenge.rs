@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn widevine_lists_its_key_ids() {
+    fn key_ids_of_a_widevine_challenge_are_read() {
         let data = [field(2, &[1; 16]), field(2, &[2; 16]), field(4, b"x")].concat();
         let content = field(1, &[field(1, &data), vec![0x10, 1]].concat());
         let request = [field(1, b"client"), field(2, &content)].concat();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn playready_lists_its_key_ids() {
+    fn key_ids_of_a_playready_challenge_are_read() {
         let challenge = r#"<Challenge><WRMHEADER><DATA><KID>AQIDBAUGBwgJCgsMDQ4PEA==</KID>
             <KIDS><KID ALGID="AESCTR" VALUE="AQIDBAUGBwgJCgsMDQ4PEA=="></KID><KID>?</KID></KIDS>"#;
         let kid = [4, 3, 2, 1, 6, 5, 8, 7, 9, 10, 11, 12, 13, 14, 15, 16];
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_harm(bytes: Vec<u8>, text: String) {
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, text: String) {
             let _ = key_ids(Drm::Widevine, &bytes);
             let _ = key_ids(Drm::Playready, &bytes);
             let _ = key_ids(Drm::Playready, text.as_bytes());

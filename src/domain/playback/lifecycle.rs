@@ -312,10 +312,10 @@ impl Playback {
 
     fn logged(
         &self,
-        plan: impl FnOnce(&mut Txn<'_>) -> Result<(), StoreError> + Send + 'static,
+        transaction: impl FnOnce(&mut Txn<'_>) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), PlaybackError> {
         self.store
-            .write_for(WritePriority::Login, Durability::Logged, plan)
+            .write_for(WritePriority::Login, Durability::Logged, transaction)
             .wait()?;
         Ok(())
     }

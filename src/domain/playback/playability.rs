@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_asset_needs_a_playlist_and_somebody_who_gives_out_its_licenses() {
+    fn an_asset_needs_a_playlist_and_a_license_server() {
         use Protocol::{Dash, Hls};
         for (encrypted, protocols, servers, can_play, described) in [
             (

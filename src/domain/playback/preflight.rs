@@ -39,7 +39,7 @@ pub struct Started {
 }
 
 /// The part of a preflight that runs as a transaction on the writer thread.
-struct Plan {
+struct StartSession {
     user: UserId,
     session: SessionId,
     hash: TokenHash,
@@ -90,7 +90,7 @@ impl Playback {
             .filter(|(_, held)| usable(held, &viewer, &asset, &device, at))
             .ok_or(PlaybackError::EntitlementInvalid)?;
         let entitlement = &held.entitlement;
-        if !viewer.any_country && !reaches(&entitlement.countries, viewer.country.as_ref()) {
+        if !viewer.any_country && !allows_country(&entitlement.countries, viewer.country.as_ref()) {
             return Err(PlaybackError::GeoBlocked);
         }
         if !self.world.still_entitled(&viewer, &asset, now) {
@@ -116,7 +116,7 @@ impl Playback {
         } else {
             self.playlist(address, protocol, https, &values)
         };
-        let plan = Plan {
+        let transaction = StartSession {
             user: viewer.user,
             session,
             hash,
@@ -143,7 +143,7 @@ impl Playback {
         Ok(self
             .store
             .write_for(WritePriority::Session, Durability::Logged, move |txn| {
-                plan.run(txn, playlist).map(|playlist| Started {
+                transaction.run(txn, playlist).map(|playlist| Started {
                     session,
                     playlist,
                     encrypted,
@@ -192,11 +192,11 @@ fn usable(
 
 /// Whether the country of the request is in the list. An empty list contains every country; an unknown
 /// country is only in an empty list.
-fn reaches(countries: &[Country], country: Option<&Country>) -> bool {
+fn allows_country(countries: &[Country], country: Option<&Country>) -> bool {
     countries.is_empty() || country.is_some_and(|here| countries.contains(here))
 }
 
-impl Plan {
+impl StartSession {
     fn run(
         mut self,
         txn: &mut Txn<'_>,
@@ -227,7 +227,7 @@ impl Plan {
             .iter()
             .filter(|(_, stored)| stored.device.id == device)
         {
-            self.take_over(*id, stored);
+            self.inherit(*id, stored);
             stream_limits::end(txn, self.user, *id, EndReason::Replaced, self.now)?;
         }
         for id in displaced {
@@ -248,7 +248,7 @@ impl Plan {
     /// Inherits program and unlocks from the device's session of the same asset: a fallback to another DRM
     /// system, or a retry, does not ask for the PIN again. A session of another asset, or one that is over,
     /// passes nothing on.
-    fn take_over(&mut self, id: SessionId, stored: &StoredSession) {
+    fn inherit(&mut self, id: SessionId, stored: &StoredSession) {
         // A session that is not in memory was created by a transaction of the same group just now.
         let running = self.memory.get(&id);
         let life = (running.as_ref()).map_or(Liveness::Alive, |session| session.liveness(self.at));

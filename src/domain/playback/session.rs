@@ -20,7 +20,7 @@ pub const ALIVE: i64 = 35;
 pub const REVIVE: i64 = 300;
 
 /// Marks a position that no heartbeat has reported yet.
-const UNTOLD: i64 = i64::MIN;
+const NO_POSITION: i64 = i64::MIN;
 
 /// The player state that a heartbeat reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Session {
     /// State at preflight. `program`, `unlocks` and `seen` are never updated here: current values are in the
     /// other fields.
     pub start: StoredSession,
-    gained: RwLock<LaterEntitlements>,
+    later: RwLock<LaterEntitlements>,
     /// Unix second of the last heartbeat, or its bitwise complement once a transaction has given the slot
     /// away.
     // Flag and time share one word, so that a heartbeat and a transaction can never both own the slot.
@@ -94,17 +94,17 @@ impl Session {
         Self {
             id,
             user,
-            gained: RwLock::new(LaterEntitlements {
+            later: RwLock::new(LaterEntitlements {
                 program: stored.program.clone(),
                 unlocks: stored.unlocks.clone(),
             }),
-            seen: AtomicI64::new(second(stored.seen)),
-            lag: AtomicI64::new(UNTOLD),
+            seen: AtomicI64::new(encode_second(stored.seen)),
+            lag: AtomicI64::new(NO_POSITION),
             bitrate: AtomicU64::new(0),
             width: AtomicU32::new(0),
             height: AtomicU32::new(0),
             spent: AtomicI64::new(i64::MIN),
-            checkpointed: AtomicI64::new(second(stored.seen)),
+            checkpointed: AtomicI64::new(encode_second(stored.seen)),
             start: stored,
         }
     }
@@ -112,23 +112,23 @@ impl Session {
     /// Time of the last heartbeat, or of the start if there was none.
     #[must_use]
     pub fn last_beat(&self) -> UnixSeconds {
-        UnixSeconds(last(self.seen.load(Ordering::Acquire)))
+        UnixSeconds(decode_second(self.seen.load(Ordering::Acquire)))
     }
 
     /// Liveness of the session at `now`.
     #[must_use]
     pub fn liveness(&self, now: UnixSeconds) -> Liveness {
-        life(self.seen.load(Ordering::Acquire), now)
+        liveness_of(self.seen.load(Ordering::Acquire), now)
     }
 
     /// Records a heartbeat if the session holds its slot; returns whether it does.
     #[must_use]
     pub fn record_beat(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
-        while life(seen, now) == Liveness::Alive {
+        while liveness_of(seen, now) == Liveness::Alive {
             match self.seen.compare_exchange_weak(
                 seen,
-                second(now),
+                encode_second(now),
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
@@ -145,7 +145,7 @@ impl Session {
     pub fn holds_slot(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
         loop {
-            if life(seen, now) == Liveness::Alive {
+            if liveness_of(seen, now) == Liveness::Alive {
                 return true;
             }
             // Marked by an earlier transaction.
@@ -165,14 +165,14 @@ impl Session {
 
     /// Gives the slot back. Only for transactions on the writer thread, and at start-up.
     pub fn revive(&self, now: UnixSeconds) {
-        self.seen.store(second(now), Ordering::Release);
+        self.seen.store(encode_second(now), Ordering::Release);
     }
 
     /// Stores position, bitrate and resolution of a heartbeat.
     pub fn record(&self, beat: &Beat, now: UnixSeconds) {
         let lag = beat.position.saturating_sub(now.0);
         // The lag and not the position is stored: it stays correct while the player plays on.
-        self.lag.store(lag.max(UNTOLD + 1), Ordering::Relaxed);
+        self.lag.store(lag.max(NO_POSITION + 1), Ordering::Relaxed);
         self.bitrate.store(beat.bitrate, Ordering::Relaxed);
         self.width.store(beat.width, Ordering::Relaxed);
         self.height.store(beat.height, Ordering::Relaxed);
@@ -188,8 +188,8 @@ impl Session {
     #[must_use]
     pub fn position(&self, now: UnixSeconds) -> Option<UnixSeconds> {
         match (self.lag.load(Ordering::Relaxed), &self.start.playing) {
-            (UNTOLD, Playing::Live { offset, .. }) => Some(now + i64::from(*offset)),
-            (UNTOLD, _) => None,
+            (NO_POSITION, Playing::Live { offset, .. }) => Some(now + i64::from(*offset)),
+            (NO_POSITION, _) => None,
             (lag, _) => Some(now + lag),
         }
     }
@@ -225,8 +225,8 @@ impl Session {
     /// Whether a PIN was entered for this program or asset during the session.
     #[must_use]
     pub fn unlocked(&self, what: &str) -> bool {
-        let gained = self.gained.read();
-        gained.unlocks.iter().any(|unlock| unlock.as_str() == what)
+        let later = self.later.read();
+        later.unlocks.iter().any(|unlock| unlock.as_str() == what)
     }
 
     /// The heartbeat to checkpoint, if it is at least `every` seconds newer than the stored one.
@@ -236,10 +236,10 @@ impl Session {
         (seen.since(stored) >= every).then_some(seen)
     }
 
-    fn follow(&self, stored: StoredSession) {
+    fn update_from(&self, stored: StoredSession) {
         self.checkpointed
-            .store(second(stored.seen), Ordering::Relaxed);
-        *self.gained.write() = LaterEntitlements {
+            .store(encode_second(stored.seen), Ordering::Relaxed);
+        *self.later.write() = LaterEntitlements {
             program: stored.program,
             unlocks: stored.unlocks,
         };
@@ -252,7 +252,7 @@ impl Session {
             user: self.user,
             partner: self.start.partner,
             asset: self.start.asset.clone(),
-            program: self.gained.read().program.clone(),
+            program: self.later.read().program.clone(),
             device: self.start.device.clone(),
             drm: self.start.drm,
             protocol: self.start.protocol,
@@ -268,16 +268,16 @@ impl Session {
 }
 
 /// Encodes a time for [`Session::seen`]. It is clamped to 0, because a complement must be negative.
-fn second(at: UnixSeconds) -> i64 {
+fn encode_second(at: UnixSeconds) -> i64 {
     at.0.max(0)
 }
 
-const fn last(word: i64) -> i64 {
+const fn decode_second(word: i64) -> i64 {
     if word < 0 { !word } else { word }
 }
 
-fn life(word: i64, now: UnixSeconds) -> Liveness {
-    let age = second(now) - last(word);
+fn liveness_of(word: i64, now: UnixSeconds) -> Liveness {
+    let age = encode_second(now) - decode_second(word);
     if age >= ALIVE + REVIVE {
         Liveness::Over
     } else if word < 0 || age.abs() >= ALIVE {
@@ -338,7 +338,7 @@ impl CommitListener<tables::Sessions> for SessionMap {
                 Some(stored) => {
                     if let Some(session) = self.get(&id) {
                         // Heartbeat state must survive: other handles to the session exist.
-                        session.follow(stored);
+                        session.update_from(stored);
                         continue;
                     }
                     let session = Arc::new(Session::new(id, user, stored));

@@ -86,7 +86,7 @@ pub(super) fn select_evictions(
                 let sessions = others.into_iter().filter(in_the_way);
                 return Err(PlaybackError::StreamLimitReached(
                     sessions
-                        .map(|(id, stored)| described(*id, stored))
+                        .map(|(id, stored)| blocking_session(*id, stored))
                         .collect(),
                 ));
             }
@@ -98,7 +98,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
-fn described(session: SessionId, stored: &StoredSession) -> BlockingSession {
+fn blocking_session(session: SessionId, stored: &StoredSession) -> BlockingSession {
     BlockingSession {
         session,
         asset: stored.asset.clone(),

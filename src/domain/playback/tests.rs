@@ -326,12 +326,12 @@ fn the_records_are_golden() {
 }
 
 #[test]
-fn an_ended_session_is_known_before_it_is_gone() {
+fn an_ended_session_is_recorded_before_it_leaves_the_session_map() {
     assert!(tables::EndedSessions::NAME < tables::Sessions::NAME);
 }
 
 #[test]
-fn a_start_gives_sessions_their_time_again_and_revives_no_ended_one() {
+fn a_restart_renews_liveness_and_revives_no_ended_session() {
     let lab = Lab::new();
     let runs = lab.play(&viewer(1), "news", "tv", NOW);
     let stopped = lab.play(&viewer(1), "news", "phone", NOW);

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn each_vendor_gets_its_form() {
+    fn each_vendor_gets_its_format() {
         let (user, session) = (about().user.to_string(), about().session.to_string());
         let other = MessageSettings {
             header: Some("X-Custom".to_owned()),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_before_the_first_license() {
+    fn missing_settings_are_reported_at_startup() {
         let none = MessageSettings::default();
         let short = MessageSettings {
             key: Some(BASE64.encode(&[7; 15])),

@@ -176,7 +176,7 @@ impl HttpLicenseServer {
     async fn ask(&self, challenge: Bytes, about: LicenseSubject) -> Result<License, UpstreamError> {
         // Refused rather than queued, so that a slow server cannot pile up requests.
         let _slot = self.slots.try_acquire().map_err(|_| UpstreamError::Busy)?;
-        if self.rests() {
+        if self.is_breaker_open() {
             return Err(UpstreamError::Resting);
         }
         let request = self.request(challenge, &about)?;
@@ -237,7 +237,7 @@ impl HttpLicenseServer {
         })
     }
 
-    fn rests(&self) -> bool {
+    fn is_breaker_open(&self) -> bool {
         let breaker = self.breaker.lock();
         breaker
             .rests_until
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_challenge_goes_out_unchanged_with_nothing_of_ours() {
+    async fn a_challenge_is_sent_unchanged_without_internal_headers() {
         let (request, license) =
             answered(b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\nkey").await;
         let license = license.unwrap();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_license_is_told_apart() {
+    async fn failures_are_distinguished() {
         let redirect = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n";
         let (_, result) = answered(redirect).await;
         assert!(matches!(result, Err(UpstreamError::Status(s)) if s == StatusCode::FOUND));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_soap_fault_is_a_refusal_with_words_for_the_player() {
+    async fn a_soap_fault_is_passed_to_the_player() {
         const FAULT: &str = "<soap:Envelope><soap:Fault>no</soap:Fault></soap:Envelope>";
         let answer = |status: &str, media: &str, body: &str| {
             let length = body.len();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_fails_is_left_alone() {
+    async fn repeated_failures_open_the_circuit_breaker() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let silent = HttpLicenseServer::new(&LicenseServerSettings {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_checked_when_they_are_set() {
+    fn urls_are_validated_with_the_settings() {
         for bad in [
             "",
             "license.example",

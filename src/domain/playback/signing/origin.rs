@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_its_directory_until_it_expires() {
+    fn a_token_is_valid_for_its_directory_until_it_expires() {
         let signer = OriginSigner::new(&[7; 32]);
         let token = signer.sign(&path("film/hd/manifest.mpd"), UnixSeconds(100));
         let allows = |file: &str, now: i64| signer.allows(&token, &path(file), UnixSeconds(now));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_token_opens_nothing() {
+    fn a_modified_token_is_rejected() {
         let signer = OriginSigner::new(&[7; 32]);
         let file = path("film/manifest.mpd");
         let token = signer.sign(&file, UnixSeconds(100));

@@ -37,7 +37,7 @@ impl<'a> Target<'a> {
         let (directory, file) = path.split_at_checked(path.rfind('/')? + 1)?;
         is_plain(&decode(path)).then(|| Self {
             origin: origin.to_ascii_lowercase(),
-            directory: spell(directory),
+            directory: percent_encode(directory),
             decoded: decode(directory),
             file,
             query,
@@ -47,7 +47,7 @@ impl<'a> Target<'a> {
 
     /// The URL with a segment between directory and file. Relative URLs in the manifest inherit it.
     pub(super) fn with_segment(&self, segment: &str) -> String {
-        self.put_together(&format!("{segment}/"), self.query)
+        self.assemble(&format!("{segment}/"), self.query)
     }
 
     /// The URL with further query parameters: `name=value`, several joined with `&`. `None` if it has a
@@ -58,16 +58,16 @@ impl<'a> Target<'a> {
             query.split('&').map(name).collect()
         };
         let Some(query) = self.query.filter(|query| !query.is_empty()) else {
-            return Some(self.put_together("", Some(parameters)));
+            return Some(self.assemble("", Some(parameters)));
         };
         let ours = names(parameters);
         if names(query).iter().any(|name| ours.contains(name)) {
             return None;
         }
-        Some(self.put_together("", Some(&format!("{query}&{parameters}"))))
+        Some(self.assemble("", Some(&format!("{query}&{parameters}"))))
     }
 
-    fn put_together(&self, between: &str, query: Option<&str>) -> String {
+    fn assemble(&self, between: &str, query: Option<&str>) -> String {
         let mut address = format!("{}{}{between}{}", self.origin, self.directory, self.file);
         for (mark, part) in [('?', query), ('#', self.fragment)] {
             if let Some(part) = part {
@@ -123,19 +123,19 @@ fn decode(path: &str) -> Vec<u8> {
 }
 
 /// Percent-encodes a path as clients send it.
-fn spell(path: &str) -> String {
-    let mut spelled = String::with_capacity(path.len());
+fn percent_encode(path: &str) -> String {
+    let mut encoded = String::with_capacity(path.len());
     let bytes = path.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
         let escapes = escape(bytes.get(at..).unwrap_or_default()).is_some();
         if byte.is_ascii_alphanumeric() || b"/-._$&()+,;=:@".contains(byte) || escapes {
-            spelled.push(char::from(*byte));
+            encoded.push(char::from(*byte));
         } else {
             // Writing to a string cannot fail.
-            let _ = write!(spelled, "%{byte:02X}");
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    spelled
+    encoded
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_apart_and_put_together() {
+    fn a_url_is_parsed_and_assembled() {
         for (address, directory, with_segment, with_parameter) in [
             (
                 "https://cdn.example/film/hd/m.mpd",
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_not_signed() {
+    fn an_ambiguous_url_is_not_signed() {
         for path in [
             "/../m",
             "/a/../m",

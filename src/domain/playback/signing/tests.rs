@@ -17,7 +17,7 @@ fn signed(networks: &[CdnScheme], address: &str) -> Option<String> {
 }
 
 #[test]
-fn signatures_are_those_that_others_compute() {
+fn signatures_match_independent_implementations() {
     for (scheme, expected) in [
         (
             Scheme::PathHmac,
@@ -41,7 +41,7 @@ fn signatures_are_those_that_others_compute() {
 }
 
 #[test]
-fn an_address_of_a_network_is_signed_and_no_other_is() {
+fn only_urls_of_a_cdn_are_signed() {
     let networks = [network("https://cdn.example:444/vod", Scheme::PathHmac)];
     for address in [
         "https://cdn.example:444/vod/m.mpd",
@@ -71,7 +71,7 @@ fn an_address_of_a_network_is_signed_and_no_other_is() {
 }
 
 #[test]
-fn what_cannot_be_signed_is_not_given() {
+fn an_unsignable_url_is_withheld() {
     let networks = |scheme| [network("https://cdn.example", scheme)];
     for scheme in [Scheme::PathHmac, Scheme::SecureLink, Scheme::Akamai] {
         let address = "https://cdn.example/a/../b/m.mpd";
@@ -95,7 +95,7 @@ fn the_longest_prefix_wins() {
 }
 
 #[test]
-fn an_address_expires_with_its_network_or_its_entitlement() {
+fn a_url_expires_with_its_cdn_or_its_entitlement() {
     let key = Key::parse(Scheme::PathHmac, "a", SECRET, "").unwrap();
     let short = CdnScheme::new("n", "https://cdn.example", Scheme::PathHmac, 600, key);
     let signing = Signing::new(&[7; 32], vec![short]);
@@ -107,7 +107,7 @@ fn an_address_expires_with_its_network_or_its_entitlement() {
 }
 
 #[test]
-fn a_key_has_the_form_of_its_scheme() {
+fn a_key_must_have_the_form_of_its_scheme() {
     let good = |scheme, secret: &str| Key::parse(scheme, "a", secret, "t").is_ok();
     let (short, odd) = (&SECRET[1..], format!("{SECRET}0"));
     for scheme in [Scheme::PathHmac, Scheme::SecureLink, Scheme::Akamai] {

@@ -33,7 +33,7 @@ fn a_token_lives_a_day_and_never_longer_than_the_right() {
 }
 
 #[test]
-fn only_a_live_answer_tells_the_program() {
+fn only_a_live_token_names_the_program() {
     let lab = Lab::new();
     let program = Some((BroadcastId::parse("b").unwrap(), NOW + 600));
     let live = GrantedRight {
@@ -76,7 +76,7 @@ fn never_issued() -> crate::types::TokenHash {
 }
 
 #[test]
-fn every_refusal_of_preflight() {
+fn every_preflight_error() {
     let lab = Lab::new();
     let token = lab.token(&viewer(1), "film", vod(), NOW);
     let start = || Lab::start(&viewer(1), "film", &token, "tv");
@@ -139,7 +139,7 @@ fn every_refusal_of_preflight() {
 }
 
 #[test]
-fn clearkey_is_offered_only_where_it_is_switched_on() {
+fn clearkey_is_offered_only_if_enabled() {
     let lab = Lab::with(Settings::default());
     let token = lab.token(&viewer(1), "film", vod(), NOW);
     let result = lab.preflight(Lab::start(&viewer(1), "film", &token, "tv"), NOW);
@@ -147,7 +147,7 @@ fn clearkey_is_offered_only_where_it_is_switched_on() {
 }
 
 #[test]
-fn countries_bind_the_token_unless_a_tag_frees_the_user() {
+fn the_country_check_applies_unless_a_tag_disables_it() {
     let lab = Lab::new();
     let right = || GrantedRight {
         countries: ["SE", "DE"]
@@ -177,7 +177,7 @@ fn countries_bind_the_token_unless_a_tag_frees_the_user() {
 }
 
 #[test]
-fn what_is_not_encrypted_needs_no_license() {
+fn an_unencrypted_asset_needs_no_license() {
     let lab = Lab::new();
     let token = lab.token(&viewer(1), "film-clear", vod(), NOW);
     let clear = Start {
@@ -225,7 +225,7 @@ fn the_address_of_the_origin_is_signed_until_the_token_ends() {
 }
 
 #[test]
-fn an_unlock_goes_into_one_session() {
+fn an_unlock_is_consumed_by_one_session() {
     let lab = Lab::new();
     let tv = viewer(1);
     lab.world.pins.lock().insert("film".to_owned());
@@ -302,7 +302,7 @@ fn an_unlock_is_for_one_program_one_session_one_user() {
 }
 
 #[test]
-fn a_wrong_pin_opens_nothing() {
+fn a_wrong_pin_unlocks_nothing() {
     let lab = Lab::new();
     let considered = lab
         .playback

@@ -81,7 +81,7 @@ fn the_sessions_in_the_way_are_those_of_the_limit() {
 }
 
 #[test]
-fn a_full_house_may_displace_its_oldest() {
+fn displace_ends_the_oldest_stream() {
     let lab = Lab::with(Settings {
         clearkey: true,
         streams_total: 2,
@@ -152,7 +152,7 @@ fn one_token_starts_on_one_device_even_in_parallel() {
 }
 
 #[test]
-fn a_silent_session_frees_its_slot_and_may_take_it_back() {
+fn a_silent_session_frees_its_slot_and_may_get_it_back() {
     let lab = Lab::new();
     let players: Vec<Player> = (0..3)
         .map(|n| lab.play(&viewer(1), "news", &format!("d{n}"), NOW))

@@ -33,7 +33,7 @@ fn others(lab: &Lab) -> Others {
 }
 
 #[test]
-fn every_refusal_of_the_heartbeat_in_its_order() {
+fn heartbeat_errors_have_their_precedence() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let others = others(&lab);
@@ -138,7 +138,7 @@ fn beats_have_a_rate() {
 }
 
 #[test]
-fn the_program_at_the_playing_position_is_judged() {
+fn the_program_at_the_playing_position_is_checked() {
     let lab = Lab::new();
     guide(&lab);
     let none = Err(PlaybackError::NoLiveRights { by_default: true });
@@ -207,7 +207,7 @@ fn the_program_at_the_playing_position_is_judged() {
 }
 
 #[test]
-fn where_no_program_has_live_rights_none_stands_out() {
+fn without_default_live_rights_the_error_says_so() {
     let lab = Lab::new();
     guide(&lab);
     let play = |id: &str| {
@@ -235,7 +235,7 @@ fn where_no_program_has_live_rights_none_stands_out() {
 }
 
 #[test]
-fn catch_up_is_judged_by_its_broadcast() {
+fn catch_up_is_checked_by_its_broadcast() {
     let lab = Lab::new();
     guide(&lab);
     let right = GrantedRight {
@@ -279,7 +279,7 @@ fn catch_up_is_judged_by_its_broadcast() {
 const FOREIGN: [[u8; 16]; 2] = [KEY.0, [1; 16]];
 
 #[test]
-fn every_refusal_of_the_license() {
+fn every_license_error() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let others = others(&lab);
@@ -327,7 +327,7 @@ fn every_refusal_of_the_license() {
 }
 
 #[test]
-fn a_license_is_judged_at_the_position_of_the_entitlement() {
+fn a_license_is_checked_at_the_position_of_the_entitlement() {
     let lab = Lab::new();
     guide(&lab);
     let at = NOW + 900;
@@ -377,7 +377,7 @@ fn ends_are_remembered_for_a_while() {
 }
 
 #[test]
-fn a_sweep_takes_what_is_over_and_nothing_else() {
+fn a_sweep_ends_expired_sessions_only() {
     let lab = Lab::new();
     let silent = lab.play(&viewer(1), "film", "tv", NOW);
     let runs = lab.play(&viewer(2), "film", "tv", NOW + 300);
@@ -395,7 +395,7 @@ fn a_sweep_takes_what_is_over_and_nothing_else() {
 }
 
 #[test]
-fn beats_reach_the_store_now_and_then() {
+fn heartbeats_are_checkpointed() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     for n in 1..40 {
@@ -421,7 +421,7 @@ fn a_clock_that_is_set_back_ends_nothing() {
 }
 
 #[test]
-fn a_view_tells_what_the_last_beat_told() {
+fn a_view_shows_the_last_heartbeat() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     lab.beat(&player, NOW + 9).unwrap();

@@ -710,7 +710,7 @@ enum Refused {
 
 proptest! {
     #[test]
-    fn sessions_follow_their_diagram(
+    fn sessions_follow_the_state_diagram(
         displace in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..120),
     ) {
