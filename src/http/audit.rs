@@ -105,7 +105,7 @@ impl AuditDraft {
 ///
 /// Decision: where the store takes no record, on a full disk say, a change goes on and the log tells
 /// of it: it may be the one that makes room. A reading of secrets makes no room and is refused.
-pub(super) async fn recorded(
+pub(super) async fn run_audited(
     app: Arc<App>,
     mut cx: Context,
     asked: AuditDraft,

@@ -1,5 +1,5 @@
-//! Who asks. A proof is made here and nowhere else: a handler that takes one as an argument cannot
-//! be reached without it.
+//! Authenticates requests. Proofs of authentication are created only here: a handler that takes one as an
+//! argument cannot be reached without it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -19,44 +19,41 @@ use crate::types::{
     UserId,
 };
 
-/// Who a user token belongs to.
+/// The owner of a user token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserIdentity {
-    /// The user.
     pub user: UserId,
-    /// The login session that the token lives in.
+    /// The login session that the token belongs to.
     pub login: LoginId,
 }
 
-/// Who an operator token belongs to.
+/// The owner of an operator token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperatorIdentity {
-    /// The operator.
     pub operator: OperatorId,
-    /// What they may do.
     pub role: Role,
 }
 
-/// The name of the limit on all requests of a partner.
+/// Name of the limit on all requests of a partner.
 pub const PARTNER_LIMIT: &str = "partner";
 
-/// What the front must know before a request is let in. All of it is answered from memory.
+/// Looks up tokens and applies the rate limits that need no body. Every answer comes from memory.
 pub trait Authenticator: Send + Sync {
-    /// The partner whose token has this hash, unless it is revoked.
+    /// Returns the partner of a token, unless the token is revoked.
     fn partner(&self, token: &TokenHash) -> Option<PartnerId>;
 
-    /// The user whose token has this hash, if they are this partner's, and the token and its
-    /// login session are alive at `now`.
+    /// Returns the user of a token, if the user belongs to `partner` and both the token and its login session
+    /// are valid at `now`.
     fn user(&self, token: &TokenHash, partner: PartnerId, now: UnixSeconds)
     -> Option<UserIdentity>;
 
-    /// The operator whose token has this hash, unless it is revoked.
+    /// Returns the operator of a token, unless the token is revoked.
     fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity>;
 
-    /// The language that the user has chosen, for messages.
+    /// Returns the language that the user chose, for messages.
     fn locale(&self, user: UserId) -> Option<Locale>;
 
-    /// Whether a request of this class may go on: the limits that need nothing of its body.
+    /// Applies the rate limits of a class.
     ///
     /// # Errors
     /// The limit that was reached.
@@ -69,21 +66,20 @@ pub trait Authenticator: Send + Sync {
     ) -> Result<(), LimitReached>;
 }
 
-/// Proof that a partner asks.
+/// Proof that a partner token was checked.
 #[derive(Clone, Copy, Debug)]
 pub struct PartnerAuth {
     partner: PartnerId,
 }
 
 impl PartnerAuth {
-    /// The partner.
     #[must_use]
     pub const fn partner(&self) -> PartnerId {
         self.partner
     }
 }
 
-/// Proof that a user of a partner asks.
+/// Proof that a partner token and a user token of that partner were checked.
 #[derive(Clone, Copy, Debug)]
 pub struct UserAuth {
     partner: PartnerId,
@@ -92,40 +88,35 @@ pub struct UserAuth {
 }
 
 impl UserAuth {
-    /// The partner.
     #[must_use]
     pub const fn partner(&self) -> PartnerId {
         self.partner
     }
 
-    /// The user.
     #[must_use]
     pub const fn user(&self) -> UserId {
         self.user
     }
 
-    /// The login session of the token.
     #[must_use]
     pub const fn login(&self) -> LoginId {
         self.login
     }
 }
 
-/// A user of this machine who may open the local administration socket: its file mode says who may.
+/// A user of this machine who opened the local administration socket. The file mode of the socket controls
+/// access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Administrator {
-    /// The number that the kernel has for the user.
     pub uid: u32,
 }
 
-/// The number that the kernel has for users whom this process may not know, as the unit's own
-/// namespace of users has it.
+/// The overflow uid: what the kernel reports for a user outside the user namespace of the service.
 const UNKNOWN: u32 = 65_534;
-/// The longest claim that is recorded, in bytes.
+/// Longest claimed name that is recorded, in bytes.
 const CLAIM_MAX: usize = 64;
 
 impl Administrator {
-    /// The user of this process.
     #[must_use]
     pub fn here() -> Self {
         Self {
@@ -134,9 +125,9 @@ impl Administrator {
     }
 }
 
-/// Who the caller of the administration socket says it is, where that is not what the kernel says:
-/// the person behind `sudo`, or a user whom the service's own namespace hides. Nothing vouches for
-/// it, so the audit record keeps it beside the name that the kernel gives and never in its place.
+/// Returns the name that the caller of the administration socket claims, if it differs from the uid that the
+/// kernel reports: the user behind `sudo`, or one hidden by the user namespace. The name is not verified, so
+/// the audit record shows it next to the kernel's uid and never instead of it.
 #[must_use]
 pub fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option<String> {
     let SingleHeader::One(value) = heads.authorization else {
@@ -148,12 +139,12 @@ pub fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option
     (sound && differs).then(|| claim.to_owned())
 }
 
-/// What a command sends as `Authorization` over the administration socket, before the name or number
-/// of the user who gave it.
+/// Prefix of the `Authorization` header that commands send over the administration socket. The name or uid of
+/// the calling user follows.
 pub const NAMED: &str = "Local ";
 
 impl fmt::Display for Administrator {
-    /// What the audit record calls them.
+    /// The form used in the audit record.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.uid == UNKNOWN {
             return f.write_str("local administrator, not identified");
@@ -162,16 +153,14 @@ impl fmt::Display for Administrator {
     }
 }
 
-/// Who an operator's request is from.
+/// The author of an operator's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminIdentity {
-    /// An operator.
     Operator(OperatorId),
-    /// The machine's administrator.
     Administrator(Administrator),
 }
 
-/// Proof that an operator asks whose role reaches to the route.
+/// Proof that the role of the operator allows the route.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorAuth {
     asker: AdminIdentity,
@@ -179,13 +168,12 @@ pub struct OperatorAuth {
 }
 
 impl OperatorAuth {
-    /// Who asks.
     #[must_use]
     pub const fn asker(&self) -> AdminIdentity {
         self.asker
     }
 
-    /// The operator; `None` for the machine's administrator.
+    /// The operator; `None` for the local administrator.
     #[must_use]
     pub const fn operator(&self) -> Option<OperatorId> {
         match self.asker {
@@ -194,28 +182,22 @@ impl OperatorAuth {
         }
     }
 
-    /// What they may do.
     #[must_use]
     pub const fn role(&self) -> Role {
         self.role
     }
 }
 
-/// The proof that a route requires, in hand, with the endpoint that it opens.
+/// The proof that a route requires, together with the endpoint that it unlocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Proof {
-    /// None is needed.
     Open(PublicRoute),
-    /// The partner's.
     Partner(PartnerAuth, PartnerRoute),
-    /// The user's.
     User(UserAuth, UserRoute),
-    /// The operator's.
     Operator(OperatorAuth, OperatorRoute),
 }
 
 impl Proof {
-    /// The partner on whose behalf the request runs.
     #[must_use]
     pub const fn partner(&self) -> Option<PartnerId> {
         match self {
@@ -225,7 +207,6 @@ impl Proof {
         }
     }
 
-    /// The user who asks.
     #[must_use]
     pub const fn user(&self) -> Option<UserId> {
         match self {
@@ -235,23 +216,22 @@ impl Proof {
     }
 }
 
-/// What a request brings to prove who asks.
+/// The parts of a request that carry credentials.
 pub struct Credentials<'a> {
-    /// Its headers.
     pub heads: &'a RequestHeaders<'a>,
-    /// Its query, for the routes that take the partner token there.
+    /// The query, for routes that accept the partner token there.
     pub query: Query<'a>,
-    /// The names of our headers.
     pub names: &'a HeaderNames,
-    /// Who asks, where it came through the local administration socket.
+    /// The local administrator, if the request came over the administration socket.
     pub local: Option<Administrator>,
 }
 
-/// Checks the tokens that the route requires: the partner's first, then the user's.
+/// Checks the tokens that the route requires, the partner token first.
 ///
 /// # Errors
-/// 400 for a repeated header, 401 for a token that is missing or not valid, 403 for an operator
-/// whose role does not reach.
+/// `INVALID_REQUEST` for a repeated header; `PARTNER_TOKEN_INVALID`, `USER_TOKEN_INVALID` or
+/// `OPERATOR_TOKEN_INVALID` for a missing or invalid token; `ROLE_NOT_ALLOWED` if the role of the operator
+/// does not allow the route.
 pub fn prove(
     gate: &dyn Authenticator,
     route: &Route,
@@ -270,6 +250,7 @@ pub fn prove(
                 bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
             let UserIdentity { user, login } = gate
                 .user(&hash, partner, now)
+                // Users are looked up within the partner: a token of another partner's user is unknown here.
                 .ok_or_else(|| user_refused(Refusal::Sent))?;
             let auth = UserAuth {
                 partner,
@@ -318,31 +299,31 @@ fn partner(
     })
 }
 
-/// Our header with the partner token, without the prefix.
+/// Header with the partner token, without the configured prefix.
 const ACCESS_TOKEN: &str = "AccessToken";
-/// The member of the query that has the partner token for players that send no headers.
+/// Query parameter with the partner token, for players that cannot send headers.
 const TOKEN_IN_QUERY: &str = "accessToken";
 
-/// Where a partner token was found.
 #[derive(Clone, Copy)]
 enum Place {
     Header,
     Query,
 }
 
-/// Why there is no hash to look up.
+/// Why a bearer token was refused.
 #[derive(Clone, Copy)]
 enum Refusal {
-    /// No `Authorization` was sent.
+    /// No `Authorization` header.
     Missing,
-    /// One of another scheme was sent, or one without a token.
+    /// Another scheme, or no token.
     NotBearer,
-    /// A bearer token was sent, and it is not valid.
+    /// A bearer token that is malformed or not valid.
     Sent,
 }
 
 impl Refusal {
-    /// The 401 about a token of this kind. `ended` says for which reasons a token of the kind is refused.
+    /// Builds the 401 error for a token of this kind. `ended` lists the reasons for which such a token is
+    /// refused.
     fn error(self, code: ErrorCode, kind: &str, ended: &str) -> ApiError {
         match self {
             Self::Missing => ApiError::new(
@@ -362,8 +343,8 @@ impl Refusal {
     }
 }
 
-/// The hash of the bearer token. The scheme is matched without case and followed by one or more
-/// spaces; the token has the form of its kind, or nothing of it is hashed.
+/// Returns the hash of the bearer token. The scheme is case-insensitive and followed by one or more spaces.
+/// Text without the form of a token of this kind is not hashed.
 fn bearer(slot: SingleHeader<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>, ApiError> {
     let value = match slot {
         SingleHeader::One(value) => value,

@@ -1,36 +1,35 @@
-//! Where a connection is between its requests, told by the service and the socket to the task that
-//! drives the connection, which alone decides on time-outs; and whether it is to end, told the other way.
-//! All of it happens in one task: the atomics are there to be shared, not to order anything.
+//! State of one connection, shared by the service, the socket wrappers and the connection task. Only the
+//! connection task enforces time-outs.
+//!
+//! All access happens within one task: the atomics allow sharing and do not order anything.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// Where a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing has come yet, or a part of a head.
+    /// Waiting for the rest of a request head, or for the first byte.
     Head,
-    /// A request is being answered.
+    /// A request is being served.
     Busy,
-    /// Between requests.
+    /// Between two requests.
     Idle,
 }
 
-/// The state of a connection.
 #[derive(Debug)]
 pub struct ConnectionState {
     phase: AtomicU8,
     /// Counts the changes of `phase`.
     turn: AtomicU32,
-    /// Bytes came since the last request began.
+    /// Bytes were received since the last request began.
     read: AtomicBool,
-    /// A request line with a `#` came.
+    /// A received request line contains `#`.
     fragment: AtomicBool,
-    /// The last write could not go on.
+    /// The last write was blocked.
     blocked: AtomicBool,
-    /// Counts the writes that went on.
+    /// Counts the writes that made progress.
     written: AtomicU32,
-    /// The next answer is the last one.
-    parting: AtomicBool,
+    /// The next response is the last one of the connection.
+    lame_duck: AtomicBool,
 }
 
 const HEAD: u8 = 0;
@@ -46,20 +45,21 @@ impl Default for ConnectionState {
             fragment: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             written: AtomicU32::new(0),
-            parting: AtomicBool::new(false),
+            lame_duck: AtomicBool::new(false),
         }
     }
 }
 
 impl ConnectionState {
-    fn turn_to(&self, phase: u8) {
+    fn enter(&self, phase: u8) {
         self.phase.store(phase, Relaxed);
         self.turn.store(self.turn().wrapping_add(1), Relaxed);
     }
 
-    /// A request begins. Whether its target had a fragment, which the parser drops in silence.
+    /// Records the start of a request. Returns whether its target had a fragment, which the parser removes
+    /// silently.
     pub fn begin(&self) -> bool {
-        self.turn_to(BUSY);
+        self.enter(BUSY);
         self.read.store(false, Relaxed);
         let fragment = self.fragment.load(Relaxed);
         if fragment {
@@ -68,46 +68,45 @@ impl ConnectionState {
         fragment
     }
 
-    /// The answer is handed to the connection.
+    /// Records that the response was handed to the connection.
     pub fn end(&self) {
-        self.turn_to(IDLE);
+        self.enter(IDLE);
         self.read.store(false, Relaxed);
     }
 
-    /// Where the connection is. Bytes between requests begin a head.
+    /// Returns the phase. Bytes received between requests start a new head.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {
             HEAD => Phase::Head,
             BUSY => Phase::Busy,
             _ if self.read.load(Relaxed) => {
-                self.turn_to(HEAD);
+                self.enter(HEAD);
                 Phase::Head
             }
             _ => Phase::Idle,
         }
     }
 
-    /// Whether nothing has come at all.
+    /// Returns whether no byte was received yet.
     pub fn is_fresh(&self) -> bool {
         self.phase.load(Relaxed) == HEAD && !self.read.load(Relaxed) && self.turn() == 0
     }
 
-    /// Makes the next answer the last one.
+    /// Makes the next response the last one.
     pub fn enter_lame_duck(&self) {
-        self.parting.store(true, Relaxed);
+        self.lame_duck.store(true, Relaxed);
     }
 
-    /// Whether an answer is the last one.
     pub fn is_lame_duck(&self) -> bool {
-        self.parting.load(Relaxed)
+        self.lame_duck.load(Relaxed)
     }
 
-    /// Changes with the phase.
+    /// Returns a counter that changes with the phase.
     pub fn turn(&self) -> u32 {
         self.turn.load(Relaxed)
     }
 
-    /// Bytes came from the client.
+    /// Records received bytes.
     pub fn on_read(&self, bytes: &[u8]) {
         self.read.store(true, Relaxed);
         if self.phase.load(Relaxed) != BUSY && has_fragment(bytes) {
@@ -115,35 +114,34 @@ impl ConnectionState {
         }
     }
 
-    /// Bytes went to the client.
+    /// Records sent bytes.
     pub fn on_write(&self) {
         self.blocked.store(false, Relaxed);
         self.written.store(self.written().wrapping_add(1), Relaxed);
     }
 
-    /// Bytes could not go to the client.
+    /// Records a blocked write.
     pub fn block(&self) {
         self.blocked.store(true, Relaxed);
     }
 
-    /// Whether bytes wait to go.
     pub fn blocked(&self) -> bool {
         self.blocked.load(Relaxed)
     }
 
-    /// Changes when bytes go.
+    /// Returns a counter that changes with each write that makes progress.
     pub fn written(&self) -> u32 {
         self.written.load(Relaxed)
     }
 }
 
-/// Whether a request line in these bytes has a `#`. The HTTP crate cuts a fragment off and goes on,
-/// so that two spellings would reach one route; nobody may send one.
+/// Returns whether the bytes contain a request line with `#`. The HTTP crate drops a fragment, which would
+/// let two spellings reach one route; therefore clients must not send one.
 ///
-/// Within a head a piece of the line is enough, since it may come in two. After the head there may be
-/// a further request, but also a body whose lines look like anything: only a whole request line counts.
+/// Before a request, a partial line counts, since it may arrive in two reads. Later bytes may be a pipelined
+/// request, but also a body with arbitrary lines: then only a complete request line counts.
 fn has_fragment(bytes: &[u8]) -> bool {
-    // Heads hardly ever have the character at all.
+    // Almost no request head contains the character.
     if !bytes.contains(&b'#') {
         return false;
     }
@@ -158,7 +156,7 @@ fn has_fragment(bytes: &[u8]) -> bool {
 fn is_line_with_fragment(line: &[u8], piece_is_enough: bool) -> bool {
     let method = line.iter().take_while(|b| b.is_ascii_alphabetic()).count();
     let begins = method > 0 && line.get(method) == Some(&b' ');
-    // A line that came in two pieces is known by its end.
+    // The end of a line that arrived in two pieces identifies it.
     let ends = line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0");
     let is_line = if piece_is_enough {
         begins || ends
@@ -174,18 +172,18 @@ mod tests {
 
     #[test]
     fn phases_follow_service_and_socket() {
-        let pulse = ConnectionState::default();
-        assert_eq!(pulse.phase(), Phase::Head);
-        pulse.on_read(b"GET / HTTP/1.1\r\n");
-        assert!(!pulse.begin());
-        assert_eq!(pulse.phase(), Phase::Busy);
-        pulse.on_read(b"body");
-        pulse.end();
-        assert_eq!(pulse.phase(), Phase::Idle);
-        let turn = pulse.turn();
-        pulse.on_read(b"G");
-        assert_eq!(pulse.phase(), Phase::Head);
-        assert_ne!(pulse.turn(), turn);
+        let conn_state = ConnectionState::default();
+        assert_eq!(conn_state.phase(), Phase::Head);
+        conn_state.on_read(b"GET / HTTP/1.1\r\n");
+        assert!(!conn_state.begin());
+        assert_eq!(conn_state.phase(), Phase::Busy);
+        conn_state.on_read(b"body");
+        conn_state.end();
+        assert_eq!(conn_state.phase(), Phase::Idle);
+        let turn = conn_state.turn();
+        conn_state.on_read(b"G");
+        assert_eq!(conn_state.phase(), Phase::Head);
+        assert_ne!(conn_state.turn(), turn);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The error that every handler answers with, and its one shape on the wire.
+//! The error type of all handlers and its JSON form.
 //!
-//! Nothing of a lower layer reaches a body: what went wrong beneath travels in
-//! [`ApiError::cause`], which only the log sees.
+//! Errors of lower layers never reach a response body. They travel in [`ApiError::cause`], which only the log
+//! shows.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -14,77 +14,67 @@ pub use super::error_code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::config::limits::RETRY_OVERLOAD;
 use crate::types::LimitReached;
 
-/// A playback session that stands in the way of another.
+/// A playback session that blocks a new one because of the stream limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInTheWay {
-    /// Its id.
     pub session_id: String,
-    /// The device that its preflight named.
+    /// The device id from its preflight.
     pub device_id: String,
-    /// The device model that its preflight named.
     pub device_model: String,
-    /// The device type that its preflight named.
     pub device_type: String,
-    /// What it plays.
     pub asset_id: String,
-    /// Its start, in Unix seconds.
+    /// Start, in Unix seconds.
     pub since: i64,
 }
 
 /// A mistake in an imported file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ImportProblem {
-    /// The line, counted from 1, where it is known.
+    /// Line number, counted from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// What is wrong.
     pub message: String,
 }
 
-/// What is wrong with a member, a parameter or a header.
+/// A mistake in a JSON member, a parameter or a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
-    /// Its name on the wire.
+    /// Name as sent by the client.
     pub field: Cow<'static, str>,
-    /// What is wrong with it.
     pub message: Cow<'static, str>,
 }
 
-/// The data of an error.
+/// The `details` object of an error.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum Details {
-    /// The members, parameters and headers that are at fault.
     Fields {
-        /// The name of the first, which the message is about.
+        /// Name of the first field, which the message describes.
         field: Cow<'static, str>,
-        /// All of them.
         problems: Vec<FieldProblem>,
     },
-    /// How many more wrong entries are allowed.
     Attempts {
-        /// Their number.
+        /// Wrong entries left before the lock.
         attempts_left: u32,
     },
-    /// When to try again.
     Retry {
         /// Seconds from now.
         retry_after: u32,
     },
-    /// The sessions that fill the user's streams.
+    /// The sessions that use up the stream limit.
     Sessions {
         /// Oldest first.
         sessions: Vec<SessionInTheWay>,
     },
-    /// Why a session has ended.
+    /// Why a session ended.
     Reason {
-        /// A word of a closed list.
+        /// One word of a closed list.
         reason: &'static str,
     },
-    /// The mistakes of an imported file.
+    /// The mistakes in an imported file.
     Problems {
-        /// In the order of the file.
+        /// In file order.
         problems: Vec<ImportProblem>,
     },
     /// The report of an operator's command.
@@ -101,15 +91,15 @@ struct Inner {
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// An error as a partner's developer sees it. Small, because every `Result` of the front carries
-/// the room for one.
+/// An error as the developer of a partner sees it. Most of its fields are boxed, which keeps
+/// every `Result` of the HTTP layer small.
 pub struct ApiError {
     code: ErrorCode,
     inner: Box<Inner>,
 }
 
 impl ApiError {
-    /// An error of `code`; `message` tells the partner's developer what was wrong.
+    /// Creates an error. `message` explains the mistake to the developer of the partner.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         let overload = matches!(
             code,
@@ -134,7 +124,7 @@ impl ApiError {
         }
     }
 
-    /// `INVALID_REQUEST` that names the member, parameter or header at fault.
+    /// Creates an `INVALID_REQUEST` error that names the member, parameter or header.
     pub fn field(field: impl Into<Cow<'static, str>>, why: impl Into<Cow<'static, str>>) -> Self {
         let (field, why) = (field.into(), why.into());
         let message = format!("{field}: {why}");
@@ -152,8 +142,8 @@ impl ApiError {
         })
     }
 
-    /// Joins another error of the same request. Of what is wrong with its fields all is reported, and
-    /// before what cannot be found or is not allowed; otherwise the first error stays.
+    /// Merges another error of the same request. Field errors are collected and take precedence over errors
+    /// about resources; otherwise the first error wins.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         match (&mut self.inner.details, &other.inner.details) {
@@ -173,7 +163,7 @@ impl ApiError {
         }
     }
 
-    /// The fields at fault.
+    /// Names of the invalid fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         let problems = match &self.inner.details {
             Some(Details::Fields { problems, .. }) => problems.as_slice(),
@@ -182,17 +172,17 @@ impl ApiError {
         problems.iter().map(|problem| &*problem.field)
     }
 
-    /// `INVALID_REQUEST` about the request as a whole.
+    /// Creates an `INVALID_REQUEST` error about the request as a whole.
     pub fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::InvalidRequest, message)
     }
 
-    /// `INTERNAL`; `cause` goes to the log.
+    /// Creates an `INTERNAL` error; `cause` is only logged.
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(ErrorCode::Internal, "an internal error").with_cause(cause)
     }
 
-    /// `OVERLOADED`: a lane is full.
+    /// Creates an `OVERLOADED` error: a worker pool is full.
     #[must_use]
     pub fn overloaded() -> Self {
         Self::new(
@@ -201,8 +191,8 @@ impl ApiError {
         )
     }
 
-    /// Names the member at fault, where the code is one of those that are about it: what refused its
-    /// value does not know what it is called on the wire.
+    /// Adds the member name to errors with one of `codes`. The domain code that rejected the value does not
+    /// know its name in JSON.
     #[must_use]
     pub fn for_member(self, name: &'static str, codes: &[ErrorCode]) -> Self {
         if codes.contains(&self.code) {
@@ -213,14 +203,13 @@ impl ApiError {
         }
     }
 
-    /// Adds data.
     #[must_use]
     pub fn with_details(mut self, details: Details) -> Self {
         self.inner.details = Some(details);
         self
     }
 
-    /// Tells when to try again: in `Retry-After`, and in `details` unless they say something else.
+    /// Sets `Retry-After`, and `details.retryAfter` unless the error has other details.
     #[must_use]
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.inner.retry_after = Some(seconds);
@@ -230,77 +219,73 @@ impl ApiError {
         self
     }
 
-    /// Names the limit that was reached, and tells when to try again.
+    /// Adds the limit that was reached and the time to retry.
     #[must_use]
     pub fn with_limit(mut self, limit: LimitReached) -> Self {
         self.inner.limit = Some(limit);
         self.with_retry_after(u32::try_from(limit.retry_after.max(1)).unwrap_or(u32::MAX))
     }
 
-    /// Keeps what went wrong beneath, for the log.
+    /// Adds the underlying error, for the log.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.inner.cause = Some(cause.into());
         self
     }
 
-    /// Marks a 401 as about a token that was sent, so that the challenge says `invalid_token`.
+    /// Marks a 401 as caused by an invalid token, so that the challenge says `invalid_token`.
     #[must_use]
     pub fn with_token_sent(mut self) -> Self {
         self.inner.token_sent = true;
         self
     }
 
-    /// Adds a header to the answer.
+    /// Adds a response header.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.inner.headers.push((name, value));
         self
     }
 
-    /// The headers that the answer has beside those of every error.
+    /// Response headers in addition to those of every error.
     #[must_use]
     pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.inner.headers
     }
 
-    /// The code.
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// What was wrong, for the partner's developer.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
-    /// The data.
     #[must_use]
     pub fn details(&self) -> Option<&Details> {
         self.inner.details.as_ref()
     }
 
-    /// Seconds after which to try again.
+    /// Seconds after which the client may retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<u32> {
         self.inner.retry_after
     }
 
-    /// The limit that was reached.
     #[must_use]
     pub fn limit(&self) -> Option<&LimitReached> {
         self.inner.limit.as_ref()
     }
 
-    /// Whether a 401 is about a token that was sent.
+    /// Whether a 401 was caused by a token that was sent.
     #[must_use]
     pub fn token_sent(&self) -> bool {
         self.inner.token_sent
     }
 
-    /// What went wrong beneath, for the log alone.
+    /// The underlying error. It must only be logged.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync)> {
         self.inner.cause.as_deref()
@@ -326,18 +311,17 @@ struct ErrorObject<'a> {
     details: Option<&'a Details>,
 }
 
-/// The body of an error: one shape on every route.
+/// JSON body of an error; the same form on every route.
 #[derive(Serialize)]
 pub struct ErrorBody<'a> {
     error: ErrorObject<'a>,
-    /// On the login and password routes alone: clients of such services read it here.
+    /// Only on the login and password routes, whose clients read it at top level.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
 }
 
 impl<'a> ErrorBody<'a> {
-    /// The body of `error`, with `user_message` for the viewer; `flat` repeats the message at top
-    /// level.
+    /// Builds the body. `user_message` is for the viewer; `flat` repeats the message at top level.
     #[must_use]
     pub fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
         Self {
@@ -357,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_has_one_shape() {
+    fn an_error_body_has_the_documented_form() {
         let error = ApiError::field("offset", "must be an integer from -86400 to 0");
         let body = serde_json::to_value(ErrorBody::new(&error, "Sorry", false)).unwrap();
         assert_eq!(
@@ -380,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_named_as_decided() {
+    fn details_have_the_documented_names() {
         let wrong = ApiError::new(ErrorCode::PinCodeWrong, "the PIN is wrong")
             .with_details(Details::Attempts { attempts_left: 3 });
         assert_eq!(

@@ -1,51 +1,50 @@
-//! A bounded queue that gives turns: first to partners, then to the networks of a partner, so that
-//! neither the flood of one partner nor that of a few networks makes the others wait.
+//! A bounded fair queue: partners take turns, and within a partner the client networks take turns. Neither a
+//! flood from one partner nor one from a few networks can starve the others.
 //!
-//! Networks whose log-ins have failed of late are in a second queue, which gets one turn in four while
-//! the first has work. A network that many people share is slowed down by one guesser and never shut out.
+//! Networks with many recent login failures wait in a second queue, which gets one turn in four while the
+//! first has work. A guesser slows down other users of the same network but never locks them out.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use crate::types::PartnerId;
 
-/// Turns of networks without failures, for each one of a network with failures.
+/// Turns of clean networks for each turn of a suspect one.
 const CLEAN_TURNS: usize = 3;
-/// The part of the queue that the jobs of one network may fill: a quarter.
+/// The jobs of one network may fill at most a quarter of the queue.
 const NETWORK_PART: usize = 4;
-/// The part of the queue that one partner leaves to others: an eighth.
+/// One partner must leave an eighth of the queue to others.
 const PARTNER_REST: usize = 8;
 
-/// The network of a client: /24 of IPv4, /48 of IPv6, which is about what one customer of a provider,
-/// or one attacker, gets.
+/// The network of a client: /24 for IPv4, /48 for IPv6. That is about what a provider assigns to one
+/// customer, or what one attacker controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(u64);
 
 impl Network {
-    /// The network of an address.
     #[must_use]
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self(u64::from(v4.to_bits() >> 8)),
-            // Above all of IPv4.
+            // The top bit separates IPv6 from IPv4 networks.
             IpAddr::V6(v6) => Self(u64::try_from(v6.to_bits() >> 80).unwrap_or(0) | 1 << 63),
         }
     }
 }
 
-/// Whose turn a job waits for.
+/// Decides the position of a job in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// The partner; none for operators and for what nobody asked for.
+    /// The partner; `None` for operators and for internal work.
     pub partner: Option<PartnerId>,
-    /// The network of the client, where it counts.
+    /// The network of the client; `None` if it does not matter.
     pub network: Option<Network>,
-    /// Whether log-ins from there have failed of late.
+    /// Whether the network has many recent login failures.
     pub suspect: bool,
 }
 
 impl Turn {
-    /// The turn of a client at an address, of a partner if it is one, whatever its log-ins came to.
+    /// Returns the turn of a client, without regard to its login failures.
     #[must_use]
     pub fn for_client(partner: Option<PartnerId>, address: IpAddr) -> Self {
         Self {
@@ -56,20 +55,20 @@ impl Turn {
     }
 }
 
-/// The jobs of one network, as they came.
+/// Jobs of one network, first in first out.
 struct NetworkTurns<J> {
     network: Option<Network>,
     jobs: VecDeque<J>,
 }
 
-/// The networks of one partner, in the order of their turns.
+/// Networks of one partner, in the order of their turns.
 struct PartnerTurns<J> {
     partner: Option<PartnerId>,
     networks: VecDeque<NetworkTurns<J>>,
     jobs: usize,
 }
 
-/// Partners in the order of their turns.
+/// Partners, in the order of their turns.
 struct Ring<J> {
     partners: VecDeque<PartnerTurns<J>>,
     jobs: usize,
@@ -83,26 +82,37 @@ impl<J> Ring<J> {
         }
     }
 
-    fn of(&self, partner: Option<PartnerId>) -> Option<&PartnerTurns<J>> {
-        self.partners.iter().find(|of| of.partner == partner)
+    fn turns(&self, partner: Option<PartnerId>) -> Option<&PartnerTurns<J>> {
+        self.partners.iter().find(|turns| turns.partner == partner)
     }
 
-    fn of_network(&self, turn: &Turn) -> usize {
-        let networks = self.of(turn.partner).map(|of| &of.networks);
-        let found = networks.and_then(|all| all.iter().find(|of| of.network == turn.network));
-        found.map_or(0, |of| of.jobs.len())
+    fn network_jobs(&self, turn: &Turn) -> usize {
+        let networks = self.turns(turn.partner).map(|turns| &turns.networks);
+        let found = networks.and_then(|all| all.iter().find(|turns| turns.network == turn.network));
+        found.map_or(0, |turns| turns.jobs.len())
     }
 
-    /// How many jobs come before the next one of this turn.
+    /// Returns how many jobs would run before a new job of this turn.
     fn ahead(&self, turn: &Turn) -> usize {
-        let own = self.of_network(turn);
+        // Networks take turns: each other network of the partner runs at most `round` jobs first.
+        let own = self.network_jobs(turn);
         let round = own + 1;
-        let networks = self.of(turn.partner).map(|of| &of.networks);
+        let networks = self.turns(turn.partner).map(|turns| &turns.networks);
         let others = networks.into_iter().flatten();
-        let others = others.filter(|of| of.network != turn.network);
-        let of_partner = own + others.map(|of| of.jobs.len().min(round)).sum::<usize>();
-        let others = self.partners.iter().filter(|of| of.partner != turn.partner);
-        of_partner + others.map(|of| of.jobs.min(of_partner + 1)).sum::<usize>()
+        let others = others.filter(|turns| turns.network != turn.network);
+        let partner_jobs = own
+            + others
+                .map(|turns| turns.jobs.len().min(round))
+                .sum::<usize>();
+        // Partners take turns in the same way.
+        let others = self
+            .partners
+            .iter()
+            .filter(|turns| turns.partner != turn.partner);
+        partner_jobs
+            + others
+                .map(|turns| turns.jobs.min(partner_jobs + 1))
+                .sum::<usize>()
     }
 
     fn push(&mut self, turn: &Turn, job: J) {
@@ -110,7 +120,7 @@ impl<J> Ring<J> {
         let at = self
             .partners
             .iter()
-            .position(|of| of.partner == turn.partner);
+            .position(|turns| turns.partner == turn.partner);
         if at.is_none() {
             self.partners.push_back(PartnerTurns {
                 partner: turn.partner,
@@ -119,14 +129,17 @@ impl<J> Ring<J> {
             });
         }
         let at = at.unwrap_or(self.partners.len() - 1);
-        let Some(of) = self.partners.get_mut(at) else {
+        let Some(turns) = self.partners.get_mut(at) else {
             return;
         };
-        of.jobs += 1;
-        let network = of.networks.iter_mut().find(|of| of.network == turn.network);
+        turns.jobs += 1;
+        let network = turns
+            .networks
+            .iter_mut()
+            .find(|turns| turns.network == turn.network);
         match network {
             Some(network) => network.jobs.push_back(job),
-            None => of.networks.push_back(NetworkTurns {
+            None => turns.networks.push_back(NetworkTurns {
                 network: turn.network,
                 jobs: VecDeque::from([job]),
             }),
@@ -134,93 +147,90 @@ impl<J> Ring<J> {
     }
 
     fn pop(&mut self) -> Option<J> {
-        let mut of = self.partners.pop_front()?;
-        let mut network = of.networks.pop_front()?;
+        let mut turns = self.partners.pop_front()?;
+        let mut network = turns.networks.pop_front()?;
         let job = network.jobs.pop_front()?;
         self.jobs -= 1;
-        of.jobs -= 1;
+        turns.jobs -= 1;
         if !network.jobs.is_empty() {
-            of.networks.push_back(network);
+            turns.networks.push_back(network);
         }
-        if of.jobs > 0 {
-            self.partners.push_back(of);
+        if turns.jobs > 0 {
+            self.partners.push_back(turns);
         }
         Some(job)
     }
 
-    /// Takes out the newest job of the partner, and there of the network, that has the most; for a job
-    /// of this ring only if that is more than the turn of the new job would have.
+    /// Removes the newest job of the largest network of the largest partner. With `than`, only if that client
+    /// has more jobs than the client of the new job would have.
     fn shed(&mut self, than: Option<&Turn>) -> Option<J> {
-        let jobs = |at: &usize| self.partners.get(*at).map(|of| of.jobs);
+        let jobs = |at: &usize| self.partners.get(*at).map(|turns| turns.jobs);
         let at = (0..self.partners.len()).max_by_key(jobs)?;
         let own = than.map_or((0, 0), |turn| {
-            let of_partner = self.of(turn.partner).map_or(0, |of| of.jobs);
-            (of_partner + 1, self.of_network(turn) + 1)
+            let partner_jobs = self.turns(turn.partner).map_or(0, |turns| turns.jobs);
+            (partner_jobs + 1, self.network_jobs(turn) + 1)
         });
-        let of = self.partners.get_mut(at)?;
-        let is_own = than.is_some_and(|turn| turn.partner == of.partner);
-        let jobs = |at: &usize| of.networks.get(*at).map(|network| network.jobs.len());
-        let longest = (0..of.networks.len()).max_by_key(jobs)?;
-        let network = of.networks.get_mut(longest)?;
+        let turns = self.partners.get_mut(at)?;
+        let is_own = than.is_some_and(|turn| turn.partner == turns.partner);
+        let jobs = |at: &usize| turns.networks.get(*at).map(|network| network.jobs.len());
+        let longest = (0..turns.networks.len()).max_by_key(jobs)?;
+        let network = turns.networks.get_mut(longest)?;
         let (has, would_have) = if is_own {
             (network.jobs.len(), own.1)
         } else {
-            (of.jobs, own.0)
+            (turns.jobs, own.0)
         };
         if has <= would_have {
             return None;
         }
         let job = network.jobs.pop_back()?;
-        of.jobs -= 1;
+        turns.jobs -= 1;
         self.jobs -= 1;
         if network.jobs.is_empty() {
-            of.networks.remove(longest);
+            turns.networks.remove(longest);
         }
-        if of.jobs == 0 {
+        if turns.jobs == 0 {
             self.partners.remove(at);
         }
         Some(job)
     }
 }
 
-/// The queue.
 pub struct FairQueue<J> {
     clean: Ring<J>,
     suspect: Ring<J>,
-    /// Turns of the first ring since the last one of the second.
+    /// Turns of clean networks since the last turn of a suspect one.
     clean_turns: usize,
-    most: usize,
+    capacity: usize,
 }
 
-/// Why a job was not taken.
+/// The job was rejected: the queue is full or the share of the client is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
 impl<J> FairQueue<J> {
-    /// A queue of at most so many jobs.
+    /// Creates a queue of at most `capacity` jobs.
     #[must_use]
-    pub const fn new(most: usize) -> Self {
+    pub const fn new(capacity: usize) -> Self {
         Self {
             clean: Ring::new(),
             suspect: Ring::new(),
             clean_turns: 0,
-            most,
+            capacity,
         }
     }
 
-    /// How many jobs wait.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.clean.jobs + self.suspect.jobs
     }
 
-    /// Whether none waits.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many jobs come before the next one of a turn.
+    /// Returns how many jobs would run before a new job of this turn.
     #[must_use]
     pub fn ahead(&self, turn: &Turn) -> usize {
         if turn.suspect {
@@ -232,27 +242,27 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// Adds a job. In a full queue the newest job of whoever has more of them makes room and is
-    /// returned; suspect networks do so first.
+    /// Adds a job. In a full queue, the newest job of the client with the most jobs is removed and returned.
+    /// Suspect networks lose theirs first.
     ///
     /// # Errors
-    /// [`NoRoom`].
+    /// [`NoRoom`] if the share of the network or the partner is used up, or no other client has more jobs.
     pub fn push(&mut self, turn: &Turn, job: J) -> Result<Option<J>, NoRoom> {
         let rings = [&self.clean, &self.suspect];
-        let of_network = rings
-            .map(|ring| ring.of_network(turn))
+        let network_jobs = rings
+            .map(|ring| ring.network_jobs(turn))
             .iter()
             .sum::<usize>();
-        let of_partner = rings.map(|ring| ring.of(turn.partner).map_or(0, |of| of.jobs));
-        let of_partner = of_partner.iter().sum::<usize>();
-        if turn.network.is_some() && of_network >= self.most.div_ceil(NETWORK_PART) {
+        let partner_jobs = rings.map(|ring| ring.turns(turn.partner).map_or(0, |turns| turns.jobs));
+        let partner_jobs = partner_jobs.iter().sum::<usize>();
+        if turn.network.is_some() && network_jobs >= self.capacity.div_ceil(NETWORK_PART) {
             return Err(NoRoom);
         }
-        if turn.partner.is_some() && of_partner >= self.most - self.most / PARTNER_REST {
+        if turn.partner.is_some() && partner_jobs >= self.capacity - self.capacity / PARTNER_REST {
             return Err(NoRoom);
         }
         let mut shed = None;
-        if self.len() >= self.most {
+        if self.len() >= self.capacity {
             shed = if turn.suspect {
                 self.suspect.shed(Some(turn))
             } else {
@@ -272,7 +282,6 @@ impl<J> FairQueue<J> {
         Ok(shed)
     }
 
-    /// Takes the job whose turn it is.
     pub fn pop(&mut self) -> Option<J> {
         if self.clean_turns >= CLEAN_TURNS || self.clean.jobs == 0 {
             self.clean_turns = 0;
@@ -302,18 +311,18 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_those_of_one_customer() {
-        let of = |text: &str| Network::from_address(text.parse().unwrap());
-        assert_eq!(of("192.0.2.1"), of("192.0.2.255"));
-        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.9"));
-        assert_ne!(of("192.0.2.1"), of("192.0.3.1"));
-        assert_eq!(of("2001:db8:1::1"), of("2001:db8:1:ffff::2"));
-        assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
-        assert_ne!(of("::1"), of("0.0.0.1"));
+    fn one_customer_is_one_network() {
+        let network = |text: &str| Network::from_address(text.parse().unwrap());
+        assert_eq!(network("192.0.2.1"), network("192.0.2.255"));
+        assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.9"));
+        assert_ne!(network("192.0.2.1"), network("192.0.3.1"));
+        assert_eq!(network("2001:db8:1::1"), network("2001:db8:1:ffff::2"));
+        assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));
+        assert_ne!(network("::1"), network("0.0.0.1"));
     }
 
     #[test]
-    fn partners_take_turns_and_so_do_the_networks_of_one() {
+    fn partners_and_their_networks_take_turns() {
         let mut queue = FairQueue::new(64);
         for _ in 0..4 {
             queue.push(&turn(1, 1), "1.1").unwrap();
@@ -331,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn one_network_and_one_partner_fill_their_part_alone() {
+    fn networks_and_partners_are_limited_to_their_share() {
         let mut queue = FairQueue::new(16);
         let taken = |queue: &mut FairQueue<&'static str>, turn| {
             (0..20)
@@ -348,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_full_queue_whoever_has_the_most_makes_room() {
+    fn a_full_queue_sheds_the_job_of_the_largest_client() {
         let mut queue = FairQueue::new(8);
         for n in 0..4 {
             for _ in 0..2 {

@@ -1,6 +1,7 @@
-//! One connection: hyper's HTTP/1 machine, and the time-outs that it does not have. The time for a
-//! head and the time between requests are two things: with one timer, ten seconds for a head would
-//! race every heartbeat.
+//! Drives one HTTP/1 connection: hyper's state machine plus the time-outs that hyper lacks.
+//!
+//! The time for a request head and the idle time between requests are separate limits. With one timer, the
+//! ten seconds for a head would close connections of players between two heartbeats.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -21,7 +22,7 @@ use crate::config::limits::{
     WRITE_STALL,
 };
 
-/// Since when bytes cannot go.
+/// Time-out for a client that does not read: starts when writes block, restarts when bytes go out.
 #[derive(Default)]
 pub(super) struct WriteStall {
     written: u32,
@@ -29,10 +30,10 @@ pub(super) struct WriteStall {
 }
 
 impl WriteStall {
-    /// The instant at which the client has not read for too long.
-    pub(super) fn limit(&mut self, pulse: &ConnectionState) -> Option<Instant> {
-        if pulse.blocked() {
-            let written = pulse.written();
+    /// Returns when the stall time-out expires, if writes are blocked.
+    pub(super) fn limit(&mut self, conn_state: &ConnectionState) -> Option<Instant> {
+        if conn_state.blocked() {
+            let written = conn_state.written();
             if self.limit.is_none() || written != self.written {
                 self.written = written;
                 self.limit = Some(Instant::now() + WRITE_STALL);
@@ -44,13 +45,13 @@ impl WriteStall {
     }
 }
 
-/// When the connection has waited long enough.
+/// Time-outs of the connection.
 struct Deadlines {
     turn: u32,
     wait: Option<Instant>,
-    stuck: WriteStall,
-    /// Until when a connection without a byte is waited for at the end of the service.
-    last: Option<Instant>,
+    write_stall: WriteStall,
+    /// During shutdown: how long to wait for the first byte of a new connection.
+    first_byte_limit: Option<Instant>,
 }
 
 impl Deadlines {
@@ -58,21 +59,21 @@ impl Deadlines {
         Self {
             turn: 0,
             wait: Some(began + HEAD_TIME),
-            stuck: WriteStall::default(),
-            last: None,
+            write_stall: WriteStall::default(),
+            first_byte_limit: None,
         }
     }
 
-    /// The instant at which the connection is closed if nothing changes.
-    fn limit(&mut self, pulse: &ConnectionState, stage: Stage) -> Option<Instant> {
-        if stage == Stage::Draining && pulse.is_fresh() {
-            let last = self
-                .last
+    /// Returns when the connection must be closed if nothing changes.
+    fn limit(&mut self, conn_state: &ConnectionState, stage: Stage) -> Option<Instant> {
+        if stage == Stage::Draining && conn_state.is_fresh() {
+            let first_byte_limit = self
+                .first_byte_limit
                 .get_or_insert_with(|| Instant::now() + PARTING_TIME);
-            return Some(*last);
+            return Some(*first_byte_limit);
         }
-        let phase = pulse.phase();
-        let turn = pulse.turn();
+        let phase = conn_state.phase();
+        let turn = conn_state.turn();
         if turn != self.turn {
             self.turn = turn;
             self.wait = match phase {
@@ -81,15 +82,16 @@ impl Deadlines {
                 Phase::Idle => Some(Instant::now() + IDLE_TIME),
             };
         }
-        match (self.wait, self.stuck.limit(pulse)) {
-            (Some(wait), Some(stuck)) => Some(wait.min(stuck)),
-            (wait, stuck) => wait.or(stuck),
+        match (self.wait, self.write_stall.limit(conn_state)) {
+            (Some(wait), Some(write_stall)) => Some(wait.min(write_stall)),
+            (wait, write_stall) => wait.or(write_stall),
         }
     }
 }
 
-/// One timer for all of a connection's time-outs. It is moved when a limit comes nearer; when one
-/// moves away, as with every request, the timer goes off too early once and is set again.
+/// One timer for all time-outs of a connection. It is reset when a deadline moves closer. When a deadline
+/// moves away, which happens with every request, the timer fires early once and is set again. That saves a
+/// timer update for each request.
 struct Timer {
     registered: bool,
 }
@@ -97,38 +99,38 @@ struct Timer {
 impl Timer {
     fn poll_expired(
         &mut self,
-        mut timer: Pin<&mut Sleep>,
+        mut delay: Pin<&mut Sleep>,
         limit: Option<Instant>,
         cx: &mut Context<'_>,
     ) -> bool {
         let Some(limit) = limit else {
             return false;
         };
-        if timer.is_elapsed() {
+        if delay.is_elapsed() {
             if Instant::now() >= limit {
                 return true;
             }
-            timer.as_mut().reset(limit);
+            delay.as_mut().reset(limit);
             self.registered = false;
-        } else if limit < timer.deadline() {
-            timer.as_mut().reset(limit);
+        } else if limit < delay.deadline() {
+            delay.as_mut().reset(limit);
             self.registered = false;
         }
         if self.registered {
             return false;
         }
         self.registered = true;
-        timer.poll(cx).is_ready() && Instant::now() >= limit
+        delay.poll(cx).is_ready() && Instant::now() >= limit
     }
 }
 
-/// Serves a connection, begun at that instant, until either side has enough of it.
-pub(super) async fn drive<S>(stream: S, service: Service, halt: &Shutdown, began: Instant)
+/// Serves a connection until it ends. `began` is when it was accepted.
+pub(super) async fn drive<S>(stream: S, service: Service, shutdown: &Shutdown, began: Instant)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let pulse = Arc::clone(&service.pulse);
-    let stream = ObserveReads::new(stream, Arc::clone(&pulse));
+    let conn_state = Arc::clone(&service.conn_state);
+    let stream = ObserveReads::new(stream, Arc::clone(&conn_state));
     let mut builder = http1::Builder::new();
     builder
         .header_read_timeout(None)
@@ -136,78 +138,78 @@ where
         .max_header_size(HEADER_BLOCK_PARSER_MAX)
         .max_buf_size(READ_BUFFER_MAX);
     let mut connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut watch = Deadlines::new(began);
+    let mut deadlines = Deadlines::new(began);
     let ended = run(
         Pin::new(&mut connection),
-        || pulse.enter_lame_duck(),
+        || conn_state.enter_lame_duck(),
         |connection| {
-            // The machine would close it at once, and what was just accepted is about to ask.
-            if !pulse.is_fresh() {
+            // hyper would close a fresh connection at once, although its first request may be on the way.
+            if !conn_state.is_fresh() {
                 connection.graceful_shutdown();
             }
         },
-        || watch.limit(&pulse, halt.stage()),
-        halt,
+        || deadlines.limit(&conn_state, shutdown.stage()),
+        shutdown,
     )
     .await;
     if ended {
-        // On the heap: no connection need be larger all its life for its end.
-        Box::pin(lame_duck(connection.into_parts().io.into_inner())).await;
+        // Boxed, because the future of a running connection should not hold room for its shutdown.
+        Box::pin(close_gracefully(connection.into_parts().io.into_inner())).await;
     }
 }
 
-/// Ends a connection so that the client can read all that was sent to it. A socket that is closed
-/// while bytes lie in it unread is reset, and a reset takes along what is still on its way.
-async fn lame_duck(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+/// Closes a connection so that the client can read everything sent to it. The kernel resets a socket that is
+/// closed with unread input, and a reset discards data that the client has not read yet.
+async fn close_gracefully(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let reading = async {
         stream.shutdown().await?;
         io::copy(&mut stream.take(DRAIN_BYTES as u64), &mut io::sink()).await
     };
-    // A client that has gone, or goes on sending, has had its chance.
+    // The drain is bounded in bytes and time, so a client that keeps sending cannot hold the connection.
     let _ = timeout(DRAIN_TIME, reading).await;
 }
 
-/// Runs a protocol's machine until it has ended, which is what is returned, or its limit has come, or
-/// that of the service. `part` makes the answers last ones, `finish` asks the machine to take no
-/// further request.
+/// Polls a protocol connection until it ends, a deadline passes or the shutdown aborts it. `announce_end`
+/// marks responses as the last of the connection; `finish` asks the connection to accept no further request.
+/// Returns whether the connection ended by itself.
 pub(super) async fn run<C: Future>(
     mut connection: Pin<&mut C>,
-    part: impl Fn(),
+    announce_end: impl Fn(),
     finish: impl Fn(Pin<&mut C>),
     mut limit: impl FnMut() -> Option<Instant>,
-    halt: &Shutdown,
+    shutdown: &Shutdown,
 ) -> bool {
-    let mut timer = pin!(sleep(HEAD_TIME));
-    let mut alarm = Timer { registered: false };
-    let mut halted = pin!(halt.changed());
+    let mut delay = pin!(sleep(HEAD_TIME));
+    let mut timer = Timer { registered: false };
+    let mut stage_change = pin!(shutdown.changed());
     let mut seen = None;
     poll_fn(|cx| {
         let before = seen;
-        if before != Some(halt.stage()) {
-            halted.set(halt.changed());
-            while halted.as_mut().poll(cx).is_ready() {
-                halted.set(halt.changed());
+        if before != Some(shutdown.stage()) {
+            stage_change.set(shutdown.changed());
+            while stage_change.as_mut().poll(cx).is_ready() {
+                stage_change.set(shutdown.changed());
             }
-            // It waits, so that no change from here on is missed.
-            seen = Some(halt.stage());
+            // `stage_change` is registered now, so no later change is missed.
+            seen = Some(shutdown.stage());
         }
         match seen {
             Some(Stage::Aborting) => return Poll::Ready(false),
-            Some(Stage::LameDuck | Stage::Draining) => part(),
+            Some(Stage::LameDuck | Stage::Draining) => announce_end(),
             Some(Stage::Serving) | None => {}
         }
         if connection.as_mut().poll(cx).is_ready() {
             return Poll::Ready(true);
         }
-        // Only now: a request that is there already has been taken.
+        // `finish` follows the poll, so that a request that was already received is served.
         if before != seen && seen == Some(Stage::Draining) {
             finish(connection.as_mut());
-            // An idle connection ends at once; this poll is what ends it.
+            // An idle connection ends immediately, in this poll.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(true);
             }
         }
-        if alarm.poll_expired(timer.as_mut(), limit(), cx) {
+        if timer.poll_expired(delay.as_mut(), limit(), cx) {
             return Poll::Ready(false);
         }
         Poll::Pending

@@ -1,4 +1,4 @@
-//! One connection of HTTP/2: hyper's machine, its limits, and the time-outs that it does not have.
+//! Drives one HTTP/2 connection: hyper's state machine, its limits, and the time-outs that hyper lacks.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -24,38 +24,38 @@ use crate::config::limits::{
     H2_STREAM_WINDOW, H2_STREAMS, HEAD_TIME, IDLE_TIME, WRITE_STALL,
 };
 
-/// The service, with an eye on each of its streams.
-struct Watched {
+/// Wraps the service to count the open streams.
+struct StreamCounter {
     service: Service,
     streams: Arc<Streams>,
 }
 
-impl hyper::service::Service<Request<Incoming>> for Watched {
+impl hyper::service::Service<Request<Incoming>> for StreamCounter {
     type Response = Response<CountedBody>;
     type Error = Infallible;
-    type Future = Making;
+    type Future = PendingResponse;
 
-    fn call(&self, request: Request<Incoming>) -> Making {
-        Making {
+    fn call(&self, request: Request<Incoming>) -> PendingResponse {
+        PendingResponse {
             open: Some(OpenStream::new(&self.streams)),
-            answering: self.service.call(request),
+            response: self.service.call(request),
         }
     }
 }
 
-/// An answer that is being made on an open stream.
-struct Making {
-    /// Nothing once the answer has it.
+/// The response of a stream that is still being computed.
+struct PendingResponse {
+    /// Moved into the body once the response is ready.
     open: Option<OpenStream>,
-    answering: ResponseFuture,
+    response: ResponseFuture,
 }
 
-impl Future for Making {
+impl Future for PendingResponse {
     type Output = Result<Response<CountedBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let answer = ready!(Pin::new(&mut this.answering).poll(cx))?;
+        let answer = ready!(Pin::new(&mut this.response).poll(cx))?;
         let Some(open) = this.open.take() else {
             return Poll::Pending;
         };
@@ -63,15 +63,15 @@ impl Future for Making {
     }
 }
 
-/// When the connection has waited long enough.
+/// Time-outs of the connection.
 struct Deadlines {
     began: Instant,
     /// When the last stream ended.
     idle: Option<Instant>,
     halfway: Option<Instant>,
-    /// When an answer moved, and how much had gone then.
+    /// When response bytes were last written, and the total written by then.
     moved: Option<(Instant, u64)>,
-    stuck: WriteStall,
+    write_stall: WriteStall,
     draining: Option<Instant>,
 }
 
@@ -82,14 +82,14 @@ impl Deadlines {
             idle: None,
             halfway: None,
             moved: None,
-            stuck: WriteStall::default(),
+            write_stall: WriteStall::default(),
             draining: None,
         }
     }
 
-    /// The instant at which the connection is closed if nothing changes; or is to be looked at again:
-    /// streams run in tasks of their own, and end without a word.
-    fn limit(&mut self, streams: &Streams, pulse: &ConnectionState, stage: Stage) -> Instant {
+    /// Returns when the connection must be closed or checked again. Streams run in tasks of their own and do
+    /// not wake this one, so the result may only be a time to check again.
+    fn limit(&mut self, streams: &Streams, conn_state: &ConnectionState, stage: Stage) -> Instant {
         let now = Instant::now();
         if stage == Stage::Draining {
             self.draining.get_or_insert(now);
@@ -106,14 +106,14 @@ impl Deadlines {
         } else {
             self.halfway = None;
         }
-        if let Some(stuck) = self.stuck.limit(pulse) {
-            limit = limit.min(stuck);
+        if let Some(write_stall) = self.write_stall.limit(conn_state) {
+            limit = limit.min(write_stall);
         }
         limit
     }
 
-    /// With open streams: an answer that is there has to move. The time of a request that is being
-    /// answered is bounded elsewhere.
+    /// With open streams, a response that is ready must make progress. Requests without a response are
+    /// bounded by the deadlines of their routes.
     fn answer_deadline(&mut self, streams: &Streams, now: Instant) -> Instant {
         if streams.answered() == 0 {
             self.moved = None;
@@ -130,7 +130,7 @@ impl Deadlines {
     fn idle_deadline(&mut self, streams: &Streams, now: Instant) -> Instant {
         let idle = *self.idle.get_or_insert(now);
         match self.draining {
-            // It has been told; a client that does not say good-bye is not waited for.
+            // The client was sent GOAWAY. A client that does not close the connection is not waited for.
             Some(since) => since.max(idle) + H2_FAREWELL,
             None if streams.any_opened() => idle + IDLE_TIME,
             None => self.began + HEAD_TIME,
@@ -138,15 +138,15 @@ impl Deadlines {
     }
 }
 
-/// Serves a connection, begun at that instant, until either side has enough of it.
-pub(super) async fn drive<S>(stream: S, service: Service, halt: &Shutdown, began: Instant)
+/// Serves a connection until it ends. `began` is when it was accepted.
+pub(super) async fn drive<S>(stream: S, service: Service, shutdown: &Shutdown, began: Instant)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let pulse = Arc::clone(&service.pulse);
+    let conn_state = Arc::clone(&service.conn_state);
     let streams = Arc::<Streams>::default();
     let stream = ObserveReads::new(stream, FrameLimit::new(Arc::clone(&streams)));
-    let service = Watched {
+    let service = StreamCounter {
         service,
         streams: Arc::clone(&streams),
     };
@@ -160,14 +160,14 @@ where
         .initial_connection_window_size(H2_CONNECTION_WINDOW)
         .max_send_buf_size(H2_SEND_BUFFER);
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut watch = Deadlines::new(began);
+    let mut deadlines = Deadlines::new(began);
     run(
         connection,
-        // Its farewell is a frame of its own.
+        // HTTP/2 announces the end with a GOAWAY frame, not in responses.
         || {},
         |connection| connection.graceful_shutdown(),
-        || Some(watch.limit(&streams, &pulse, halt.stage())),
-        halt,
+        || Some(deadlines.limit(&streams, &conn_state, shutdown.stage())),
+        shutdown,
     )
     .await;
 }

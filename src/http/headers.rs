@@ -1,28 +1,28 @@
-//! The headers of a request, read in one walk, and the names that the configured prefix gives ours.
+//! Reads the request headers in one pass, and builds the header names with the configured prefix.
 //!
-//! A header map hashes a name for each look-up. A heartbeat carries 14 headers of ours: walking the
-//! map once and comparing the rest of the name after the prefix costs a third of looking them up.
+//! A header map hashes the name for each look-up. A heartbeat carries 14 prefixed headers; one pass that
+//! compares the rest of each name costs a third of 14 look-ups.
 
 use http::{HeaderMap, HeaderValue};
 
 use super::error::{ApiError, ErrorCode};
 use crate::config::limits::{HEADER_BLOCK_MAX, HEADERS_MAX};
 
-/// The names of our headers under the configured prefix.
+/// Header names with the configured prefix.
 pub struct HeaderNames {
-    /// Lower case, as the header map has names.
+    /// In lower case, as in a header map.
     prefix: String,
-    /// As configured, for what people and clients see.
+    /// As configured, for messages and documentation.
     shown: String,
-    /// The challenge of a 401 about the partner token.
+    /// The `WWW-Authenticate` value for a missing or invalid partner token.
     pub partner_challenge: HeaderValue,
 }
 
 impl HeaderNames {
-    /// The names under `prefix`, such as `Service-`.
+    /// Creates the names for a prefix such as `Service-`.
     ///
     /// # Errors
-    /// Gives the prefix back if no header can begin with it.
+    /// The prefix itself, if no header name can start with it.
     pub fn new(prefix: &str) -> Result<Self, String> {
         let name = format!("{prefix}AccessToken");
         let token = !prefix.is_empty()
@@ -40,7 +40,7 @@ impl HeaderNames {
         }
     }
 
-    /// A name in full, such as `Service-Play-Session` for `Play-Session`.
+    /// Returns a full name, such as `Service-Play-Session` for `Play-Session`.
     #[must_use]
     pub fn full(&self, rest: &str) -> String {
         format!("{}{rest}", self.shown)
@@ -50,12 +50,9 @@ impl HeaderNames {
 /// A header that may be absent and must not be repeated.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum SingleHeader<'a> {
-    /// Not sent.
     #[default]
     Absent,
-    /// Sent once.
     One(&'a HeaderValue),
-    /// Sent twice or more.
     Repeated,
 }
 
@@ -67,7 +64,7 @@ impl<'a> SingleHeader<'a> {
         };
     }
 
-    /// The value, if it was sent once.
+    /// Returns the value if the header was sent once.
     #[must_use]
     pub fn value(self) -> Option<&'a HeaderValue> {
         match self {
@@ -76,16 +73,16 @@ impl<'a> SingleHeader<'a> {
         }
     }
 
-    /// The value as text, if it was sent once and is visible ASCII.
+    /// Returns the value if the header was sent once and is visible ASCII.
     #[must_use]
     pub fn ascii(self) -> Option<&'a str> {
         self.value()?.to_str().ok()
     }
 
-    /// The value as text, absent or present.
+    /// Returns the value of an optional header.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the header if it is repeated or no UTF-8.
+    /// `INVALID_REQUEST` if it is repeated or not UTF-8.
     pub fn optional(self, names: &HeaderNames, rest: &str) -> Result<Option<&'a str>, ApiError> {
         match self {
             Self::Absent => Ok(None),
@@ -96,25 +93,23 @@ impl<'a> SingleHeader<'a> {
         }
     }
 
-    /// The value as text.
+    /// Returns the value of a required header.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the header if it is missing, repeated or no UTF-8.
+    /// `INVALID_REQUEST` if it is missing, repeated or not UTF-8.
     pub fn required(self, names: &HeaderNames, rest: &str) -> Result<&'a str, ApiError> {
         self.optional(names, rest)?
             .ok_or_else(|| ApiError::field(names.full(rest), "is missing"))
     }
 }
 
-/// A header that is a list: its lines count as one (RFC 9110, part 5.3).
+/// A list header. Several lines count as one (RFC 9110, section 5.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub enum HeaderLines<'a> {
-    /// Not sent.
     #[default]
     Absent,
-    /// One line.
     One(&'a HeaderValue),
-    /// Several lines, which are looked up by this name.
+    /// Several lines, looked up by name when they are needed.
     Several(&'a HeaderMap, &'static str),
 }
 
@@ -126,13 +121,12 @@ impl<'a> HeaderLines<'a> {
         };
     }
 
-    /// Whether the header was not sent.
     #[must_use]
     pub const fn is_absent(self) -> bool {
         matches!(self, Self::Absent)
     }
 
-    /// The values of the lines, in their order.
+    /// Returns the values of all lines in order.
     pub fn values(self) -> impl Iterator<Item = &'a HeaderValue> {
         let (one, several) = match self {
             Self::Absent => (None, None),
@@ -142,8 +136,7 @@ impl<'a> HeaderLines<'a> {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
-    /// The elements of a list that is separated by commas. A line with other characters than visible
-    /// ASCII has none that we know.
+    /// Returns the comma-separated elements. Lines that are not visible ASCII are skipped.
     pub fn elements(self) -> impl Iterator<Item = &'a str> {
         self.values()
             .filter_map(|value| value.to_str().ok())
@@ -152,7 +145,7 @@ impl<'a> HeaderLines<'a> {
             .filter(|element| !element.is_empty())
     }
 
-    /// All lines as one value.
+    /// Joins all lines into one value.
     #[must_use]
     pub fn joined(self) -> Option<HeaderValue> {
         match self {
@@ -169,90 +162,65 @@ impl<'a> HeaderLines<'a> {
 /// The headers `Service-Play-…`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlayHeaders<'a> {
-    /// `DRM`.
     pub drm: SingleHeader<'a>,
-    /// `Protocol`.
     pub protocol: SingleHeader<'a>,
-    /// `EntitlementId`: the Entitlement Token.
+    /// The header `EntitlementId`, which holds the entitlement token.
     pub entitlement: SingleHeader<'a>,
-    /// `DevicePlatform`.
     pub device_platform: SingleHeader<'a>,
-    /// `DeviceType`.
     pub device_type: SingleHeader<'a>,
-    /// `DeviceModel`.
     pub device_model: SingleHeader<'a>,
-    /// `DeviceId`.
     pub device_id: SingleHeader<'a>,
-    /// `Session`.
     pub session: SingleHeader<'a>,
-    /// `Timestamp`.
     pub timestamp: SingleHeader<'a>,
-    /// `Bitrate`.
     pub bitrate: SingleHeader<'a>,
-    /// `ResolutionWidth`.
+    /// The header `ResolutionWidth`.
     pub width: SingleHeader<'a>,
-    /// `ResolutionHeight`.
+    /// The header `ResolutionHeight`.
     pub height: SingleHeader<'a>,
 }
 
-/// The headers of a request that mean something to us.
+/// The request headers that the service reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestHeaders<'a> {
-    /// The partner token.
     pub access_token: SingleHeader<'a>,
-    /// The headers of playback.
     pub play: PlayHeaders<'a>,
-    /// `Authorization`.
     pub authorization: SingleHeader<'a>,
-    /// `Host`.
     pub host: SingleHeader<'a>,
-    /// `Transfer-Encoding`.
     pub transfer_encoding: HeaderLines<'a>,
-    /// `Content-Length`.
     pub content_length: SingleHeader<'a>,
-    /// `Content-Encoding`.
     pub content_encoding: SingleHeader<'a>,
-    /// `Expect`.
     pub expect: SingleHeader<'a>,
-    /// `Origin`.
     pub origin: SingleHeader<'a>,
-    /// `Accept-Encoding`.
     pub accept_encoding: HeaderLines<'a>,
-    /// `Accept-Language`.
     pub accept_language: HeaderLines<'a>,
-    /// `If-None-Match`.
     pub if_none_match: HeaderLines<'a>,
-    /// `If-Range`.
     pub if_range: SingleHeader<'a>,
-    /// `Range`.
     pub range: SingleHeader<'a>,
-    /// `X-Request-Id`.
     pub request_id: SingleHeader<'a>,
-    /// Names, values and separators, in bytes.
+    /// Total size of names, values and separators.
     bytes: usize,
     count: usize,
 }
 
 impl<'a> RequestHeaders<'a> {
-    /// Walks the map once.
     #[must_use]
     pub fn read(map: &'a HeaderMap, names: &HeaderNames) -> Self {
         let mut heads = Self::default();
         for (name, value) in map {
             let name = name.as_str();
-            // `: ` and the line end.
+            // Four bytes for `: ` and the line end.
             heads.bytes += name.len() + value.len() + 4;
             heads.count += 1;
             if let Some(rest) = name.strip_prefix(names.prefix.as_str()) {
-                heads.put_ours(rest, value);
+                heads.insert_prefixed(rest, value);
             } else {
-                heads.put_standard(map, name, value);
+                heads.insert_standard(map, name, value);
             }
         }
         heads
     }
 
-    fn put_ours(&mut self, rest: &str, value: &'a HeaderValue) {
+    fn insert_prefixed(&mut self, rest: &str, value: &'a HeaderValue) {
         let play = &mut self.play;
         let slot = match rest {
             "accesstoken" => &mut self.access_token,
@@ -273,7 +241,7 @@ impl<'a> RequestHeaders<'a> {
         slot.insert(value);
     }
 
-    fn put_standard(&mut self, map: &'a HeaderMap, name: &str, value: &'a HeaderValue) {
+    fn insert_standard(&mut self, map: &'a HeaderMap, name: &str, value: &'a HeaderValue) {
         let slot = match name {
             "accept-encoding" => return self.accept_encoding.insert(map, "accept-encoding", value),
             "accept-language" => return self.accept_language.insert(map, "accept-language", value),
@@ -297,10 +265,10 @@ impl<'a> RequestHeaders<'a> {
         slot.insert(value);
     }
 
-    /// Whether the block keeps the limits; `line` is the length of the request line.
+    /// Checks the size of the header block. `line` is the length of the request line.
     ///
     /// # Errors
-    /// 431.
+    /// `HEADERS_TOO_LARGE`.
     pub fn check_size(&self, line: usize) -> Result<(), ApiError> {
         if self.count > HEADERS_MAX {
             return Err(ApiError::new(
@@ -336,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_are_found_under_any_prefix() {
+    fn prefixed_headers_are_found_under_any_prefix() {
         let names = HeaderNames::new("X-Acme-").unwrap();
         let map = map(&[
             ("x-acme-accesstoken", "t"),

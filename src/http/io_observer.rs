@@ -1,5 +1,5 @@
-//! What passes over a connection, told to whoever decides about its time-outs: what goes as the
-//! network takes it, what comes as the protocol reads it. Over TLS these are two streams.
+//! I/O wrappers that report reads and writes to the time-out logic of the connection. Writes are observed at
+//! the socket, reads at the protocol; with TLS these are two streams.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,9 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection_state::ConnectionState;
 
-/// Is told what comes.
 pub(super) trait ReadObserver {
-    /// Bytes came. An error ends the connection.
+    /// Reports received bytes. An error closes the connection.
     fn on_read(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
@@ -23,21 +22,21 @@ impl ReadObserver for Arc<ConnectionState> {
     }
 }
 
-/// A stream whose writes are told.
+/// Reports writes to the connection state.
 pub(super) struct ObserveWrites<S> {
     inner: S,
-    pulse: Arc<ConnectionState>,
+    conn_state: Arc<ConnectionState>,
 }
 
 impl<S> ObserveWrites<S> {
-    pub(super) const fn new(inner: S, pulse: Arc<ConnectionState>) -> Self {
-        Self { inner, pulse }
+    pub(super) const fn new(inner: S, conn_state: Arc<ConnectionState>) -> Self {
+        Self { inner, conn_state }
     }
 
     fn record(&self, written: &Poll<io::Result<usize>>) {
         match written {
-            Poll::Ready(Ok(_)) => self.pulse.on_write(),
-            Poll::Pending => self.pulse.block(),
+            Poll::Ready(Ok(_)) => self.conn_state.on_write(),
+            Poll::Pending => self.conn_state.block(),
             Poll::Ready(Err(_)) => {}
         }
     }
@@ -87,15 +86,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ObserveWrites<S> {
     }
 }
 
-/// A stream whose reads are told.
+/// Reports reads to a [`ReadObserver`].
 pub(super) struct ObserveReads<S, E> {
     inner: S,
-    ear: E,
+    observer: E,
 }
 
 impl<S, E> ObserveReads<S, E> {
-    pub(super) const fn new(inner: S, ear: E) -> Self {
-        Self { inner, ear }
+    pub(super) const fn new(inner: S, observer: E) -> Self {
+        Self { inner, observer }
     }
 }
 
@@ -110,7 +109,7 @@ impl<S: AsyncRead + Unpin, E: ReadObserver + Unpin> AsyncRead for ObserveReads<S
         if let Some(came) = buffer.filled().get(before..)
             && !came.is_empty()
         {
-            self.ear.on_read(came)?;
+            self.observer.on_read(came)?;
         }
         done
     }

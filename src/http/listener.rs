@@ -1,5 +1,7 @@
-//! The accept loops, the caps on connections, and the way to an end: part from clients, stop accepting,
-//! finish what runs, within a deadline.
+//! Accept loops, connection limits and graceful shutdown.
+//!
+//! Shutdown has three phases: announce the end to clients, stop accepting, and finish running requests within
+//! a deadline.
 
 use std::net::{self, IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix;
@@ -29,30 +31,30 @@ use crate::app::App;
 use crate::config::limits::ACCEPT_REST;
 use crate::ports::tls::Tls;
 
-/// Connections that the kernel holds for us until we accept them.
+/// Length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 1_024;
 
-/// Who may connect to the local administration socket: its owner and the group.
+/// The owner and the group may connect to the local administration socket.
 const SOCKET_MODE: u32 = 0o660;
 
-/// Where those are who have no address: a socket of the file system, this process.
+/// Address used for peers without one: Unix sockets and connections inside this process.
 const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The answer to a connection over the cap: without a request, without a body of ours.
+/// Sent to a connection over the limit. No request is read.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
     Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// Open connections, in all and by address.
+/// Counts open connections, in total and by address.
 struct ConnectionLimiter {
     app: Arc<App>,
     open: AtomicU32,
     by_address: DashMap<IpAddr, u32>,
 }
 
-/// The place of one connection.
+/// One counted connection; dropping it releases the count.
 struct ConnectionPermit {
-    seats: Arc<ConnectionLimiter>,
-    /// `None` for peers that are exempt.
+    limiter: Arc<ConnectionLimiter>,
+    /// The address that is counted; `None` for trusted proxies, which are exempt from the limit per address.
     counted: Option<IpAddr>,
 }
 
@@ -63,39 +65,39 @@ impl ConnectionLimiter {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let mut seat = ConnectionPermit {
-            seats: Arc::clone(self),
+        let mut permit = ConnectionPermit {
+            limiter: Arc::clone(self),
             counted: None,
         };
         self.app.front.metrics.connections.add(1);
         let proxies = &self.app.http.trusted_proxies;
         if proxies.iter().any(|network| network.contains(peer)) {
-            return Some(seat);
+            return Some(permit);
         }
         let counted = counted_as(peer);
         {
             let mut number = self.by_address.entry(counted).or_insert(0);
             if *number >= limits.connections_per_address {
-                // The seat goes back by its drop, which takes no part of this entry.
+                // Dropping `permit` releases the total. It must not touch `by_address`, which is locked here.
                 return None;
             }
             *number += 1;
         }
-        seat.counted = Some(counted);
-        Some(seat)
+        permit.counted = Some(counted);
+        Some(permit)
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.seats.open.fetch_sub(1, Ordering::Relaxed);
-        self.seats.app.front.metrics.connections.add(-1);
+        self.limiter.open.fetch_sub(1, Ordering::Relaxed);
+        self.limiter.app.front.metrics.connections.add(-1);
         if let Some(address) = self.counted {
-            if let Some(mut number) = self.seats.by_address.get_mut(&address) {
+            if let Some(mut number) = self.limiter.by_address.get_mut(&address) {
                 *number = number.saturating_sub(1);
             }
-            // Addresses without connections leave nothing behind.
-            self.seats
+            // Addresses without connections must not use memory.
+            self.limiter
                 .by_address
                 .remove_if(&address, |_, number| *number == 0);
         }
@@ -107,20 +109,19 @@ pub(super) enum Socket {
     Unix(UnixListener),
 }
 
-/// A socket that is listened on, and what it serves. Bound before the service is put together: its
-/// address may be a part of the answers.
+/// A bound socket and the routes that it serves. Binding happens before the service is built, because
+/// responses may contain the bound address.
 pub struct Listener {
     pub(super) socket: Socket,
-    pub(super) door: ListenerOptions,
+    pub(super) options: ListenerOptions,
 }
 
-/// How what comes through a socket is served.
+/// How the connections of a listener are served.
 #[derive(Clone)]
 pub(super) struct ListenerOptions {
     pub(super) table: RouteSet,
-    /// Whoever gets through is the machine's administrator.
+    /// Every peer is the local administrator.
     local: bool,
-    /// What connections are protected with, if they are.
     pub(super) tls: Option<Arc<Tls>>,
 }
 
@@ -134,10 +135,7 @@ impl ListenerOptions {
     }
 }
 
-/// Opens a socket that listens on an address; with port 0 the kernel chooses one.
-///
-/// # Errors
-/// The address cannot be had.
+/// Binds a TCP socket. With port 0 the kernel chooses a port.
 pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -148,13 +146,13 @@ pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
     socket.listen(BACKLOG)?.into_std()
 }
 
-/// Opens a socket that listens in the file system, for its owner and the group.
+/// Binds a Unix socket that its owner and the group may use.
 ///
 /// # Errors
-/// The path cannot be had, or holds something that is no socket.
+/// The path cannot be bound, or it exists and is not a socket.
 pub fn unix_socket(path: &Path) -> io::Result<unix::net::UnixListener> {
-    // A socket that a killed process left behind; whether one is served is for the lock of the data
-    // directory to say.
+    // Removes the socket that a killed process left behind. The lock of the data directory guarantees that no
+    // server uses it.
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
         fs::remove_file(path)?;
     }
@@ -164,57 +162,42 @@ pub fn unix_socket(path: &Path) -> io::Result<unix::net::UnixListener> {
 }
 
 impl Listener {
-    /// Listens on an address; with port 0 the kernel chooses one.
-    ///
-    /// # Errors
-    /// The address cannot be had.
     pub fn tcp(address: SocketAddr, table: RouteSet) -> io::Result<Self> {
         Self::from_tcp(tcp_socket(address)?, table)
     }
 
-    /// Listens on a socket in the file system. With `local` it is the administration socket: its
-    /// mode says who may use it.
-    ///
-    /// # Errors
-    /// The path cannot be had, or holds something that is no socket.
+    /// Binds a Unix socket. With `local` it is the administration socket: its file mode controls access.
     pub fn unix(path: &Path, table: RouteSet, local: bool) -> io::Result<Self> {
         let mut listener = Self::from_unix(unix_socket(path)?, table)?;
-        listener.door.local = local;
+        listener.options.local = local;
         Ok(listener)
     }
 
-    /// Listens on a socket that was opened elsewhere.
-    ///
-    /// # Errors
-    /// The runtime cannot wait for it.
+    /// Uses a socket that was opened elsewhere, for example by the service manager.
     pub fn from_tcp(socket: net::TcpListener, table: RouteSet) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket: Socket::Tcp(TcpListener::from_std(socket)?),
-            door: ListenerOptions::new(table),
+            options: ListenerOptions::new(table),
         })
     }
 
-    /// As [`from_tcp`](Self::of_tcp).
-    ///
-    /// # Errors
-    /// The runtime cannot wait for it.
     pub fn from_unix(socket: unix::net::UnixListener, table: RouteSet) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket: Socket::Unix(UnixListener::from_std(socket)?),
-            door: ListenerOptions::new(table),
+            options: ListenerOptions::new(table),
         })
     }
 
-    /// The same over TLS.
+    /// Serves the socket over TLS.
     #[must_use]
     pub fn over(mut self, tls: Arc<Tls>) -> Self {
-        self.door.tls = Some(tls);
+        self.options.tls = Some(tls);
         self
     }
 
-    /// The address, if it has one.
+    /// Returns the bound address; `None` for Unix sockets.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.socket {
@@ -224,13 +207,13 @@ impl Listener {
     }
 }
 
-/// Serves, on the runtime that this is called on.
+/// Serves all listeners on the current runtime.
 #[must_use]
 pub fn serve(app: Arc<App>, listeners: Vec<Listener>) -> Running {
     serve_with_late(app, listeners, std::future::pending())
 }
 
-/// As [`serve`], and on one more listener once it is there.
+/// Same as [`serve`], plus one listener that becomes available later.
 #[must_use]
 pub fn serve_with_late(
     app: Arc<App>,
@@ -238,25 +221,25 @@ pub fn serve_with_late(
     late: impl Future<Output = Listener> + Send + 'static,
 ) -> Running {
     let (acceptor, ended) = Acceptor::new(app);
-    let halt = Arc::clone(&acceptor.halt);
+    let shutdown = Arc::clone(&acceptor.shutdown);
     for listener in listeners {
         tokio::spawn(accept(acceptor.clone(), listener));
     }
     tokio::spawn(async move {
-        let halt = Arc::clone(&acceptor.halt);
+        let shutdown = Arc::clone(&acceptor.shutdown);
         tokio::select! {
-            () = halt.closed() => {}
+            () = shutdown.closed() => {}
             listener = late => accept(acceptor, listener).await,
         }
     });
-    Running { halt, ended }
+    Running { shutdown, ended }
 }
 
-/// Bytes that a connection inside of this process holds each way.
+/// Buffer size of an in-process connection, in bytes for each direction.
 const PIPE: usize = 64 * 1024;
 
-/// A connection to the operators' interface inside of this process, as over the administration
-/// socket: for commands that find no server running.
+/// Opens an in-process connection to the operators' interface, with the rights of the administration socket.
+/// Commands use it when no server is running.
 #[must_use]
 pub fn connect(app: Arc<App>) -> DuplexStream {
     let (near, far) = tokio::io::duplex(PIPE);
@@ -271,23 +254,23 @@ pub fn connect(app: Arc<App>) -> DuplexStream {
     near
 }
 
-/// Listeners that serve.
+/// Running listeners.
 pub struct Running {
-    halt: Arc<Shutdown>,
+    shutdown: Arc<Shutdown>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Running {
-    /// Parts from clients, stops accepting, lets running requests finish within the time, then ends
-    /// what is left. Whether all had finished.
+    /// Shuts down gracefully; requests still running after `within` are aborted. Returns whether all
+    /// finished.
     pub async fn stop(mut self, within: Duration) -> bool {
-        self.halt.go_to(Stage::LameDuck);
+        self.shutdown.go_to(Stage::LameDuck);
         sleep(PARTING_TIME).await;
-        self.halt.go_to(Stage::Draining);
+        self.shutdown.go_to(Stage::Draining);
         let finished = timeout(within, self.ended.recv()).await.is_ok();
-        self.halt.go_to(Stage::Aborting);
+        self.shutdown.go_to(Stage::Aborting);
         if !finished {
-            // What is left has been told to end; it does at its next step.
+            // Aborted connections end at their next poll.
             let _ = timeout(Duration::from_secs(1), self.ended.recv()).await;
         }
         finished
@@ -297,25 +280,25 @@ impl Running {
 #[derive(Clone)]
 struct Acceptor {
     app: Arc<App>,
-    seats: Arc<ConnectionLimiter>,
-    halt: Arc<Shutdown>,
-    /// Held by every task; the last one to go ends the wait of [`Running::stop`].
+    limiter: Arc<ConnectionLimiter>,
+    shutdown: Arc<Shutdown>,
+    /// Every task holds a clone; [`Running::stop`] waits until the last one is dropped.
     open: mpsc::Sender<()>,
 }
 
 async fn accept(acceptor: Acceptor, listener: Listener) {
-    let halt = Arc::clone(&acceptor.halt);
-    let mut closed = std::pin::pin!(halt.closed());
+    let shutdown = Arc::clone(&acceptor.shutdown);
+    let mut closed = std::pin::pin!(shutdown.closed());
     loop {
         let next = async {
             match &listener.socket {
                 Socket::Tcp(socket) => {
                     let (stream, peer) = socket.accept().await?;
-                    acceptor.seat_tcp(stream, peer, &listener.door);
+                    acceptor.serve_tcp(stream, peer, &listener.options);
                 }
                 Socket::Unix(socket) => {
                     let (stream, _) = socket.accept().await?;
-                    acceptor.serve_unix(stream, &listener.door);
+                    acceptor.serve_unix(stream, &listener.options);
                 }
             }
             Ok::<_, io::Error>(())
@@ -326,7 +309,8 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
             accepted = next => accepted,
         };
         if let Err(error) = accepted {
-            // A client that went away concerns nobody else; out of descriptors, only time helps.
+            // A client that disconnected early is no fault of the listener. Any other error, such as running
+            // out of file descriptors, needs time to pass.
             let gone = matches!(
                 error.kind(),
                 io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
@@ -337,107 +321,106 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
             }
         }
     }
-    if let Err(error) = acceptor.take_the_last(listener) {
+    if let Err(error) = acceptor.serve_backlog(listener) {
         tracing::warn!(%error, "some connections were cut off");
     }
 }
 
 impl Acceptor {
-    /// One, and what ends when it and all its tasks are gone.
+    /// Returns an acceptor and a receiver that ends once the acceptor and all its tasks are dropped.
     fn new(app: Arc<App>) -> (Self, mpsc::Receiver<()>) {
         let (open, ended) = mpsc::channel(1);
-        let seats = ConnectionLimiter {
+        let limiter = ConnectionLimiter {
             app: Arc::clone(&app),
             open: AtomicU32::new(0),
             by_address: DashMap::new(),
         };
         let acceptor = Self {
-            seats: Arc::new(seats),
+            limiter: Arc::new(limiter),
             app,
-            halt: Arc::default(),
+            shutdown: Arc::default(),
             open,
         };
         (acceptor, ended)
     }
 
-    /// Serves those who are connected already and wait to be accepted: closing the socket would cut
-    /// them off.
-    fn take_the_last(&self, listener: Listener) -> io::Result<()> {
-        let door = listener.door;
+    /// Serves the connections that the kernel has already accepted. Closing the socket would reset them.
+    fn serve_backlog(&self, listener: Listener) -> io::Result<()> {
+        let options = listener.options;
         match listener.socket {
             Socket::Tcp(socket) => {
                 let socket = socket.into_std()?;
-                // It does not block, and ends with an error when nobody waits.
+                // The socket is non-blocking: `accept` fails once the queue is empty.
                 while let Ok((stream, peer)) = socket.accept() {
                     stream.set_nonblocking(true)?;
-                    self.seat_tcp(TcpStream::from_std(stream)?, peer, &door);
+                    self.serve_tcp(TcpStream::from_std(stream)?, peer, &options);
                 }
             }
             Socket::Unix(socket) => {
                 let socket = socket.into_std()?;
                 while let Ok((stream, _)) = socket.accept() {
                     stream.set_nonblocking(true)?;
-                    self.serve_unix(UnixStream::from_std(stream)?, &door);
+                    self.serve_unix(UnixStream::from_std(stream)?, &options);
                 }
             }
         }
         Ok(())
     }
 
-    fn serve_unix(&self, stream: UnixStream, door: &ListenerOptions) {
-        match door.local.then(|| stream.peer_cred()).transpose() {
+    fn serve_unix(&self, stream: UnixStream, options: &ListenerOptions) {
+        match options.local.then(|| stream.peer_cred()).transpose() {
             Ok(peer) => {
                 let local = peer.map(|peer| Administrator { uid: peer.uid() });
-                self.serve(stream, THIS_MACHINE, None, local, door);
+                self.serve(stream, THIS_MACHINE, None, local, options);
             }
-            // Nobody changes anything without a name.
+            // Without a uid the audit record could not name the administrator, so the connection is refused.
             Err(error) => tracing::warn!(%error, "the kernel does not tell who connects"),
         }
     }
 
-    fn seat_tcp(&self, stream: TcpStream, peer: SocketAddr, door: &ListenerOptions) {
+    fn serve_tcp(&self, stream: TcpStream, peer: SocketAddr, options: &ListenerOptions) {
         let peer = peer.ip().to_canonical();
-        let Some(seat) = self.seats.acquire(peer) else {
+        let Some(permit) = self.limiter.acquire(peer) else {
             self.app.front.metrics.refused.one();
-            if door.tls.is_none() {
-                // As much as fits at once; nothing is waited for.
+            if options.tls.is_none() {
+                // Best effort: writes what fits into the socket buffer and does not wait.
                 let _ = stream.try_write(REFUSAL);
             }
             return;
         };
-        // Answers are small and must not wait for more of them.
+        // Responses are small; Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
-        self.serve(stream, peer, Some(seat), None, door);
+        self.serve(stream, peer, Some(permit), None, options);
     }
 
     fn serve<S>(
         &self,
         stream: S,
         peer: IpAddr,
-        seat: Option<ConnectionPermit>,
+        permit: Option<ConnectionPermit>,
         local: Option<Administrator>,
-        door: &ListenerOptions,
+        options: &ListenerOptions,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = Service {
             app: Arc::clone(&self.app),
-            table: door.table,
+            table: options.table,
             local,
             peer,
-            pulse: Arc::new(ConnectionState::default()),
+            conn_state: Arc::new(ConnectionState::default()),
         };
-        let (began, tls) = (Instant::now(), door.tls.clone());
-        let stream = ObserveWrites::new(stream, Arc::clone(&service.pulse));
-        let halt = Arc::clone(&self.halt);
+        let (began, tls) = (Instant::now(), options.tls.clone());
+        let stream = ObserveWrites::new(stream, Arc::clone(&service.conn_state));
+        let shutdown = Arc::clone(&self.shutdown);
         let open = self.open.clone();
         tokio::spawn(async move {
             match tls {
-                None => drive(stream, service, &halt, began).await,
-                // On the heap: connections without TLS need not be as large as those with it.
-                Some(tls) => Box::pin(tls::drive(stream, &tls, service, &halt, began)).await,
+                None => drive(stream, service, &shutdown, began).await,
+                // Boxed, so that the task of a plain connection is not as large as that of a TLS connection.
+                Some(tls) => Box::pin(tls::drive(stream, &tls, service, &shutdown, began)).await,
             }
-            drop((seat, open));
+            drop((permit, open));
         });
     }
 }

@@ -87,27 +87,27 @@ impl Notice {
 #[must_use]
 pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
-    let seats = Arc::new(Semaphore::new(CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
     let mut tasks = JoinSet::new();
     for listener in listeners {
         tasks.spawn(accept(
             Arc::clone(listener),
             Arc::clone(&notice),
-            Arc::clone(&seats),
+            Arc::clone(&slots),
         ));
     }
     tasks
 }
 
-async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, seats: Arc<Semaphore>) {
-    while let Ok(seat) = Arc::clone(&seats).acquire_owned().await {
-        let (door, notice) = (listener.door.clone(), Arc::clone(&notice));
+async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, slots: Arc<Semaphore>) {
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        let (options, notice) = (listener.options.clone(), Arc::clone(&notice));
         let accepted = match &listener.socket {
             Socket::Tcp(socket) => socket.accept().await.map(|(stream, _)| {
-                tokio::spawn(answered(stream, door, notice, seat));
+                tokio::spawn(answered(stream, options, notice, slot));
             }),
             Socket::Unix(socket) => socket.accept().await.map(|(stream, _)| {
-                tokio::spawn(answered(stream, door, notice, seat));
+                tokio::spawn(answered(stream, options, notice, slot));
             }),
         };
         if accepted.is_err() {
@@ -118,21 +118,21 @@ async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, seats: Arc<Semapho
 
 async fn answered<S>(
     stream: S,
-    door: ListenerOptions,
+    options: ListenerOptions,
     notice: Arc<Notice>,
     _seat: OwnedSemaphorePermit,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let answering = async {
-        let Some(tls) = door.tls else {
-            return connection(stream, door.table, notice).await;
+        let Some(tls) = options.tls else {
+            return connection(stream, options.table, notice).await;
         };
         // Nobody is served better by HTTP/2 here.
         let mut config = ServerConfig::clone(&tls.config());
         config.alpn_protocols = vec![HTTP_1_1.to_vec()];
         if let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
-            connection(stream, door.table, notice).await;
+            connection(stream, options.table, notice).await;
         }
     };
     // How it ends concerns nobody here.

@@ -1,4 +1,5 @@
-//! From a reply or an error to a response: conditions, codings, ranges, caching.
+//! Turns a reply or an error into an HTTP response: conditional requests, content codings, ranges and caching
+//! headers. It does not decide what is served.
 
 use std::sync::{Arc, LazyLock};
 
@@ -30,16 +31,16 @@ const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const NO_LIVE_RIGHTS: ReasonPhrase = ReasonPhrase::from_static(b"No Live Rights");
 
-/// Headers of an ordinary answer; room for them saves growing the map.
+/// Capacity for the headers of a usual response, which avoids growing the map.
 const USUAL_HEADERS: usize = 12;
 
-/// The smallest body worth compressing: below, the packed one is hardly smaller.
+/// Smallest body that is compressed, in bytes. Smaller ones hardly shrink.
 const GZIP_FROM: usize = 1_024;
-/// The largest body that is compressed at once: above, it would hold the thread for over a
-/// millisecond, and a lane does it.
+/// Largest body that is compressed on the calling thread, in bytes. A larger one would block it for more than
+/// a millisecond and goes to a worker pool.
 const GZIP_AT_ONCE: usize = 64 * 1_024;
 
-/// `private, max-age=n` for the ages that occur.
+/// Preformatted `private, max-age=n` values.
 static AGES: LazyLock<Vec<HeaderValue>> =
     LazyLock::new(|| (0..=60).filter_map(|age| cache_control(age).ok()).collect());
 
@@ -47,23 +48,23 @@ fn cache_control(age: u32) -> Result<HeaderValue, http::header::InvalidHeaderVal
     HeaderValue::from_str(&format!("private, max-age={age}"))
 }
 
-/// What the request says of the form of the answer.
+/// Properties of the request that shape the response.
 #[derive(Clone, Copy)]
 pub struct ResponseOptions<'a> {
-    /// Its headers.
     pub heads: &'a RequestHeaders<'a>,
-    /// Whether it is a HEAD.
     pub head: bool,
-    /// The pool that compresses large bodies, and whose turn that takes; without one they are sent
-    /// uncompressed.
+    /// Worker pool and turn for compressing large bodies. Without a pool they are sent uncompressed.
     pub compression: Option<(&'a WorkerPool<()>, Turn)>,
 }
 
-/// Makes the response of a reply.
+/// Renders a reply.
 ///
 /// # Errors
-/// 416.
-pub fn render(reply: Reply, wish: ResponseOptions<'_>) -> Result<Response<ResponseBody>, ApiError> {
+/// `RANGE_NOT_SATISFIABLE`.
+pub fn render(
+    reply: Reply,
+    options: ResponseOptions<'_>,
+) -> Result<Response<ResponseBody>, ApiError> {
     let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
     let mut status = reply.status;
     let body = match reply.content {
@@ -74,30 +75,30 @@ pub fn render(reply: Reply, wish: ResponseOptions<'_>) -> Result<Response<Respon
         Content::Bytes(media, bytes) => {
             headers.insert(CONTENT_TYPE, media);
             headers.insert(CACHE_CONTROL, NO_STORE);
-            whole(bytes, wish, &mut headers)
+            whole(bytes, options, &mut headers)
         }
         Content::Prepared(prepared) => {
-            let body = prepared_body(prepared, wish, &mut headers);
+            let body = prepared_body(prepared, options, &mut headers);
             if body.is_none() {
                 status = StatusCode::NOT_MODIFIED;
             }
             body.unwrap_or(ResponseBody::Empty)
         }
-        Content::File(file) => file_body(file, wish, &mut headers, &mut status)?,
+        Content::File(file) => file_body(file, options, &mut headers, &mut status)?,
         Content::Export(kept, media, export) => {
-            let gzip = preference(wish.heads.accept_encoding) != Preference::Identity;
-            if is_held(kept, gzip, wish, &mut headers) {
+            let gzip = preference(options.heads.accept_encoding) != Preference::Identity;
+            if insert_caching_headers(kept, gzip, options, &mut headers) {
                 status = StatusCode::NOT_MODIFIED;
                 ResponseBody::Empty
             } else {
                 headers.insert(CONTENT_TYPE, media);
                 if gzip {
                     headers.insert(CONTENT_ENCODING, GZIP);
-                    whole(export.gzip().clone(), wish, &mut headers)
+                    whole(export.gzip().clone(), options, &mut headers)
                 } else if let Some(identity) = export.identity() {
-                    whole(identity.clone(), wish, &mut headers)
+                    whole(identity.clone(), options, &mut headers)
                 } else {
-                    streamed(Box::pin(ChunkStream::new(export.inflated())), wish)
+                    streamed(Box::pin(ChunkStream::new(export.inflated())), options)
                 }
             }
         }
@@ -107,7 +108,7 @@ pub fn render(reply: Reply, wish: ResponseOptions<'_>) -> Result<Response<Respon
             if let Some(length) = length {
                 headers.insert(CONTENT_LENGTH, length.into());
             }
-            streamed(body, wish)
+            streamed(body, options)
         }
     };
     for (name, value) in reply.headers {
@@ -123,9 +124,9 @@ fn response(status: StatusCode, headers: HeaderMap, body: ResponseBody) -> Respo
     response
 }
 
-/// The bytes, or for HEAD their length alone.
-fn whole(bytes: Bytes, wish: ResponseOptions<'_>, headers: &mut HeaderMap) -> ResponseBody {
-    if wish.head {
+/// Returns the bytes as the body, or only `Content-Length` for HEAD.
+fn whole(bytes: Bytes, options: ResponseOptions<'_>, headers: &mut HeaderMap) -> ResponseBody {
+    if options.head {
         headers.insert(CONTENT_LENGTH, bytes.len().into());
         ResponseBody::Empty
     } else {
@@ -133,16 +134,21 @@ fn whole(bytes: Bytes, wish: ResponseOptions<'_>, headers: &mut HeaderMap) -> Re
     }
 }
 
-fn streamed(body: ResponseStream, wish: ResponseOptions<'_>) -> ResponseBody {
-    if wish.head {
+fn streamed(body: ResponseStream, options: ResponseOptions<'_>) -> ResponseBody {
+    if options.head {
         ResponseBody::Empty
     } else {
         ResponseBody::Stream(body, None)
     }
 }
 
-/// Says how long the body may be kept, and by which tag; whether the client has it already.
-fn is_held(kept: Kept, packed: bool, wish: ResponseOptions<'_>, headers: &mut HeaderMap) -> bool {
+/// Sets the caching headers. Returns whether the client already has the body.
+fn insert_caching_headers(
+    kept: Kept,
+    packed: bool,
+    options: ResponseOptions<'_>,
+    headers: &mut HeaderMap,
+) -> bool {
     let age = usize::try_from(kept.max_age).ok();
     let caching = age
         .and_then(|age| AGES.get(age).cloned())
@@ -150,64 +156,64 @@ fn is_held(kept: Kept, packed: bool, wish: ResponseOptions<'_>, headers: &mut He
     headers.insert(CACHE_CONTROL, caching.unwrap_or(NO_STORE));
     headers.insert(VARY, VARIES);
     let tag = tag(kept.tag, packed);
-    let known = is_known(wish.heads, &tag);
+    let known = is_known(options.heads, &tag);
     headers.insert(ETAG, tag);
     known
 }
 
-/// `None` if the client has the body already.
+/// Returns `None` if the client already has the body.
 fn prepared_body(
     prepared: Prepared,
-    wish: ResponseOptions<'_>,
+    options: ResponseOptions<'_>,
     headers: &mut HeaderMap,
 ) -> Option<ResponseBody> {
     let Prepared {
         media, body, kept, ..
     } = prepared;
-    let pack = match preference(wish.heads.accept_encoding) {
+    let pack = match preference(options.heads.accept_encoding) {
         Preference::Identity => false,
         Preference::Gzip => body.identity().len() >= GZIP_FROM,
         Preference::OnlyGzip => true,
     };
-    if is_held(kept, pack, wish, headers) {
+    if insert_caching_headers(kept, pack, options, headers) {
         return None;
     }
     headers.insert(CONTENT_TYPE, media);
     if pack {
-        if let Some(body) = packed(&body, wish, headers) {
+        if let Some(body) = packed(&body, options, headers) {
             headers.insert(CONTENT_ENCODING, GZIP);
             return Some(body);
         }
         headers.insert(ETAG, tag(kept.tag, false));
     }
-    Some(whole(body.identity().clone(), wish, headers))
+    Some(whole(body.identity().clone(), options, headers))
 }
 
-/// The compressed body; `None` where there is no room to make it.
+/// Returns the compressed body, or `None` if the worker pool is full.
 fn packed(
     body: &Arc<CompressibleBody>,
-    wish: ResponseOptions<'_>,
+    options: ResponseOptions<'_>,
     headers: &mut HeaderMap,
 ) -> Option<ResponseBody> {
     if let Some(packed) = body.ready() {
-        return Some(whole(packed.clone(), wish, headers));
+        return Some(whole(packed.clone(), options, headers));
     }
     if body.identity().len() <= GZIP_AT_ONCE {
-        return Some(whole(body.gzip()?.clone(), wish, headers));
+        return Some(whole(body.gzip()?.clone(), options, headers));
     }
-    if wish.head {
-        // The length is not known before the body has been made, and a HEAD is not worth that.
+    if options.head {
+        // The compressed length is unknown until the body is compressed, which is too expensive for a HEAD.
         return Some(ResponseBody::Empty);
     }
     let body = Arc::clone(body);
-    let (pool, turn) = wish.compression?;
+    let (pool, turn) = options.compression?;
     let packing = pool.run_for(turn, move |()| body.gzip().cloned()).ok()?;
     Some(ResponseBody::Stream(Box::pin(LaneBody::new(packing)), None))
 }
 
 fn file_body(
     file: FileReply,
-    wish: ResponseOptions<'_>,
+    options: ResponseOptions<'_>,
     headers: &mut HeaderMap,
     status: &mut StatusCode,
 ) -> Result<ResponseBody, ApiError> {
@@ -215,9 +221,9 @@ fn file_body(
     let whole = file.content.length();
     headers.insert(CACHE_CONTROL, file.caching);
     headers.insert(ACCEPT_RANGES, BYTES);
-    let known = is_known(wish.heads, &tag);
-    // A range of another version of the file would not fit to what the client has.
-    let same = match wish.heads.if_range.value() {
+    let known = is_known(options.heads, &tag);
+    // A range of another version would not match the part that the client already has.
+    let same = match options.heads.if_range.value() {
         Some(wanted) => *wanted == tag,
         None => true,
     };
@@ -227,7 +233,7 @@ fn file_body(
         return Ok(ResponseBody::Empty);
     }
     headers.insert(CONTENT_TYPE, file.media);
-    let asked = wish.heads.range.ascii().filter(|_| same);
+    let asked = options.heads.range.ascii().filter(|_| same);
     let (from, length) = match part(asked, whole) {
         Part::Whole => (0, whole),
         Part::Bytes(first, last) => {
@@ -248,7 +254,7 @@ fn file_body(
         }
     };
     headers.insert(CONTENT_LENGTH, length.into());
-    if wish.head || length == 0 {
+    if options.head || length == 0 {
         return Ok(ResponseBody::Empty);
     }
     Ok(match file.content {
@@ -267,25 +273,24 @@ fn content_range(range: &str) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("bytes */0"))
 }
 
-/// The form of an error's body.
+/// Format of an error body.
 #[derive(Clone, Copy)]
 pub enum ErrorForm {
-    /// JSON, as on every route.
     Json,
-    /// JSON with the message at top level too.
+    /// JSON that repeats the message at top level.
     Flat,
-    /// A fault of SOAP.
+    /// A SOAP fault.
     Soap,
 }
 
-/// Makes the response of an error; `user_message` is what a viewer may be shown.
+/// Renders an error. `user_message` is the localized text for the viewer.
 #[must_use]
 pub fn render_error(
     error: &ApiError,
     user_message: &str,
     form: ErrorForm,
     names: &HeaderNames,
-    wish: ResponseOptions<'_>,
+    options: ResponseOptions<'_>,
 ) -> Response<ResponseBody> {
     let json = |flat| {
         let body = ErrorBody::new(error, user_message, flat);
@@ -304,7 +309,7 @@ pub fn render_error(
         headers.insert(RETRY_AFTER, seconds.into());
     }
     if let (Some(limit), Some(seconds)) = (error.limit(), error.retry_after()) {
-        tell_limit(limit, seconds, &mut headers);
+        insert_limit_headers(limit, seconds, &mut headers);
     }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, challenge(error, names));
@@ -312,19 +317,18 @@ pub fn render_error(
     for (name, value) in error.headers() {
         headers.insert(name, value.clone());
     }
-    let body = whole(body.into(), wish, &mut headers);
+    let body = whole(body.into(), options, &mut headers);
     let mut response = response(status, headers, body);
-    // A status that no table of clients and proxies has says in its line what it is.
+    // 552 is not a registered status, so the reason phrase explains it.
     if status.as_u16() == NO_LIVE_RIGHTS_STATUS {
         response.extensions_mut().insert(NO_LIVE_RIGHTS);
     }
     response
 }
 
-/// The limit that was reached and when there is room again, as the fields of the HTTP working group's
-/// draft. Decision: on refusals alone. What is left before them would tell a guesser how far to go,
-/// and counts of attempts would go up and down as they succeed.
-fn tell_limit(limit: &LimitReached, seconds: u32, headers: &mut HeaderMap) {
+/// Sets the `RateLimit` headers of the IETF draft. They are sent only on refusals: a remaining quota would
+/// help password guessers, and the counters also change when attempts succeed.
+fn insert_limit_headers(limit: &LimitReached, seconds: u32, headers: &mut HeaderMap) {
     let name = limit.name;
     let policy = format!("\"{name}\";q={};w={}", limit.limit, limit.window);
     let left = format!("\"{name}\";r=0;t={seconds}");
@@ -335,7 +339,7 @@ fn tell_limit(limit: &LimitReached, seconds: u32, headers: &mut HeaderMap) {
     }
 }
 
-/// Every 401 says what would be taken; `invalid_token` only where a token was sent (RFC 6750).
+/// Returns the `WWW-Authenticate` value. `invalid_token` is added only if a token was sent (RFC 6750).
 fn challenge(error: &ApiError, names: &HeaderNames) -> HeaderValue {
     if error.code() == ErrorCode::PartnerTokenInvalid {
         names.partner_challenge.clone()
@@ -386,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_differs_by_coding_and_is_answered_with_304() {
+    fn the_tag_differs_by_coding_and_a_match_yields_304() {
         let plain = ask(&[], false);
         let packed = ask(&[("accept-encoding", "br, gzip;q=0.8")], false);
         assert_eq!(plain.headers()[ETAG], "\"0000000000000abc\"");
@@ -411,32 +415,32 @@ mod tests {
     }
 
     #[test]
-    fn a_large_body_without_room_to_pack_it_is_sent_as_it_is() {
+    fn a_large_body_is_sent_uncompressed_without_a_pool() {
         let names = HeaderNames::new("Service-").unwrap();
         let mut map = HeaderMap::new();
         map.insert("accept-encoding", GZIP);
         let mut large = prepared();
         large.body = Arc::new(vec![b'x'; GZIP_AT_ONCE + 1].into());
-        let wish = ResponseOptions {
+        let options = ResponseOptions {
             heads: &RequestHeaders::read(&map, &names),
             head: false,
             compression: None,
         };
-        let answer = render(Reply::prepared(large), wish).unwrap();
+        let answer = render(Reply::prepared(large), options).unwrap();
         assert_eq!(answer.headers()[ETAG], "\"0000000000000abc\"");
         assert!(!answer.headers().contains_key(CONTENT_ENCODING));
         assert!(matches!(answer.body(), ResponseBody::Full(_)));
     }
 
     #[test]
-    fn a_head_has_the_length_and_no_body() {
+    fn a_head_response_has_a_length_and_no_body() {
         let head = ask(&[], true);
         assert_eq!(head.headers()[CONTENT_LENGTH], "2000");
         assert!(matches!(head.body(), ResponseBody::Empty));
     }
 
     #[test]
-    fn files_are_served_in_parts() {
+    fn files_support_range_requests() {
         let names = HeaderNames::new("Service-").unwrap();
         let ask = |headers: &[(&'static str, &str)], head: bool| {
             let mut map = HeaderMap::new();
@@ -492,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_says_what_would_be_taken() {
+    fn a_challenge_names_the_expected_scheme() {
         let names = HeaderNames::new("Service-").unwrap();
         let of = |error: ApiError| challenge(&error, &names);
         let user = || ApiError::new(ErrorCode::UserTokenInvalid, "x");

@@ -1,5 +1,5 @@
-//! What a handler answers with. How it becomes a response, with conditions, codings and ranges, is
-//! for `render` to say.
+//! The reply type of handlers. It says what is sent; `render` turns it into a response with conditions,
+//! codings and ranges.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -15,72 +15,56 @@ use super::response_cache::{CachedResponse, CompressibleBody};
 use super::xmltv_cache::GzipExport;
 use crate::types::UnixSeconds;
 
-/// Media types that we send.
 pub mod media {
     use http::HeaderValue;
 
-    /// JSON.
     pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-    /// Newline-delimited JSON.
     pub const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
-    /// XMLTV.
     pub const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
-    /// SOAP 1.1.
     pub const SOAP: HeaderValue = HeaderValue::from_static("text/xml; charset=utf-8");
-    /// An M3U playlist.
     pub const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
-    /// HTML.
     pub const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-    /// A style sheet.
     pub const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
-    /// A script.
     pub const SCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
-    /// A drawing.
     pub const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
-    /// Plain text.
     pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-    /// Prometheus' text form.
     pub const METRICS: HeaderValue =
         HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    /// TOML.
     pub const TOML: HeaderValue = HeaderValue::from_static("application/toml; charset=utf-8");
-    /// Bytes.
     pub const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 }
 
-/// How a body may be kept.
+/// Caching properties of a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
-    /// What the strong tag is made of: equal bytes, equal tag.
+    /// Number behind the strong entity tag. Equal bytes must have equal tags.
     pub tag: u64,
-    /// Seconds for which it may be kept.
+    /// In seconds.
     pub max_age: u32,
 }
 
-/// A body that clients may keep, compressed for those that take gzip.
+/// A body that clients may cache; compressed for clients that accept gzip.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// Its media type.
     pub media: HeaderValue,
-    /// The bytes.
     pub body: Arc<CompressibleBody>,
-    /// How it may be kept.
     pub kept: Kept,
-    /// When it will be another one; `None` if nobody can tell.
+    /// When the content changes next; `None` if unknown.
     pub until: Option<UnixSeconds>,
 }
 
 impl Kept {
-    /// A tag for bytes that bring none of their own.
+    /// Returns a tag number for bytes without a version.
     #[must_use]
     pub fn tag_of(bytes: &[u8]) -> u64 {
-        // The hasher's keys are fixed, so that a tag outlives a restart.
+        // The hasher uses fixed keys, so tags survive a restart.
         let mut hasher = DefaultHasher::new();
         hasher.write(bytes);
         hasher.finish()
     }
 
-    /// The seconds from `now` to `until`, at most `most`: an answer must not outlive its next change.
+    /// Returns the seconds from `now` to `until`, at most `most`. A cached response must not outlive the next
+    /// change of its content.
     #[must_use]
     pub fn age(now: UnixSeconds, until: Option<UnixSeconds>, most: u32) -> u32 {
         until.map_or(most, |until| {
@@ -89,17 +73,15 @@ impl Kept {
     }
 }
 
-/// What a file consists of.
 #[derive(Debug)]
 pub enum FileContent {
-    /// An open file of this length.
+    /// An open file and its length.
     Disk(File, u64),
-    /// One that was made for the request.
+    /// Generated for this request.
     Made(Bytes),
 }
 
 impl FileContent {
-    /// Its length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -109,36 +91,32 @@ impl FileContent {
     }
 }
 
-/// A file of the origin, served with ranges.
+/// A media file, served with ranges.
 #[derive(Debug)]
 pub struct FileReply {
-    /// What it consists of.
     pub content: FileContent,
-    /// Its media type.
     pub media: HeaderValue,
-    /// What the tag is made of: equal bytes, equal tag.
+    /// Number behind the strong entity tag. Equal bytes must have equal tags.
     pub tag: u64,
-    /// The value of `Cache-Control`.
     pub caching: HeaderValue,
 }
 
-/// The content of a reply.
 pub(super) enum Content {
     Empty,
     Bytes(HeaderValue, Bytes),
     Prepared(Prepared),
     File(FileReply),
     Export(Kept, HeaderValue, GzipExport),
-    /// The length is `None` where it is not known.
+    /// The length is `None` if unknown.
     Stream(HeaderValue, Option<u64>, ResponseStream),
 }
 
-/// The answer of a handler.
+/// The result of a handler.
 pub struct Reply {
     pub(super) status: StatusCode,
     pub(super) content: Content,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    /// What is added to the target of the audit entry: the id of what was made, or counts.
+    /// Added to the target of the audit entry: the id of a created object, or counts.
     pub(super) audited: Option<String>,
 }
 
@@ -152,68 +130,66 @@ impl Reply {
         }
     }
 
-    /// 200 with a wire type as JSON, not to be kept.
+    /// Replies 200 with JSON that must not be cached.
     ///
     /// # Errors
-    /// `INTERNAL` if the value cannot be written as JSON.
+    /// `INTERNAL` if the value cannot be serialized.
     pub fn json(value: &impl Serialize) -> Result<Self, ApiError> {
         Self::json_with(StatusCode::OK, value)
     }
 
-    /// A wire type as JSON with another status.
+    /// Replies with JSON and another status.
     ///
     /// # Errors
-    /// `INTERNAL` if the value cannot be written as JSON.
+    /// `INTERNAL` if the value cannot be serialized.
     pub fn json_with(status: StatusCode, value: &impl Serialize) -> Result<Self, ApiError> {
         let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
         Ok(Self::new(status, Content::Bytes(media::JSON, bytes.into())))
     }
 
-    /// 200 with a wire type as JSON that tells of something new with this id.
+    /// Replies 200 with JSON about a created object; `id` goes to the audit entry.
     ///
     /// # Errors
-    /// `INTERNAL` if the value cannot be written as JSON.
+    /// `INTERNAL` if the value cannot be serialized.
     pub fn made(id: &str, value: &impl Serialize) -> Result<Self, ApiError> {
         let mut reply = Self::json(value)?;
         reply.audited = Some(format!("/{id}"));
         Ok(reply)
     }
 
-    /// 200 with a wire type as JSON, and counts for the audit entry.
+    /// Replies 200 with JSON; `counts` goes to the audit entry.
     ///
     /// # Errors
-    /// `INTERNAL` if the value cannot be written as JSON.
+    /// `INTERNAL` if the value cannot be serialized.
     pub fn counted(counts: &str, value: &impl Serialize) -> Result<Self, ApiError> {
         let mut reply = Self::json(value)?;
         reply.audited = Some(format!(": {counts}"));
         Ok(reply)
     }
 
-    /// 200 with ready bytes, not to be kept.
+    /// Replies 200 with bytes that must not be cached.
     #[must_use]
     pub fn bytes(media: HeaderValue, bytes: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, Content::Bytes(media, bytes.into()))
     }
 
-    /// 200 with `{}`.
     #[must_use]
     pub fn empty_object() -> Self {
         Self::bytes(media::JSON, Bytes::from_static(b"{}"))
     }
 
-    /// 204.
     #[must_use]
     pub fn no_content() -> Self {
         Self::new(StatusCode::NO_CONTENT, Content::Empty)
     }
 
-    /// 200 with a body that clients may keep; 304 where they have it.
+    /// Replies 200 with a cacheable body, or 304 if the client has it.
     #[must_use]
     pub fn prepared(prepared: Prepared) -> Self {
         Self::new(StatusCode::OK, Content::Prepared(prepared))
     }
 
-    /// The part of a prepared reply that the response cache keeps.
+    /// The part of a prepared reply that goes into the response cache.
     pub(super) fn cacheable(&self) -> Option<CachedResponse> {
         let Content::Prepared(prepared) = &self.content else {
             return None;
@@ -225,32 +201,30 @@ impl Reply {
         })
     }
 
-    /// A file, or the range of it that was asked for.
+    /// Replies with a file or the requested range of it.
     #[must_use]
     pub fn file(file: FileReply) -> Self {
         Self::new(StatusCode::OK, Content::File(file))
     }
 
-    /// 200 with a body that is made as it is sent, not to be kept.
+    /// Replies 200 with a streamed body that must not be cached.
     #[must_use]
     pub fn stream(media: HeaderValue, length: Option<u64>, body: ResponseStream) -> Self {
         Self::new(StatusCode::OK, Content::Stream(media, length, body))
     }
 
-    /// 200 with an export that clients may keep; 304 where they have it.
+    /// Replies 200 with a cacheable export, or 304 if the client has it.
     #[must_use]
     pub fn export(kept: Kept, media: HeaderValue, export: GzipExport) -> Self {
         Self::new(StatusCode::OK, Content::Export(kept, media, export))
     }
 
-    /// The same with another status.
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
 
-    /// The same with a header more.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
@@ -263,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_kept_beyond_its_next_change() {
+    fn a_response_expires_with_its_next_change() {
         let now = UnixSeconds(1_000);
         assert_eq!(Kept::age(now, None, 10), 10);
         assert_eq!(Kept::age(now, Some(UnixSeconds(1_003)), 10), 3);

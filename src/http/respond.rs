@@ -86,35 +86,35 @@ impl RequestRecord {
 /// Makes the response of an answer, counts and logs it.
 pub(super) fn finish(
     app: &App,
-    flow: RequestRecord,
+    record: RequestRecord,
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Response<ResponseBody> {
     let wish = ResponseOptions {
         heads,
-        head: flow.head,
-        compression: Some((&app.compression, flow.turn)),
+        head: record.head,
+        compression: Some((&app.compression, record.turn)),
     };
     let mut response = match answer.and_then(|reply| render(reply, wish)) {
         Ok(response) => response,
         Err(error) => {
-            log_error(&flow, &error);
-            refuse(app, &flow, wish, &error)
+            log_error(&record, &error);
+            refuse(app, &record, wish, &error)
         }
     };
     let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, flow.id.header());
+    headers.insert(REQUEST_ID, record.id.header());
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Pages are for the browser that asked, not for scripts of other origins; and no page of another
     // origin has a reason to read what is meant for operators, on a machine of theirs least of all.
-    let page = flow.route.is_some_and(|(_, route)| route.is_page());
-    if flow.table == RouteSet::Public && !page {
+    let page = record.route.is_some_and(|(_, route)| route.is_page());
+    if record.table == RouteSet::Public && !page {
         cors::allow(&app.front, heads, headers);
     }
-    if flow.close {
+    if record.close {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if flow
+    if record
         .route
         .is_some_and(|(_, route)| route.deprecated.is_some())
     {
@@ -122,19 +122,19 @@ pub(super) fn finish(
         if let Some(sunset) = &app.front.sunset {
             headers.insert(SUNSET, sunset.clone());
         }
-        if let Some(link) = successor(app, &flow) {
+        if let Some(link) = successor(app, &record) {
             headers.insert(LINK, link);
         }
     }
-    let took = flow.started.elapsed();
-    let route = flow.route.map(|(index, _)| index);
+    let took = record.started.elapsed();
+    let route = record.route.map(|(index, _)| index);
     app.front
         .metrics
-        .answered(flow.table, route, response.status(), took);
+        .answered(record.table, route, response.status(), took);
     if app.http.access_log {
         tracing::info!(
-            request_id = %flow.id,
-            route = flow.route.map_or("none", |(_, route)| route.label),
+            request_id = %record.id,
+            route = record.route.map_or("none", |(_, route)| route.label),
             status = response.status().as_u16(),
             micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             "request"
@@ -145,21 +145,21 @@ pub(super) fn finish(
 
 fn refuse(
     app: &App,
-    flow: &RequestRecord,
+    record: &RequestRecord,
     wish: ResponseOptions<'_>,
     error: &ApiError,
 ) -> Response<ResponseBody> {
     let accept = wish.heads.accept_language.joined();
     let accept = accept.as_ref().and_then(|value| value.to_str().ok());
-    let locale = flow.user.and_then(|user| app.gate.locale(user));
+    let locale = record.user.and_then(|user| app.gate.locale(user));
     let text = app.front.messages.pick_for(error, accept, locale.as_ref());
-    if flow.route.is_some_and(|(_, route)| route.is_page())
+    if record.route.is_some_and(|(_, route)| route.is_page())
         && let Ok(page) = render(page(app, accept, error, text), wish)
     {
         return page;
     }
-    let form = match flow.flat {
-        _ if flow.soap && flow.route.is_some_and(|(_, route)| route.speaks_soap()) => {
+    let form = match record.flat {
+        _ if record.soap && record.route.is_some_and(|(_, route)| route.speaks_soap()) => {
             ErrorForm::Soap
         }
         true => ErrorForm::Flat,
@@ -182,8 +182,8 @@ fn page(app: &App, accept: Option<&str>, error: &ApiError, text: &str) -> Reply 
     }
 }
 
-fn successor(app: &App, flow: &RequestRecord) -> Option<HeaderValue> {
-    let address = flow.successor.as_ref()?;
+fn successor(app: &App, record: &RequestRecord) -> Option<HeaderValue> {
+    let address = record.successor.as_ref()?;
     let base = &app.http.public_url;
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
@@ -199,15 +199,15 @@ fn loggable(error: &ApiError) -> &str {
 
 /// Failures of ours are logged once, here, with what caused them; what a client did wrong is for who
 /// looks closer.
-fn log_error(flow: &RequestRecord, error: &ApiError) {
+fn log_error(record: &RequestRecord, error: &ApiError) {
     let status = error.code().status();
     let ours = status.is_server_error()
         && status.as_u16() != NO_LIVE_RIGHTS_STATUS
         && status != StatusCode::NOT_IMPLEMENTED;
     if !ours {
         tracing::debug!(
-            request_id = %flow.id,
-            route = flow.route.map_or("none", |(_, route)| route.label),
+            request_id = %record.id,
+            route = record.route.map_or("none", |(_, route)| route.label),
             code = error.code().as_str(),
             why = loggable(error),
             "a request was refused"
@@ -227,8 +227,8 @@ fn log_error(flow: &RequestRecord, error: &ApiError) {
         causes.push_str(error.message());
     }
     tracing::error!(
-        request_id = %flow.id,
-        route = flow.route.map_or("none", |(_, route)| route.label),
+        request_id = %record.id,
+        route = record.route.map_or("none", |(_, route)| route.label),
         code = error.code().as_str(),
         cause = causes,
         "a request failed"

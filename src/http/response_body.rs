@@ -35,8 +35,8 @@ pub struct InFlightGuard(Arc<ConnectionState>);
 impl InFlightGuard {
     /// The connection has ended its request when this is dropped.
     #[must_use]
-    pub const fn new(pulse: Arc<ConnectionState>) -> Self {
-        Self(pulse)
+    pub const fn new(conn_state: Arc<ConnectionState>) -> Self {
+        Self(conn_state)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a route is: its method and path, the endpoint it leads to, and what must hold before a
-//! request gets there. The table itself is beside this file, in `table`.
+//! Route types: method, path, endpoint, and the requirements that a request must meet before it reaches the
+//! endpoint. The routes themselves are listed in `route_table`.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -11,21 +11,16 @@ use crate::config::limits::{
 };
 use crate::types::{Drm, Role};
 
-/// The method of a route. HEAD goes wherever GET goes, OPTIONS everywhere.
+/// HTTP method of a route. Every GET route also answers HEAD, and every path answers OPTIONS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RouteMethod {
-    /// GET, and HEAD.
     Get,
-    /// POST.
     Post,
-    /// PUT.
     Put,
-    /// DELETE.
     Delete,
 }
 
 impl RouteMethod {
-    /// The method's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,22 +32,23 @@ impl RouteMethod {
     }
 }
 
-/// Which endpoint a route leads to. The group is the proof that it requires: a handler of the
-/// group takes that proof as an argument.
+/// The endpoint of a route. The variant is the authentication that it requires: each handler takes the
+/// matching proof as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
-    /// No token; what the path carries authorises.
+    /// No token, or a signed token in the path.
     Open(PublicRoute),
-    /// The partner token.
     Partner(PartnerRoute),
-    /// The partner token and the user token.
+    /// Partner token and user token.
     User(UserRoute),
-    /// An operator token, or the local administration socket.
+    /// Operator token, or the local administration socket.
     Operator(OperatorRoute),
 }
 
-/// Endpoints without a token.
-#[expect(missing_docs, reason = "the table below tells what each is")]
+#[expect(
+    missing_docs,
+    reason = "the names say it; `route_table` shows the paths"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PublicRoute {
     Origin,
@@ -68,8 +64,11 @@ pub enum PublicRoute {
     ConsoleFile,
 }
 
-/// Endpoints that take the partner token alone.
-#[expect(missing_docs, reason = "the table below tells what each is")]
+/// Endpoints that require only the partner token.
+#[expect(
+    missing_docs,
+    reason = "the names say it; `route_table` shows the paths"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PartnerRoute {
     LivestreamNow,
@@ -90,8 +89,11 @@ pub enum PartnerRoute {
     FairplayCertificate,
 }
 
-/// Endpoints that take the user token too.
-#[expect(missing_docs, reason = "the table below tells what each is")]
+/// Endpoints that require the partner token and the user token.
+#[expect(
+    missing_docs,
+    reason = "the names say it; `route_table` shows the paths"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UserRoute {
     Logout,
@@ -120,7 +122,10 @@ pub enum UserRoute {
 }
 
 /// Endpoints of the administration interface.
-#[expect(missing_docs, reason = "the table below tells what each is")]
+#[expect(
+    missing_docs,
+    reason = "the names say it; `route_table` shows the paths"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperatorRoute {
     About,
@@ -193,21 +198,20 @@ pub enum OperatorRoute {
     RestoreSentBackup,
 }
 
-/// What a route does with a body.
+/// How a route treats a request body. Limits are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRule {
-    /// Read within [`BODY_SMALL`] and ignored: clients send `{}` where nothing is asked for.
+    /// Read up to [`BODY_SMALL`] and ignored: some clients send `{}` to routes without a body.
     Ignored,
-    /// Read whole, up to so many bytes.
+    /// Buffered.
     Whole(usize),
-    /// Read whole, up to so many bytes after gzip is undone.
+    /// Buffered; gzip is accepted and the limit applies to the unpacked size.
     Gzip(usize),
-    /// Handed on as it arrives, up to so many bytes.
+    /// Streamed to the handler.
     Streamed(usize),
 }
 
 impl BodyRule {
-    /// The most bytes that the route takes.
     #[must_use]
     pub const fn limit(self) -> usize {
         match self {
@@ -217,23 +221,20 @@ impl BodyRule {
     }
 }
 
-/// What a request of the route waits for; decides its deadline.
+/// What a request of the route waits for. It decides the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkClass {
-    /// Memory answers.
     Memory,
-    /// A password or PIN is hashed.
     Hashing,
-    /// The store is read or written.
     Store,
-    /// Another server is asked.
+    /// Another server.
     Upstream,
     /// An import or a verification.
     Bulk,
 }
 
 impl WorkClass {
-    /// The time after which the request is answered with 503.
+    /// Returns the time after which the request is answered with 503.
     #[must_use]
     pub const fn deadline(self) -> Duration {
         match self {
@@ -246,45 +247,37 @@ impl WorkClass {
     }
 }
 
-/// What a route is limited by per address, before its body is looked at.
+/// Rate limit by client address, applied before the body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RateClass {
-    /// Nothing but the partner's limit, if it has one.
+    /// Only the limit of the partner, if it has one.
     General,
-    /// Sign-up.
     SignUp,
-    /// Login.
     Login,
-    /// A reset mail is asked for.
+    /// Request for a password-reset mail.
     ResetMail,
-    /// A reset is completed.
+    /// Completion of a password reset.
     Reset,
 }
 
-/// A route.
 #[derive(Debug)]
 pub struct Route {
-    /// The method.
     pub method: RouteMethod,
-    /// The path, with `{name}` for a segment and `{*name}` for the rest.
+    /// The path, with `{name}` for one segment and `{*name}` for the rest.
     pub pattern: &'static str,
-    /// Where it leads, and with that the proof it requires.
     pub target: Endpoint,
-    /// What it does with a body.
     pub body: BodyRule,
-    /// What it waits for.
     pub lane: WorkClass,
-    /// What it is limited by.
     pub rate: RateClass,
-    /// The pattern of the route that replaces it.
+    /// The pattern of the route that replaces this one.
     pub deprecated: Option<&'static str>,
-    /// The length of path and query from which on its responses are cached: the response to a
-    /// shorter request is made faster than looked up. `None`: never.
+    /// Responses are cached from this length of path and query, in bytes: a shorter request is answered
+    /// faster than looked up. `None` disables the cache.
     pub cached_from: Option<usize>,
-    /// Whether the partner token may come in the query as `accessToken`: for players that take
-    /// an address and nothing else.
+    /// Whether the query parameter `accessToken` may carry the partner token, for players that only take an
+    /// address.
     pub query_token: bool,
-    /// Its name in metrics and logs.
+    /// Name in metrics and logs.
     pub label: &'static str,
 }
 
@@ -331,7 +324,8 @@ impl Route {
         self
     }
 
-    /// Whether people read the answers in a browser, errors too: HTML then, and for no other origin.
+    /// Whether the route serves HTML pages to a browser. Its errors are HTML too, and other origins may not
+    /// read it.
     #[must_use]
     pub const fn is_page(&self) -> bool {
         matches!(
@@ -340,7 +334,7 @@ impl Route {
         )
     }
 
-    /// Whether clients that speak SOAP ask here.
+    /// Whether SOAP clients use this route.
     #[must_use]
     pub const fn speaks_soap(&self) -> bool {
         matches!(
@@ -349,21 +343,21 @@ impl Route {
         )
     }
 
-    /// Whether an operator's request is in the audit record: every change, and every reading of
-    /// secrets.
+    /// Whether an operator's request is written to the audit record: every change and every read of secrets.
     #[must_use]
     pub fn is_recorded(&self, role: Role) -> bool {
         self.is_change() || (self.shows_secrets() && role.sees_secrets())
     }
 
-    /// Whether the answer holds secrets of users, for a role that sees them: tokens and PINs in mail.
+    /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
+    /// them.
     #[must_use]
     pub fn shows_secrets(&self) -> bool {
         self.target == Endpoint::Operator(OperatorRoute::ShowMail)
     }
 
-    /// Whether an operator's request changes something. A look at files that takes
-    /// long, or makes them anew as they are, changes nothing.
+    /// Whether an operator's request changes anything. Verifying files or writing a new snapshot of the same
+    /// data changes nothing.
     #[must_use]
     pub fn is_change(&self) -> bool {
         use OperatorRoute as O;
@@ -371,7 +365,7 @@ impl Route {
         self.method != RouteMethod::Get && !looks.contains(&self.target)
     }
 
-    /// Whether `dryRun` has the route tell what it would change; elsewhere the word means nothing.
+    /// Whether the route supports `dryRun`. Other routes ignore the parameter.
     #[must_use]
     pub fn can_be_tried(&self) -> bool {
         use OperatorRoute as O;

@@ -1,5 +1,5 @@
-//! The static table of routes. It is data: the matcher, the service, the metrics, the description
-//! of the interface and the coverage tests read it.
+//! The static route table. The router, the service, the metrics, the OpenAPI description and the coverage
+//! tests read it.
 
 use super::route::BodyRule::{self, Gzip, Ignored, Streamed, Whole};
 use super::route::OperatorRoute as O;
@@ -25,7 +25,7 @@ const fn open(
     Route::new(Get, pattern, label, Endpoint::Open(target), Ignored, lane)
 }
 
-/// The form of a page, which its own address takes.
+/// A route that a page posts its form to.
 const fn form(
     pattern: &'static str,
     label: &'static str,
@@ -82,7 +82,8 @@ const fn ops(
     )
 }
 
-/// A request of this length names so many livestreams that its response is looked up faster than made.
+/// From this length of path and query, a request names so many livestreams that looking up its response is
+/// faster than building it.
 const MANY_IDS: usize = 256;
 const SMALL: BodyRule = Whole(BODY_SMALL);
 const CHALLENGE: BodyRule = Whole(BODY_LICENSE);
@@ -92,10 +93,9 @@ const GUIDE: BodyRule = Streamed(BODY_GUIDE);
 const USERS: BodyRule = Streamed(BODY_USERS);
 const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 
-/// The routes of the public listeners.
 #[rustfmt::skip] // one route a line: it is read as a table
 pub static PUBLIC: &[Route] = &[
-    // Schedule (interface, part 4.1): S6 to S1.
+    // Schedule.
     partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory).cached_from(MANY_IDS),
     partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory).cached_from(MANY_IDS),
     partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", P::Broadcasts, Ignored, Memory).cached_from(0),
@@ -110,7 +110,7 @@ pub static PUBLIC: &[Route] = &[
     // Catalogue for clients.
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", P::Livestreams, Ignored, Memory),
     partner(Get, "/api/catalog/v1/assets", "assets", P::Assets, Ignored, Memory),
-    // Sign-up, login, password reset (interface, parts 4.2 and 4.3).
+    // Sign-up, login and password reset.
     partner(Put, "/api/login/v2/auth/email", "sign_up", P::SignUp, SMALL, Hashing).rated(RateClass::SignUp),
     partner(Post, "/api/login/v2/auth/email", "login", P::Login, SMALL, Hashing).rated(RateClass::Login),
     user(Post, "/api/login/v2/auth/logout", "logout", U::Logout, Ignored, Store),
@@ -119,10 +119,10 @@ pub static PUBLIC: &[Route] = &[
     partner(Post, "/api/login/v2/password/send-reset-email", "send_reset_email", P::SendReset, SMALL, Store)
         .rated(RateClass::ResetMail),
     partner(Post, "/api/login/v2/password/reset", "reset", P::Reset, SMALL, Hashing).rated(RateClass::Reset),
-    // The page that `accounts.reset_url` names unless it is set: the token of its link is the proof.
+    // Default target of `accounts.reset_url`. The token in the link of the mail authorizes the reset.
     open("/reset", "reset_page", PublicRoute::ResetPage, Store),
     form("/reset", "reset_form", PublicRoute::ResetForm, Hashing).rated(RateClass::Reset),
-    // The user's own record and what hangs on it.
+    // The user's account: profile, PIN, devices, sessions, offers and data export.
     user(Get, "/api/user/v1/users/{userId}", "read_user", U::ReadUser, Ignored, Store),
     user(Put, "/api/user/v1/users/{userId}", "update_user", U::UpdateUser, SMALL, Hashing),
     user(Delete, "/api/user/v1/users/{userId}", "delete_user", U::DeleteUser, SMALL, Hashing),
@@ -139,7 +139,7 @@ pub static PUBLIC: &[Route] = &[
     user(Delete, "/api/user/v1/users/{userId}/sessions/{sessionId}", "end_session", U::EndSession, Ignored, Store),
     user(Get, "/api/user/v1/users/{userId}/offers", "offers", U::Offers, Ignored, Store),
     user(Get, "/api/user/v1/users/{userId}/export", "export", U::Export, Ignored, Store),
-    // Playback (interface, parts 4.4 to 4.8).
+    // Entitlement, playback, licenses and telemetry.
     user(Post, "/api/entitlement/v2/asset/{assetId}", "entitlement", U::Entitlement, SMALL, Hashing),
     user(Post, "/api/playback/v2/preflight/asset/{assetId}", "preflight", U::Preflight, Ignored, Store),
     user(Post, "/api/playback/v1/preflight/asset/{assetId}", "preflight_v1", U::Preflight, Ignored, Store),
@@ -152,15 +152,15 @@ pub static PUBLIC: &[Route] = &[
     user(Delete, "/api/playback/v1/heartbeat", "end_playback", U::EndPlayback, Ignored, Store),
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", U::Telemetry, EVENTS, Store),
     open("/origin/v1/{token}/{*path}", "origin", PublicRoute::Origin, Store),
-    // What all this is, for programs and for people.
+    // OpenAPI description and documentation.
     open("/openapi.json", "openapi", PublicRoute::Openapi(RouteSet::Public), Memory),
     open("/docs", "docs", PublicRoute::Docs(RouteSet::Public), Memory),
 ];
 
-/// The routes of the operations listener and of the local administration socket.
+/// Routes of the operations listener and of the local administration socket.
 #[rustfmt::skip] // one route a line: it is read as a table
 pub static OPS: &[Route] = &[
-    // The console: what it shows it gets from the routes below, with the operator's token.
+    // The console. It loads its data from the routes below, with the operator's token.
     open("/", "console_root", PublicRoute::ConsoleEntry, Memory),
     open("/console", "console_entry", PublicRoute::ConsoleEntry, Memory),
     open("/console/", "console", PublicRoute::Console, Memory),

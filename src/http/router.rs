@@ -1,4 +1,4 @@
-//! From method and path to a route, and to the parameters in the path.
+//! Finds the route and the path parameters for a method and a path.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,57 +11,57 @@ use super::path_validation::decode;
 use super::route::{Route, RouteMethod};
 use super::route_table::{OPS, PUBLIC};
 
-/// Which table a listener serves.
+/// The routes that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RouteSet {
-    /// The interface.
+    /// The partner interface.
     Public,
     /// Operations and administration.
     Ops,
 }
 
-/// The most parameters that a pattern has.
+/// Most parameters in one pattern.
 const PARAMS: usize = 3;
 
-/// Where the parameters of a path stand in it.
+/// Positions of the parameters within the path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params {
     spans: [(&'static str, usize, usize); PARAMS],
 }
 
 impl Params {
-    /// The parameter as it was sent, still percent-encoded.
+    /// Returns the parameter as it was sent, still percent-encoded.
     fn raw<'p>(&self, path: &'p str, name: &'static str) -> Result<&'p str, ApiError> {
         self.spans
             .iter()
             .find(|(known, _, _)| *known == name)
             .and_then(|(_, from, to)| path.get(*from..*to))
-            // The table and the endpoint disagree: a defect that the coverage tests find.
+            // The route pattern and the endpoint disagree, which is a bug; the coverage tests check every
+            // route.
             .ok_or_else(|| ApiError::internal(format!("the route has no parameter {name}")))
     }
 
-    /// The parameter, decoded once.
+    /// Returns the parameter, percent-decoded once.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` if what it encodes is no UTF-8.
+    /// `INVALID_REQUEST` if the decoded bytes are not UTF-8.
     pub fn text<'p>(&self, path: &'p str, name: &'static str) -> Result<Cow<'p, str>, ApiError> {
         decode(self.raw(path, name)?).ok_or_else(|| ApiError::field(name, "is not valid UTF-8"))
     }
 }
 
-/// What a path and a method lead to.
 #[derive(Clone, Copy)]
 pub enum RouteMatch {
-    /// A route and where its parameters stand.
+    /// Index in the route table, the route, and its path parameters.
     Route(usize, &'static Route, Params),
-    /// The path exists; the answer to OPTIONS and the value of `Allow`.
+    /// The path exists, but not with this method.
     Path(&'static PathEntry),
 }
 
-/// The methods of one pattern.
+/// The routes of one pattern.
 pub struct PathEntry {
     routes: [Option<(usize, &'static Route)>; 4],
-    /// The value of `Allow`, which is that of `Access-Control-Allow-Methods` too.
+    /// Value of `Allow` and of `Access-Control-Allow-Methods`.
     pub allow: HeaderValue,
 }
 
@@ -90,7 +90,7 @@ impl PathEntry {
         }
     }
 
-    /// The refusal of a method that the path does not have.
+    /// Builds the error for a method that the path does not support.
     #[must_use]
     pub fn refuse(&self, method: &Method) -> ApiError {
         let allowed = self.allow.to_str().unwrap_or_default();
@@ -143,7 +143,6 @@ static PUBLIC_MATCHER: LazyLock<Router> = LazyLock::new(|| Router::new(PUBLIC));
 static OPS_MATCHER: LazyLock<Router> = LazyLock::new(|| Router::new(OPS));
 
 impl RouteSet {
-    /// The routes.
     #[must_use]
     pub fn routes(self) -> &'static [Route] {
         match self {
@@ -159,11 +158,11 @@ impl RouteSet {
         }
     }
 
-    /// Finds the route of a path that [`check_path`](super::path::check_path) has passed.
+    /// Finds the route of a path that [`check_path`](super::path_validation::check_path) accepted.
     ///
     /// # Errors
-    /// 404 if there is no such path; the message names the version that is served where that is
-    /// what is wrong.
+    /// `VERSION_NOT_SERVED` if the path exists in another version, which the message names; `PATH_NOT_FOUND`
+    /// otherwise.
     pub fn find(self, method: &Method, path: &str) -> Result<RouteMatch, ApiError> {
         let matcher = self.matcher();
         let Ok(matched) = matcher.router.at(path) else {
@@ -192,17 +191,17 @@ impl RouteSet {
     }
 }
 
-/// Versions that any interface is served in, the newest first: the older one of a path that has
-/// two is an alias for deployed clients, and nobody is to be sent there.
+/// Interface versions, newest first. If a path exists in both, the older one is only an alias for deployed
+/// clients, so messages name the newer one.
 const VERSIONS: [&str; 2] = ["v2", "v1"];
 
-/// The most of a path that a message repeats, in bytes.
+/// Longest part of a path that a message repeats, in bytes.
 const ECHO: usize = 120;
-/// The longest segment of a path that a message repeats: every token of ours is longer.
+/// Longest path segment that a message repeats. All our tokens are longer, so no message contains one.
 const ECHO_SEGMENT: usize = 32;
 
-/// A path as a message repeats it. It is visible ASCII: `check_path` has passed it.
-fn shown(path: &str) -> String {
+/// Shortens a path for a message. `check_path` has verified that it is visible ASCII.
+fn shorten(path: &str) -> String {
     let short = |segment| match segment {
         long if str::len(long) > ECHO_SEGMENT => "…",
         short => short,
@@ -237,7 +236,7 @@ fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
             }
         }
     }
-    let shown = shown(path);
+    let shown = shorten(path);
     let hint = match path
         .strip_suffix('/')
         .filter(|path| router.at(path).is_ok())
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_reach_nothing() {
+    fn other_spellings_match_no_route() {
         for bad in [
             "/api//schedule/v1/xmltv",
             "//api/schedule/v1/xmltv",
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_version_is_told_the_served_one() {
+    fn an_unknown_version_is_refused_with_the_served_one() {
         for (path, served) in [
             ("/api/schedule/v2/xmltv", "v1"),
             ("/api/schedule/V1/xmltv", "v1"),

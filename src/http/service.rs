@@ -1,8 +1,9 @@
-//! One request: id, order of checks, deadline, panic barrier, answer, count, log.
+//! Runs one request: request id, checks, deadline, panic barrier, response, metrics and access log.
 //!
-//! The order is that of the decisions: framing, path (404), method (405), partner (401), user (401),
-//! rate (429), size (413), coding (415), syntax and parameters (400), then the resource. What memory
-//! answers is answered without a future of its own: that is most of what a second brings.
+//! Checks run in a fixed order: framing, path (404), method (405), partner (401), user (401), rate limit
+//! (429), body size (413), content coding (415), syntax and parameters (400), then the resource. This module
+//! holds no rules of single endpoints. It answers requests that need only memory without boxing a future,
+//! because most requests are of that kind.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -23,7 +24,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use super::api::schedule::cached_reply;
-use super::audit::{AuditDraft, recorded};
+use super::audit::{AuditDraft, run_audited};
 use super::auth::{Administrator, Credentials, PARTNER_LIMIT, Proof, prove};
 use super::body::{BodyStream, Coding, check, drain, gunzip};
 use super::client_addr;
@@ -47,21 +48,19 @@ use super::router::{Params, RouteMatch, RouteSet};
 use crate::app::App;
 use crate::types::{Country, LimitReached};
 
-/// What answers the requests of one connection.
+/// Serves the requests of one connection.
 pub struct Service {
-    /// The service as a whole.
     pub app: Arc<App>,
-    /// The routes that the listener serves.
     pub table: RouteSet,
-    /// Who asks, where this is the local administration socket.
+    /// The local administrator, if the connection uses the administration socket.
     pub local: Option<Administrator>,
-    /// The other end.
+    /// Address of the peer, which may be a proxy.
     pub peer: IpAddr,
-    /// What the connection's task watches.
-    pub pulse: Arc<ConnectionState>,
+    /// State shared with the connection task, which enforces the time-outs.
+    pub conn_state: Arc<ConnectionState>,
 }
 
-/// A request that may go on to its parameters.
+/// A request that passed every check before its body and parameters.
 struct Entry {
     proof: Proof,
     params: Params,
@@ -70,21 +69,19 @@ struct Entry {
     coding: Coding,
 }
 
-/// How far a request came without waiting.
+/// Result of the synchronous part of a request.
 enum Step {
     Answered(Answer),
-    /// Its body is to be read first.
+    /// The handler needs the body first.
     Read(Entry),
     Waiting(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
 type Answered = Response<ResponseBody>;
 
-/// The answer to a request.
 pub enum ResponseFuture {
-    /// It is there; `None` once taken.
+    /// Complete; `None` once polled.
     Ready(Option<Answered>),
-    /// It is being made.
     Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }
 
@@ -105,24 +102,25 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     type Future = ResponseFuture;
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture {
-        let fragment = self.pulse.begin();
+        let fragment = self.conn_state.begin();
         let (parts, body) = request.into_parts();
         let app = &self.app;
         let heads = RequestHeaders::read(&parts.headers, &app.front.names);
-        let mut flow = RequestRecord::new(app, self.table, &parts, &heads);
+        let mut record = RequestRecord::new(app, self.table, &parts, &heads);
+        // Parsing and cheap handlers run right here, so a panic must not unwind into hyper.
         let step = catch_unwind(AssertUnwindSafe(|| {
-            self.start(&mut flow, &parts, &heads, &body, fragment)
+            self.start(&mut record, &parts, &heads, &body, fragment)
         }));
         let step = step.unwrap_or_else(|_| Step::Answered(Err(panicked(app))));
         match step {
-            Step::Answered(answer) if body.is_end_stream() => {
-                ResponseFuture::Ready(Some(hand_over(app, &self.pulse, flow, &heads, answer)))
-            }
+            Step::Answered(answer) if body.is_end_stream() => ResponseFuture::Ready(Some(
+                build_response(app, &self.conn_state, record, &heads, answer),
+            )),
             step @ (Step::Answered(_) | Step::Read(_) | Step::Waiting(_)) => {
                 ResponseFuture::Later(Box::pin(run_async(
                     Arc::clone(app),
-                    Arc::clone(&self.pulse),
-                    flow,
+                    Arc::clone(&self.conn_state),
+                    record,
                     parts,
                     body,
                     step,
@@ -132,20 +130,20 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     }
 }
 
-/// Makes the response, and tells the connection's task that the request has ended, now or when its
-/// stream has.
-fn hand_over(
+/// Builds the response. Marks the request as ended in the connection state: at once for a complete body, at
+/// the end of the stream for a streamed one.
+fn build_response(
     app: &App,
-    pulse: &Arc<ConnectionState>,
-    mut flow: RequestRecord,
+    conn_state: &Arc<ConnectionState>,
+    mut record: RequestRecord,
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Answered {
-    flow.close |= pulse.is_lame_duck();
-    let mut answer = finish(app, flow, heads, answer);
+    record.close |= conn_state.is_lame_duck();
+    let mut answer = finish(app, record, heads, answer);
     match answer.body_mut() {
-        ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(pulse))),
-        ResponseBody::Empty | ResponseBody::Full(_) => pulse.end(),
+        ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(conn_state))),
+        ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),
     }
     answer
 }
@@ -158,13 +156,13 @@ fn panicked(app: &App) -> ApiError {
 impl Service {
     fn start(
         &self,
-        flow: &mut RequestRecord,
+        record: &mut RequestRecord,
         parts: &Parts,
         heads: &RequestHeaders<'_>,
         body: &Incoming,
         fragment: bool,
     ) -> Step {
-        match self.authorize(flow, parts, heads, body, fragment) {
+        match self.authorize(record, parts, heads, body, fragment) {
             Err(error) => Step::Answered(Err(error)),
             Ok(Entered::Options(reply)) => Step::Answered(Ok(reply)),
             Ok(Entered::Go(entry)) => {
@@ -174,7 +172,7 @@ impl Service {
                 }
                 match run_handler(
                     &self.app,
-                    flow,
+                    record,
                     parts,
                     heads,
                     entry,
@@ -188,10 +186,10 @@ impl Service {
         }
     }
 
-    /// Everything before the body.
+    /// Runs all checks that come before the body is read.
     fn authorize(
         &self,
-        flow: &mut RequestRecord,
+        record: &mut RequestRecord,
         parts: &Parts,
         heads: &RequestHeaders<'_>,
         body: &Incoming,
@@ -199,10 +197,11 @@ impl Service {
     ) -> Result<Entered, ApiError> {
         let app = &*self.app;
         if let Err(error) = check_framing(parts, heads, fragment) {
-            flow.close = true;
+            record.close = true;
             return Err(error);
         }
-        // The local administration socket has no host: who reaches it has the rights to.
+        // Requests over the administration socket have no meaningful `Host`: the file mode of the socket
+        // controls access.
         if self.table == RouteSet::Ops && self.local.is_none() {
             check_answers_for(parts, heads, &app.http.ops_hosts)?;
         }
@@ -217,7 +216,7 @@ impl Service {
                 return Err(entry.refuse(&parts.method));
             }
         };
-        flow.route = Some((index, route));
+        record.route = Some((index, route));
         let now = app.clock.now();
         let query = Query::new(parts.uri.query().unwrap_or_default());
         let credentials = Credentials {
@@ -227,9 +226,9 @@ impl Service {
             local: self.local,
         };
         let proof = prove(&*app.gate, route, &credentials, now)?;
-        flow.user = proof.user();
+        record.user = proof.user();
         let peer = client_addr::client(self.peer, &parts.headers, &app.http.trusted_proxies);
-        flow.turn = Turn::for_client(proof.partner(), peer);
+        record.turn = Turn::for_client(proof.partner(), peer);
         app.gate
             .admit(route.rate, proof.partner(), peer, now)
             .map_err(|limit| too_many(route.rate, limit))?;
@@ -240,9 +239,9 @@ impl Service {
         };
         let cx = Context {
             now,
-            request_id: flow.id.clone(),
+            request_id: record.id.clone(),
             peer,
-            told_country: self.told_country(parts),
+            told_country: self.proxy_country(parts),
             accept_language: heads.accept_language.joined(),
             change: None,
         };
@@ -255,8 +254,8 @@ impl Service {
         }))
     }
 
-    /// The country as the proxy tells it, if the peer is a trusted one.
-    fn told_country(&self, parts: &Parts) -> Option<Country> {
+    /// Returns the country that a proxy reported in the configured header. Only trusted proxies are believed.
+    fn proxy_country(&self, parts: &Parts) -> Option<Country> {
         let name = self.app.front.geo_header.as_ref()?;
         let proxies = &self.app.http.trusted_proxies;
         proxies
@@ -283,10 +282,10 @@ fn too_many(class: RateClass, limit: LimitReached) -> ApiError {
     ApiError::new(code, "too many requests; see Retry-After").with_limit(limit)
 }
 
-/// Reads the parameters and calls the handler.
+/// Parses the parameters and calls the handler, or returns a cached response.
 fn run_handler(
     app: &Arc<App>,
-    flow: &mut RequestRecord,
+    record: &mut RequestRecord,
     parts: &Parts,
     heads: &RequestHeaders<'_>,
     entry: Entry,
@@ -309,7 +308,7 @@ fn run_handler(
         names: &app.front.names,
         password_min: usize::try_from(app.config.accounts.password_min).unwrap_or(0),
     };
-    let asked = match entry.proof {
+    let draft = match entry.proof {
         Proof::Operator(auth, _) => {
             AuditDraft::new(auth, entry.route, &input, parts.uri.query(), heads)
         }
@@ -317,11 +316,12 @@ fn run_handler(
     };
     let endpoint = Endpoint::parse(entry.proof, &input, payload)?;
     if entry.route.deprecated.is_some() {
-        flow.successor = endpoint.successor();
+        record.successor = endpoint.successor();
     }
-    if let Some(asked) = asked {
-        let recorded = recorded(Arc::clone(app), entry.cx, asked, endpoint);
-        return Ok(Outcome::Later(Box::pin(recorded)));
+    // Changes and reads of secrets go through the audit record. Their responses are never cached.
+    if let Some(draft) = draft {
+        let audited = run_audited(Arc::clone(app), entry.cx, draft, endpoint);
+        return Ok(Outcome::Later(Box::pin(audited)));
     }
     let Some(((request, at), meaning)) = cacheable.zip(endpoint.cache_key()) else {
         return Ok(dispatch(app, entry.cx, endpoint));
@@ -339,8 +339,8 @@ fn run_handler(
     Ok(outcome)
 }
 
-/// The text of a request whose response is worth caching, and the moment that the response is of: one
-/// that will be compressed, or one to a request of at least `length` bytes.
+/// Returns the cache key of a request and the moment to look it up, if its response is worth caching: it will
+/// be compressed, or path and query have at least `length` bytes.
 fn cacheable<'p>(
     app: &App,
     cx: &Context,
@@ -357,29 +357,29 @@ fn cacheable<'p>(
     (compressed || request.len() >= length).then_some((request, at))
 }
 
-/// The part of a request that waits: for its body, for its handler.
+/// Runs the part of a request that has to wait for its body or its handler.
 async fn run_async(
     app: Arc<App>,
-    pulse: Arc<ConnectionState>,
-    mut flow: RequestRecord,
+    conn_state: Arc<ConnectionState>,
+    mut record: RequestRecord,
     parts: Parts,
     body: Incoming,
     step: Step,
 ) -> Answered {
-    let deadline = flow
+    let deadline = record
         .route
         .map_or(Duration::MAX, |(_, route)| route.lane.deadline());
     let answer = match step {
         Step::Answered(answer) => {
-            refuse(&mut flow, &parts, body).await;
+            drain_refused(&mut record, &parts, body).await;
             answer
         }
         Step::Waiting(future) => with_deadline(&app, deadline, future).await,
-        Step::Read(entry) => match read(&mut flow, body, &entry).await {
+        Step::Read(entry) => match read_body(&mut record, body, &entry).await {
             Ok(payload) => {
                 let heads = RequestHeaders::read(&parts.headers, &app.front.names);
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    run_handler(&app, &mut flow, &parts, &heads, entry, payload)
+                    run_handler(&app, &mut record, &parts, &heads, entry, payload)
                 }));
                 match outcome.unwrap_or_else(|_| Err(panicked(&app))) {
                     Ok(Outcome::Now(answer)) => answer,
@@ -391,21 +391,22 @@ async fn run_async(
         },
     };
     let heads = RequestHeaders::read(&parts.headers, &app.front.names);
-    hand_over(&app, &pulse, flow, &heads, answer)
+    build_response(&app, &conn_state, record, &heads, answer)
 }
 
-/// Lets a client that sends a body without being asked read its refusal.
-async fn refuse(flow: &mut RequestRecord, parts: &Parts, mut body: Incoming) {
-    // Who waits for `100 Continue` sends nothing; asking for the body would tell them to.
+/// Drains the body of a request that was refused before its body was read. Otherwise the client, still
+/// sending, would see a reset instead of the response.
+async fn drain_refused(record: &mut RequestRecord, parts: &Parts, mut body: Incoming) {
+    // A client that sent `Expect: 100-continue` waits with its body; polling the body would ask for it.
     if !parts.headers.contains_key(http::header::EXPECT) {
         drain(&mut body).await;
     }
-    flow.close |= !body.is_end_stream();
+    record.close |= !body.is_end_stream();
 }
 
-/// The body as the route takes it.
-async fn read(
-    flow: &mut RequestRecord,
+/// Reads the body as the route requires: whole, unpacked or streamed.
+async fn read_body(
+    record: &mut RequestRecord,
     body: Incoming,
     entry: &Entry,
 ) -> Result<Payload, ApiError> {
@@ -418,8 +419,8 @@ async fn read(
         Ok(whole) => whole,
         Err(error) => {
             stream.drain().await;
-            // The next request cannot be found behind a body that was not read to its end.
-            flow.close = true;
+            // The rest of the body was not read, so the start of the next request cannot be found.
+            record.close = true;
             return Err(error);
         }
     };
@@ -430,7 +431,7 @@ async fn read(
     }))
 }
 
-/// Runs a handler within its deadline; a panic ends the request and nothing else.
+/// Runs a handler within its deadline. A panic ends only this request.
 async fn with_deadline(
     app: &App,
     deadline: Duration,
@@ -446,7 +447,7 @@ async fn with_deadline(
     }
 }
 
-/// The future's output; `None` if it panics.
+/// Returns the output of the future, or `None` if it panics.
 async fn catch_panic<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
     poll_fn(|cx| {
         let step = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
@@ -460,7 +461,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_caught_where_it_happens() {
+    async fn a_panicking_future_yields_none() {
         assert_eq!(catch_panic(Box::pin(async { 1 })).await, Some(1));
         let later = async {
             tokio::task::yield_now().await;

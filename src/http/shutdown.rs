@@ -1,28 +1,27 @@
-//! The end of the service, told to whatever serves.
+//! Stages of a graceful shutdown and their notification to connections and accept loops.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// How long answers say that their connection ends, before idle connections are closed and no new ones
-/// are taken. A proxy that sends a request into a connection that is just being closed cannot know
-/// whether it was served, and fails it; after this time its busy connections have ended by an answer.
+/// How long responses announce the end of their connection before idle connections and listeners are closed.
+/// A proxy that reuses a connection in the moment it is closed cannot know whether its request was served,
+/// and reports an error. After this time, busy connections have ended with a response.
 pub(super) const PARTING_TIME: Duration = Duration::from_millis(300);
 
-/// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Serving,
-    /// Every answer of HTTP/1 is the last of its connection; whoever comes is served.
+    /// HTTP/1 responses announce `Connection: close`; new connections are still served.
     LameDuck,
-    /// No new connections; running requests finish.
+    /// New connections are refused; running requests finish.
     Draining,
-    /// The time is over.
+    /// The deadline has passed; running requests are aborted.
     Aborting,
 }
 
-/// Tells connections that the end has come.
+/// Current stage, observed by every connection.
 #[derive(Default)]
 pub(super) struct Shutdown {
     stage: AtomicU8,
@@ -39,7 +38,7 @@ impl Shutdown {
         }
     }
 
-    /// Ends when nobody else is let in.
+    /// Waits until new connections are refused.
     pub(super) async fn closed(&self) {
         loop {
             let mut changed = std::pin::pin!(self.changed());
@@ -51,7 +50,7 @@ impl Shutdown {
         }
     }
 
-    /// Ends when the stage changes after this call.
+    /// Returns a future that completes when the stage changes after this call.
     pub(super) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }

@@ -16,14 +16,14 @@ pub(super) async fn drive<S>(
     stream: S,
     tls: &Tls,
     service: Service,
-    halt: &Shutdown,
+    shutdown: &Shutdown,
     began: Instant,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let acceptor = TlsAcceptor::from(tls.config());
     let shaken = tokio::select! {
-        () = halt.closed() => return,
+        () = shutdown.closed() => return,
         shaken = timeout_at(began + HEAD_TIME, acceptor.accept(stream)) => shaken,
     };
     // Whatever speaks something else has been told so by an alert, and concerns nobody else.
@@ -31,8 +31,8 @@ pub(super) async fn drive<S>(
         return;
     };
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
-        h2::drive(stream, service, halt, began).await;
+        h2::drive(stream, service, shutdown, began).await;
     } else {
-        h1::drive(stream, service, halt, began).await;
+        h1::drive(stream, service, shutdown, began).await;
     }
 }

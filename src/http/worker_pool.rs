@@ -1,7 +1,8 @@
-//! A lane: a few threads with a short queue for work that must not run on the runtime's threads:
-//! hashing passwords, cold reads of the store. A full queue is told at once, and so is a wait that
-//! would be too long; nothing waits without bound. Those who share a lane are served in turn, so that
-//! one partner's flood keeps no other waiting.
+//! Bounded worker pools for work that must not run on the threads of the runtime: password hashing and cold
+//! reads of the store.
+//!
+//! A full queue, or a wait that would be too long, is reported immediately; no job waits without bound.
+//! Clients that share a pool take turns, so a flood from one partner does not block the others.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,19 +17,19 @@ use parking_lot::{Condvar, Mutex};
 use super::error::ApiError;
 use super::fair_queue::{FairQueue, NoRoom, Turn};
 
-/// The lane takes no more work at present.
+/// The pool accepts no more work at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the lane is full")]
+#[error("the worker pool is full")]
 pub struct PoolFull;
 
-/// Why work ended without a result.
+/// Why a job ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
-    /// It panicked, or the lane was closed.
-    #[error("the work of a lane was lost")]
+    /// The job panicked, or the pool was closed.
+    #[error("a job in a worker pool ended without a result")]
     Failed,
-    /// It waited in a full lane behind others of the same owner, and made room for another's.
-    #[error("the lane is full")]
+    /// The queue was full and the job was dropped to make room for a job of another client.
+    #[error("the worker pool is full")]
     Shed,
 }
 
@@ -39,15 +40,15 @@ impl From<PoolFull> for ApiError {
 }
 
 impl From<JobError> for ApiError {
-    fn from(lost: JobError) -> Self {
-        match lost {
-            JobError::Failed => Self::internal(lost),
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Failed => Self::internal(error),
             JobError::Shed => Self::overloaded(),
         }
     }
 }
 
-/// The result of a job, to be waited for.
+/// Future for the result of a job.
 pub struct Awaited<T>(oneshot::AsyncReceiver<Result<T, JobError>>);
 
 impl<T> Future for Awaited<T> {
@@ -59,20 +60,20 @@ impl<T> Future for Awaited<T> {
     }
 }
 
-/// Does the work with a thread's state, or is shed without one; returns whether there was anything to
-/// do.
+/// Runs with the state of a thread; with `None` it reports that it was shed. Returns whether the caller still
+/// waited for the result.
 type Job<S> = Box<dyn FnOnce(Option<&mut S>) -> bool + Send>;
 
 struct Queue<S> {
     jobs: FairQueue<Job<S>>,
-    /// How long a job took of late, about.
+    /// Moving average of the run time of a job.
     mean: Duration,
     closed: bool,
 }
 
 impl<S> Queue<S> {
-    /// Notes how long a job took: the newest counts for an eighth.
-    fn took(&mut self, time: Duration) {
+    /// Updates the moving average; the newest job counts for an eighth.
+    fn record_duration(&mut self, time: Duration) {
         self.mean = match self.mean {
             Duration::ZERO => time,
             mean => (mean * 7 + time) / 8,
@@ -85,15 +86,15 @@ struct Shared<S> {
     more: Condvar,
 }
 
-/// A few threads, each with a state of its own, and a short queue.
+/// A few threads, each with its private state, and a bounded queue.
 pub struct WorkerPool<S> {
     shared: Arc<Shared<S>>,
     threads: Vec<JoinHandle<()>>,
-    patience: Duration,
+    max_wait: Duration,
 }
 
 impl<S: 'static> WorkerPool<S> {
-    /// Starts `threads` threads named `name`, each with a state from `make`; up to `most` jobs wait.
+    /// Starts `threads` threads named `name`, each with a state from `make`. At most `most` jobs wait.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -104,7 +105,7 @@ impl<S: 'static> WorkerPool<S> {
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let make = Arc::new(make);
-        let mut lane = Self {
+        let mut pool = Self {
             shared: Arc::new(Shared {
                 queue: Mutex::new(Queue {
                     jobs: FairQueue::new(most),
@@ -114,31 +115,28 @@ impl<S: 'static> WorkerPool<S> {
                 more: Condvar::new(),
             }),
             threads: Vec::with_capacity(threads),
-            patience: Duration::MAX,
+            max_wait: Duration::MAX,
         };
         for _ in 0..threads {
-            let shared = Arc::clone(&lane.shared);
+            let shared = Arc::clone(&pool.shared);
             let make = Arc::clone(&make);
             let thread = Builder::new()
                 .name(name.to_owned())
                 .spawn(move || work(&shared, &*make))?;
-            lane.threads.push(thread);
+            pool.threads.push(thread);
         }
-        Ok(lane)
+        Ok(pool)
     }
 
-    /// The same lane, but no job that would wait for longer than this, by what those before it took,
-    /// is let in: its asker would have gone by then.
+    /// Rejects jobs that would wait longer than `max_wait`, estimated from the run time of recent jobs. By
+    /// then the client would have given up.
     #[must_use]
-    pub fn with_max_wait(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn with_max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = max_wait;
         self
     }
 
-    /// Queues a job of nobody in particular, as [`run_for`](Self::run_for).
-    ///
-    /// # Errors
-    /// [`PoolFull`], at once.
+    /// Queues a job that belongs to no client.
     pub fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut S) -> T + Send + 'static,
@@ -146,12 +144,11 @@ impl<S: 'static> WorkerPool<S> {
         self.run_for(Turn::default(), job)
     }
 
-    /// Queues a job. Its result comes through the future; who drops the future before the job has
-    /// begun takes it back. In a full lane the newest job of whoever has more of them waiting makes
-    /// room.
+    /// Queues a job. Dropping the future before the job starts cancels the job. If the queue is full, the
+    /// newest job of the client with the most waiting jobs is shed.
     ///
     /// # Errors
-    /// [`PoolFull`], at once.
+    /// [`PoolFull`], immediately: the queue has no room, or the wait would be too long.
     pub fn run_for<T: Send + 'static>(
         &self,
         turn: Turn,
@@ -161,13 +158,13 @@ impl<S: 'static> WorkerPool<S> {
         let job: Job<S> = Box::new(move |state| {
             let wanted = !answer.is_closed();
             if wanted {
-                // The asker may go away meanwhile.
+                // The caller may have dropped the future.
                 let _ = answer.send(state.map(job).ok_or(JobError::Shed));
             }
             wanted
         });
         let mut queue = self.shared.queue.lock();
-        if self.wait(queue.jobs.ahead(&turn), queue.mean) > self.patience {
+        if self.estimated_wait(queue.jobs.ahead(&turn), queue.mean) > self.max_wait {
             return Err(PoolFull);
         }
         let shed = queue.jobs.push(&turn, job).map_err(|NoRoom| PoolFull)?;
@@ -179,13 +176,13 @@ impl<S: 'static> WorkerPool<S> {
         Ok(Awaited(result))
     }
 
-    /// How long so many jobs keep the next one waiting.
-    fn wait(&self, jobs: usize, mean: Duration) -> Duration {
+    /// Estimates how long a job behind `jobs` others waits.
+    fn estimated_wait(&self, jobs: usize, mean: Duration) -> Duration {
         let rounds = jobs / self.threads.len().max(1);
         mean.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
-    /// Tells how many jobs wait, whenever it is asked.
+    /// Returns a function that reads the length of the queue, for metrics.
     pub fn waiting(&self) -> impl Fn() -> usize + Send + Sync + use<S> {
         let shared = Arc::clone(&self.shared);
         move || shared.queue.lock().jobs.len()
@@ -201,7 +198,7 @@ impl<S> Drop for WorkerPool<S> {
         }
         self.shared.more.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that ended by a panic has been logged by the hook.
+            // The panic hook has already logged the panic of a thread.
             let _ = thread.join();
         }
     }
@@ -224,9 +221,9 @@ fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
         };
         let began = Instant::now();
         match catch_unwind(AssertUnwindSafe(|| job(Some(&mut state)))) {
-            Ok(true) => shared.queue.lock().took(began.elapsed()),
+            Ok(true) => shared.queue.lock().record_duration(began.elapsed()),
             Ok(false) => {}
-            // What the job left of the state is not to be trusted.
+            // The panic may have left the state inconsistent.
             Err(_) => state = make(),
         }
     }
@@ -240,10 +237,10 @@ mod tests {
     use crate::types::PartnerId;
 
     #[tokio::test]
-    async fn work_runs_with_the_state_of_its_thread() {
-        let lane = WorkerPool::new("test", 1, 4, || 0_u32).unwrap();
+    async fn jobs_share_the_state_of_their_thread() {
+        let pool = WorkerPool::new("test", 1, 4, || 0_u32).unwrap();
         for expected in 1..=3 {
-            let count = lane.run(|state| {
+            let count = pool.run(|state| {
                 *state += 1;
                 *state
             });
@@ -252,36 +249,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_lane_says_so_at_once() {
-        let lane = WorkerPool::new("test", 1, 2, || ()).unwrap();
+    async fn a_full_pool_rejects_jobs_immediately() {
+        let pool = WorkerPool::new("test", 1, 2, || ()).unwrap();
         let (go, gate) = mpsc::channel::<()>();
         let (begun, begins) = mpsc::channel();
-        let first = lane
+        let first = pool
             .run(move |()| {
                 begun.send(()).unwrap();
                 gate.recv().unwrap();
             })
             .unwrap();
         begins.recv().unwrap();
-        let second = lane.run(|()| 2).unwrap();
-        let _third = lane.run(|()| 3).unwrap();
-        assert_eq!(lane.run(|()| 4).err(), Some(PoolFull));
-        assert_eq!(lane.waiting()(), 2);
+        let second = pool.run(|()| 2).unwrap();
+        let _third = pool.run(|()| 3).unwrap();
+        assert_eq!(pool.run(|()| 4).err(), Some(PoolFull));
+        assert_eq!(pool.waiting()(), 2);
         go.send(()).unwrap();
         assert_eq!(first.await, Ok(()));
         assert_eq!(second.await, Ok(2));
     }
 
     #[tokio::test]
-    async fn a_flood_keeps_nobody_else_waiting() {
+    async fn a_flood_does_not_delay_other_partners() {
         let [flooder, other] = [1, 2].map(|n| Turn {
             partner: Some(PartnerId::from_bytes([n; 16])),
             ..Turn::default()
         });
-        let lane = WorkerPool::new("test", 1, 8, || ()).unwrap();
+        let pool = WorkerPool::new("test", 1, 8, || ()).unwrap();
         let (go, gate) = mpsc::channel::<()>();
         let (begun, begins) = mpsc::channel();
-        let first = lane
+        let first = pool
             .run_for(flooder, move |()| {
                 begun.send(()).unwrap();
                 gate.recv().unwrap();
@@ -291,12 +288,11 @@ mod tests {
         let (done, order) = mpsc::channel();
         let job = |owner, name: &'static str| {
             let done = done.clone();
-            lane.run_for(owner, move |()| done.send(name).unwrap())
+            pool.run_for(owner, move |()| done.send(name).unwrap())
         };
         let mut flood: Vec<_> = (0..7).map(|_| job(flooder, "flooder").unwrap()).collect();
         assert_eq!(job(flooder, "flooder").err(), Some(PoolFull));
         let others = [(); 2].map(|()| job(other, "other").unwrap());
-        // The newest one of the flooder made room.
         assert_eq!(flood.pop().unwrap().await, Err(JobError::Shed));
         go.send(()).unwrap();
         first.await.unwrap();
@@ -309,35 +305,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_would_wait_too_long_is_told_at_once() {
-        let lane = WorkerPool::new("test", 1, 100, || ()).unwrap();
-        let lane = lane.with_max_wait(Duration::from_secs(3));
-        lane.shared.queue.lock().took(Duration::from_secs(1));
+    async fn a_job_that_would_wait_too_long_is_rejected_immediately() {
+        let pool = WorkerPool::new("test", 1, 100, || ()).unwrap();
+        let pool = pool.with_max_wait(Duration::from_secs(3));
+        pool.shared
+            .queue
+            .lock()
+            .record_duration(Duration::from_secs(1));
         let (go, gate) = mpsc::channel::<()>();
         let (begun, begins) = mpsc::channel();
-        let first = lane
+        let first = pool
             .run(move |()| {
                 begun.send(()).unwrap();
                 gate.recv().unwrap();
             })
             .unwrap();
         begins.recv().unwrap();
-        let waiting: Vec<_> = (0..10).map_while(|_| lane.run(|()| ()).ok()).collect();
+        let waiting: Vec<_> = (0..10).map_while(|_| pool.run(|()| ()).ok()).collect();
         assert_eq!(waiting.len(), 4);
         go.send(()).unwrap();
         first.await.unwrap();
         for job in waiting {
             job.await.unwrap();
         }
-        // Quick ones have brought the mean down.
-        assert!(lane.shared.queue.lock().mean < Duration::from_secs(1));
+        // Fast jobs have lowered the mean.
+        assert!(pool.shared.queue.lock().mean < Duration::from_secs(1));
     }
 
     #[tokio::test]
-    async fn a_panic_loses_its_own_job_and_state_only() {
-        let lane = WorkerPool::new("test", 1, 4, || 0_u32).unwrap();
+    async fn a_panic_affects_only_its_job_and_thread_state() {
+        let pool = WorkerPool::new("test", 1, 4, || 0_u32).unwrap();
         assert_eq!(
-            lane.run(|state| {
+            pool.run(|state| {
                 *state = 7;
                 *state
             })
@@ -345,22 +344,22 @@ mod tests {
             .await,
             Ok(7)
         );
-        let lost = lane.run(|_| -> u32 { panic!("on purpose") }).unwrap();
+        let lost = pool.run(|_| -> u32 { panic!("on purpose") }).unwrap();
         assert_eq!(lost.await, Err(JobError::Failed));
-        assert_eq!(lane.run(|state| *state).unwrap().await, Ok(0));
+        assert_eq!(pool.run(|state| *state).unwrap().await, Ok(0));
     }
 
     #[tokio::test]
-    async fn who_does_not_wait_is_not_worked_for() {
-        let lane = WorkerPool::new("test", 1, 4, || ()).unwrap();
+    async fn a_dropped_future_cancels_its_job() {
+        let pool = WorkerPool::new("test", 1, 4, || ()).unwrap();
         let (go, gate) = mpsc::channel::<()>();
         let (done, worked) = mpsc::channel();
-        let first = lane.run(move |()| gate.recv().unwrap()).unwrap();
-        let dropped = lane.run(move |()| done.send(()).unwrap()).unwrap();
+        let first = pool.run(move |()| gate.recv().unwrap()).unwrap();
+        let dropped = pool.run(move |()| done.send(()).unwrap()).unwrap();
         drop(dropped);
         go.send(()).unwrap();
         first.await.unwrap();
-        lane.run(|()| ()).unwrap().await.unwrap();
+        pool.run(|()| ()).unwrap().await.unwrap();
         assert!(worked.try_recv().is_err());
     }
 }
