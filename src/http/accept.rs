@@ -1,7 +1,7 @@
-//! Quality values: how much a client wants one of the things that it lists.
+//! Parses the weights (`q=`) of `Accept-*` headers.
 
-/// The weight among the parameters of a list's element, in thousandths: RFC 9110 has `0` to `1` with
-/// up to three decimals, and 1 where none is given. A weight that is none is 0: not wanted.
+/// Returns the weight among the parameters of a list element, in thousandths. RFC 9110 allows `0` to `1` with
+/// up to three decimals; without a weight it is 1. An invalid weight counts as 0, which means not acceptable.
 pub(super) fn quality<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let given = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

@@ -1,5 +1,5 @@
-//! Every change that an operator asks for is recorded before it is made, whatever route it takes, and
-//! every reading of secrets before it is answered.
+//! Audit record of the administration interface. Every change is recorded before it is made, and every read
+//! of secrets before it is answered, whatever route it takes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,26 +17,28 @@ use super::route::Route;
 use crate::app::App;
 use crate::domain::audit::Change;
 
-/// In the place of a user whom nobody has: what was typed is not kept, it may be an address.
+/// Recorded for a user that does not exist. The text from the request is not stored, since it may be an
+/// e-mail address.
 const NOBODY: &str = "-";
-/// The longest target, in bytes.
+/// In bytes.
 const TARGET_MAX: usize = 512;
 
-/// What is recorded of a request.
+/// The facts about a request that go into its audit entry.
 pub(super) struct AuditDraft {
     auth: OperatorAuth,
     claimed: Option<String>,
-    /// Whether the request only reads, and must not where it cannot be recorded.
+    /// Whether the request only reads secrets. It is refused if it cannot be recorded.
     reads: bool,
     action: &'static str,
-    /// The rest of the path, in segments; that of the user is empty.
+    /// The rest of the path, by segment; a user's segment is empty until the user id is known.
     target: Vec<String>,
     query: Option<String>,
     user: Option<UserRef>,
 }
 
 impl AuditDraft {
-    /// That of a request which changes something, and does not only try, or which reads secrets.
+    /// Returns a draft for requests that change something or read secrets, and `None` for others and for dry
+    /// runs.
     pub(super) fn new(
         auth: OperatorAuth,
         route: &Route,
@@ -44,12 +46,13 @@ impl AuditDraft {
         query: Option<&str>,
         heads: &RequestHeaders<'_>,
     ) -> Option<Self> {
-        let tried = || Query::new(query.unwrap_or_default()).flag("dryRun");
-        if !route.is_recorded(auth.role()) || (route.can_be_tried() && matches!(tried(), Ok(true)))
+        let dry_run = || Query::new(query.unwrap_or_default()).flag("dryRun");
+        if !route.is_recorded(auth.role())
+            || (route.can_be_tried() && matches!(dry_run(), Ok(true)))
         {
             return None;
         }
-        // Both begin with the empty segment, `admin` and the version.
+        // Both start with the empty segment, `admin` and the version.
         let segments = route.pattern.split('/').zip(input.path.split('/')).skip(3);
         let target = segments.map(|(name, text)| match name {
             "{user}" => String::new(),
@@ -70,7 +73,7 @@ impl AuditDraft {
         })
     }
 
-    /// The change, with the user's id and not the address that may have been typed.
+    /// Builds the entry. It names the user by id, because the request may contain the e-mail address.
     async fn change(self, app: &App, cx: &Context) -> Change {
         let user = match self.user {
             Some(named) => resolve::user(app, &named).await.ok(),
@@ -88,7 +91,7 @@ impl AuditDraft {
             at: cx.now,
             operator: self.auth.operator(),
             name: match self.auth.asker() {
-                // Who was removed meanwhile has an id still.
+                // A removed operator has no name any more; the entry still has the id.
                 AdminIdentity::Operator(id) => app.operators.name(id).unwrap_or_default(),
                 AdminIdentity::Administrator(administrator) => administrator.to_string(),
             },
@@ -101,18 +104,19 @@ impl AuditDraft {
     }
 }
 
-/// Records, calls the handler, and records what came of it.
+/// Records the request, calls the handler and records the result.
 ///
-/// Decision: where the store takes no record, on a full disk say, a change goes on and the log tells
-/// of it: it may be the one that makes room. A reading of secrets makes no room and is refused.
+/// If the store cannot write the entry, for example on a full disk, a change is still made and the log has a
+/// line about it, because the change may be the one that frees space. A read of secrets is refused, because
+/// it frees nothing.
 pub(super) async fn run_audited(
     app: Arc<App>,
     mut cx: Context,
-    asked: AuditDraft,
+    draft: AuditDraft,
     endpoint: Endpoint,
 ) -> Answer {
-    let reads = asked.reads;
-    let change = asked.change(&app, &cx).await;
+    let reads = draft.reads;
+    let change = draft.change(&app, &cx).await;
     cx.change = Some(Box::new(change.clone()));
     tracing::info!(
         request_id = change.request,

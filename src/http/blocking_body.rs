@@ -1,4 +1,4 @@
-//! A request body for code that reads and blocks: piece by piece, with a few pieces between the two.
+//! Passes a request body to a blocking reader through a bounded channel of chunks.
 
 use std::io::{self, Read};
 
@@ -8,30 +8,30 @@ use tokio::sync::mpsc;
 use super::body::BodyStream;
 use super::error::ApiError;
 
-/// Pieces that wait to be read; a piece is what arrived at once, some 64 KiB.
-const WAITING: usize = 8;
+/// Capacity of the channel, in chunks of up to about 64 KiB.
+const CAPACITY: usize = 8;
 
 enum Piece {
     Bytes(Bytes),
-    /// The body is complete. Without this word its end is a failure: a client that goes away must
-    /// not pass half a file off as a whole one.
+    /// End of a complete body. A channel that closes without it means that the client disconnected; a partial
+    /// file must not pass for a whole one.
     End,
 }
 
-/// The reading end, for a thread that may block.
+/// Reading end, for a thread that may block.
 pub struct BodyReader {
     pieces: mpsc::Receiver<Piece>,
     rest: Bytes,
     ended: bool,
 }
 
-/// The writing end, for the handler.
+/// Writing end, for the handler.
 pub struct BodyFeed(mpsc::Sender<Piece>);
 
-/// Both ends.
+/// Creates both ends.
 #[must_use]
 pub fn pipe() -> (BodyFeed, BodyReader) {
-    let (sender, pieces) = mpsc::channel(WAITING);
+    let (sender, pieces) = mpsc::channel(CAPACITY);
     let reader = BodyReader {
         pieces,
         rest: Bytes::new(),
@@ -41,10 +41,10 @@ pub fn pipe() -> (BodyFeed, BodyReader) {
 }
 
 impl BodyFeed {
-    /// Passes a body on until it ends or nobody reads any more; what is left then is drained.
+    /// Sends the body to the reader. If the reader is dropped early, the rest of the body is drained.
     ///
     /// # Errors
-    /// As [`BodyStream::chunk`]; the reader is told, too.
+    /// Those of [`BodyStream::chunk`]. The reader then fails with `UnexpectedEof`.
     pub async fn pass(self, mut body: BodyStream) -> Result<(), ApiError> {
         loop {
             let piece = match body.chunk().await? {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_is_read_whole_and_its_end_is_known() {
+    async fn a_complete_body_is_read_to_its_end() {
         let content: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
         let (feed, mut reader) = pipe();
         let reading = tokio::task::spawn_blocking(move || {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upload_that_is_cut_off_is_no_whole_file() {
+    async fn an_interrupted_upload_is_an_error() {
         let (feed, mut reader) = pipe();
         let reading = tokio::task::spawn_blocking(move || {
             let mut all = Vec::new();

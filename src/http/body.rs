@@ -1,5 +1,5 @@
-//! Bodies of requests: bounded in size, in time and in what they unpack to. What is read of a body
-//! that is refused is bounded too.
+//! Reads request bodies with limits on size, time and unpacked size. Draining the body of a refused request
+//! is bounded too.
 
 use std::io::Read;
 use std::time::Instant;
@@ -15,10 +15,9 @@ use super::headers::RequestHeaders;
 use super::route::BodyRule;
 use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
 
-/// A body as it arrives.
 pub struct BodyStream {
     source: Option<Incoming>,
-    /// What has arrived and was not taken.
+    /// Received bytes that were not consumed yet.
     ready: Bytes,
     left: usize,
     limit: usize,
@@ -30,7 +29,7 @@ fn too_large(limit: usize) -> ApiError {
     ApiError::new(
         ErrorCode::PayloadTooLarge,
         match limit {
-            // A player cannot tell this from other refusals by its status alone.
+            // Players cannot distinguish this 413 from others by its status, so the message says what to do.
             BODY_TELEMETRY => format!("a batch has at most {limit} bytes: halve it and retry"),
             _ => format!("the body has at most {limit} bytes"),
         },
@@ -38,11 +37,10 @@ fn too_large(limit: usize) -> ApiError {
 }
 
 fn stalled() -> ApiError {
-    ApiError::new(ErrorCode::RequestTimeout, "the body came too slowly")
+    ApiError::new(ErrorCode::RequestTimeout, "the body did not arrive in time")
 }
 
 impl BodyStream {
-    /// The body of a request, of at most `limit` bytes.
     #[must_use]
     pub fn new(source: Incoming, limit: usize) -> Self {
         Self {
@@ -55,7 +53,7 @@ impl BodyStream {
         }
     }
 
-    /// A body that is there already.
+    /// Wraps a body that is already in memory.
     #[must_use]
     pub fn ready(bytes: Bytes) -> Self {
         Self {
@@ -68,11 +66,11 @@ impl BodyStream {
         }
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next chunk, or `None` at the end.
     ///
     /// # Errors
-    /// 413 over the limit, 408 if the client is too slow, 400 if the framing is broken or the
-    /// client went away.
+    /// `PAYLOAD_TOO_LARGE` over the limit, `REQUEST_TIMEOUT` if the client is too slow, `INVALID_REQUEST` if
+    /// the framing is broken or the client disconnected.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
         if !self.ready.is_empty() {
             return Ok(Some(std::mem::take(&mut self.ready)));
@@ -91,12 +89,13 @@ impl BodyStream {
                     return Ok(None);
                 }
                 Some(Ok(frame)) => frame,
-                // What the parser objects to: a broken chunk, a body that ends early.
+                // The parser rejected it: a broken chunk, or a body that ends early.
                 Some(Err(error)) => {
-                    return Err(ApiError::malformed("the body is broken").with_cause(error));
+                    return Err(ApiError::malformed("the body ended early or is malformed")
+                        .with_cause(error));
                 }
             };
-            // Trailers mean nothing to us.
+            // Trailers are ignored.
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -115,15 +114,15 @@ impl BodyStream {
         }
     }
 
-    /// The whole body.
+    /// Reads the whole body.
     ///
     /// # Errors
-    /// As [`BodyStream::chunk`].
+    /// Those of [`BodyStream::chunk`].
     pub async fn whole(&mut self) -> Result<Bytes, ApiError> {
         let Some(first) = self.chunk().await? else {
             return Ok(Bytes::new());
         };
-        // Most bodies come in one piece, which need not be copied.
+        // Most bodies arrive in one chunk, which is returned without copying.
         let Some(second) = self.chunk().await? else {
             return Ok(first);
         };
@@ -136,7 +135,7 @@ impl BodyStream {
         Ok(all.freeze())
     }
 
-    /// Reads some of what is left, so that the client gets to read the answer instead of a reset.
+    /// Reads a bounded part of the rest, so that the client receives the response instead of a reset.
     pub async fn drain(self) {
         if let Some(mut source) = self.source {
             drain(&mut source).await;
@@ -144,7 +143,7 @@ impl BodyStream {
     }
 }
 
-/// Reads a bounded part of a body that nobody wants.
+/// Reads and discards a bounded part of a body.
 pub async fn drain(source: &mut Incoming) {
     let reading = async {
         let mut left = DRAIN_BYTES;
@@ -156,23 +155,21 @@ pub async fn drain(source: &mut Incoming) {
             }
         }
     };
-    // Out of time is out of patience: the connection is closed then.
+    // After the time-out the connection is closed with the body unread.
     let _ = timeout(DRAIN_TIME, reading).await;
 }
 
-/// How a body is coded.
+/// Content coding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// As it is.
     Identity,
-    /// gzip.
     Gzip,
 }
 
-/// Checks what the headers say of a body, before any of it is read: size first, then coding.
+/// Checks size and content coding as declared in the headers, before the body is read.
 ///
 /// # Errors
-/// 413, 415.
+/// `PAYLOAD_TOO_LARGE`, `UNSUPPORTED_CODING`.
 pub fn check(
     body: &Incoming,
     heads: &RequestHeaders<'_>,
@@ -193,17 +190,17 @@ pub fn check(
         _ => Err(ApiError::new(
             ErrorCode::UnsupportedCoding,
             match rule {
-                BodyRule::Gzip(_) => "Content-Encoding may be gzip or absent",
-                _ => "this route takes no Content-Encoding",
+                BodyRule::Gzip(_) => "Content-Encoding must be gzip or absent",
+                _ => "this route does not accept Content-Encoding",
             },
         )),
     }
 }
 
-/// Undoes gzip, measured as it unpacks: a bomb costs its limit, no more.
+/// Unpacks gzip. The limit applies to the unpacked bytes, so a compression bomb costs no more than the limit.
 ///
 /// # Errors
-/// 413 over the limit, 400 if it is no gzip.
+/// `PAYLOAD_TOO_LARGE` over the limit, `INVALID_REQUEST` if it is not gzip.
 pub fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
     let mut unpacked = Vec::new();
     let most = limit as u64 + 1;

@@ -1,4 +1,4 @@
-//! Where a request comes from, for limits and logs.
+//! Determines the client address of a request, for limits and logs.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use http::HeaderMap;
 use crate::config::http::Network;
 use crate::config::limits::FORWARDED_HOPS;
 
-/// The header in which proxies tell. Decision: this one alone. A proxy sets one header and passes
-/// the others through as the client sent them, so reading a second would let clients choose.
+/// The only forwarding header that is read. A proxy sets one header and passes others through unchanged, so
+/// reading a second one would let clients choose their address.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The address that a request counts for: the peer's, or behind a trusted proxy the right-most hop
-/// that is none. What cannot be read counts as the peer, never as no address.
+/// Returns the address that a request counts for: the peer, or behind a trusted proxy the right-most hop that
+/// is not a trusted proxy. If a hop cannot be parsed, the request counts for the peer.
 #[must_use]
 pub fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
     let trusted = |address: IpAddr| proxies.iter().any(|network| network.contains(address));
@@ -38,7 +38,7 @@ pub fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr 
     last
 }
 
-/// An address as proxies write it: bare, in brackets, with or without a port.
+/// Parses an address as proxies write it: bare or in brackets, with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical());
@@ -50,7 +50,7 @@ fn address(text: &str) -> Option<IpAddr> {
     inner.parse::<IpAddr>().ok().map(|a| a.to_canonical())
 }
 
-/// What counts as one address: an IPv6 customer has a /64 at least.
+/// Maps an address to the unit that limits count. An IPv6 customer has at least a /64.
 #[must_use]
 pub fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_proxies_are_believed() {
+    fn the_header_counts_only_from_trusted_proxies() {
         assert_eq!(of("203.0.113.9", &["1.1.1.1"]), "203.0.113.9");
         assert_eq!(of("10.0.0.1", &["1.1.1.1"]), "1.1.1.1");
         assert_eq!(of("10.0.0.1", &[]), "10.0.0.1");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_the_peer() {
+    fn an_invalid_hop_counts_as_the_peer() {
         for bad in ["", "unknown", "1.1.1.1, x", "1.1.1.1,", "\u{e4}", "_hidden"] {
             assert_eq!(of("10.0.0.1", &[bad]), "10.0.0.1", "{bad}");
         }

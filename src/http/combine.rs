@@ -1,17 +1,16 @@
-//! Reads several things of a request and reports all that is wrong with them, not the first alone: who
-//! writes a client corrects all of it at once, and who fills in a form sees every field that needs it.
+//! Combines several results of one request and reports all their errors, so that a developer, or a user who
+//! fills in a form, sees every mistake at once.
 
 use super::error::ApiError;
 
-/// Several results of one request.
 pub trait CombineResults {
-    /// Their values.
+    /// The values of the results, as a tuple.
     type Values;
 
-    /// All values.
+    /// Returns all values.
     ///
     /// # Errors
-    /// All that is wrong, in the order of the results.
+    /// All errors, merged in the order of the results by [`ApiError::and`].
     fn combine(self) -> Result<Self::Values, ApiError>;
 }
 
@@ -20,7 +19,7 @@ macro_rules! combine {
         impl<$($value),+> CombineResults for ($(Result<$value, ApiError>,)+) {
             type Values = ($($value,)+);
 
-            #[expect(non_snake_case, reason = "each value is called as its type")]
+            #[expect(non_snake_case, reason = "each value has the name of its type")]
             fn combine(self) -> Result<Self::Values, ApiError> {
                 match self {
                     ($(Ok($value),)+) => Ok(($($value,)+)),
@@ -56,7 +55,7 @@ mod tests {
     use crate::http::error::ErrorCode;
 
     #[test]
-    fn problems_with_fields_are_joined_and_come_before_what_is_not_found() {
+    fn field_errors_are_merged_and_precede_not_found() {
         let field = |name| Err::<(), _>(ApiError::field(name, "is missing"));
         let unknown = || Err::<(), _>(ApiError::new(ErrorCode::SessionNotFound, "no such session"));
         assert_eq!((Ok(1), Ok("a")).combine().unwrap(), (1, "a"));

@@ -1,8 +1,7 @@
-//! The operators' console: a page and its scripts, part of the binary, that do what they do through the
-//! administration interface with the token of whoever uses them.
+//! Serves the operators' console: a page and its scripts, built into the binary. The console works through
+//! the administration interface with the token of the operator.
 //!
-//! Decision: the files are for anybody who reaches the operations listener. There is nothing in them,
-//! and a page that asked for a token before it is shown could not be shown by a browser.
+//! The files need no token. They contain no data, and a browser cannot send a token when it loads a page.
 
 use std::sync::Arc;
 
@@ -12,14 +11,13 @@ use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 use super::reply::{Kept, Prepared, Reply, media};
 use super::response_cache::CompressibleBody;
 
-/// Scripts and styles are those of the listener, nothing stands in the page itself, and what a page
-/// could send elsewhere stays here.
+/// Scripts and styles only from this listener, nothing inline, and no requests to other hosts.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
-/// Asked again each time: the scripts are of one version with the binary, and with one another.
+/// Browsers revalidate each time: scripts must match the binary and one another.
 const MAX_AGE: u32 = 0;
 
 macro_rules! files {
@@ -28,14 +26,12 @@ macro_rules! files {
     };
 }
 
-/// A file by its name, ready to be sent.
+/// A file name and its prepared response.
 type Named = (&'static str, Prepared);
 
-/// The files of the console.
 pub struct Console(Vec<Named>);
 
 impl Console {
-    /// The console as it is built in.
     #[must_use]
     pub fn built_in() -> Self {
         let files = files! {
@@ -62,7 +58,7 @@ impl Console {
         Self(files.map(ready).into())
     }
 
-    /// A file; `None` if there is none of this name.
+    /// Returns the file with this name.
     #[must_use]
     pub fn file(&self, name: &str) -> Option<Reply> {
         let (_, file) = self.0.iter().find(|(known, _)| *known == name)?;

@@ -10,27 +10,26 @@ use http::HeaderValue;
 use super::accept::quality;
 use super::headers::{HeaderLines, RequestHeaders};
 
-/// Packs fast rather than small.
+/// Compresses with gzip, for speed rather than size.
 pub(super) fn pack(bytes: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// What a client says of the two codings that we have.
+/// The content coding that a client prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
-    /// As it is.
     Identity,
-    /// gzip, where that makes the body smaller.
+    /// gzip, if it makes the body smaller.
     Gzip,
-    /// gzip whatever the size: the client refuses the body as it is.
+    /// gzip at any size: the client refuses an uncompressed body.
     OnlyGzip,
 }
 
-/// Reads an `Accept-Encoding` (RFC 9110, part 12.5.3). Of equal weights gzip is preferred, and a body
-/// as it is counts least where the list does not name it. A client that refuses both gets it as it
-/// is: it can do more with that than with 406.
+/// Parses `Accept-Encoding` (RFC 9110, section 12.5.3). On equal weights gzip wins; `identity` has the lowest
+/// weight if the list does not name it. A client that refuses both gets the body uncompressed, which is more
+/// useful than a 406.
 pub(super) fn preference(accept: HeaderLines<'_>) -> Preference {
     if accept.is_absent() {
         return Preference::Identity;
@@ -57,7 +56,7 @@ pub(super) fn preference(accept: HeaderLines<'_>) -> Preference {
     }
 }
 
-/// A strong tag; it differs by content coding.
+/// Builds a strong entity tag, which differs by content coding.
 pub(super) fn tag(number: u64, packed: bool) -> HeaderValue {
     let mut text = *b"\"0000000000000000-gz\"";
     for (digit, at) in text.iter_mut().skip(1).take(16).zip((0..16).rev()) {
@@ -76,7 +75,8 @@ pub(super) fn tag(number: u64, packed: bool) -> HeaderValue {
     value.unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
 }
 
-/// Whether `If-None-Match` names the tag, compared weakly: a client may have what a proxy made weak.
+/// Whether `If-None-Match` lists the tag. The comparison is weak, because a proxy may have weakened the tag
+/// of the client.
 pub(super) fn is_known(heads: &RequestHeaders<'_>, tag: &HeaderValue) -> bool {
     heads.if_none_match.values().any(|line| {
         let line = line.as_bytes().trim_ascii();
@@ -84,13 +84,13 @@ pub(super) fn is_known(heads: &RequestHeaders<'_>, tag: &HeaderValue) -> bool {
     })
 }
 
-/// Whether a list of entity tags names one. A comma within the quotes of a tag separates nothing.
+/// Whether a list of entity tags contains a tag. Commas inside the quotes of a tag are not separators.
 fn names_tag(mut list: &[u8], tag: &[u8]) -> bool {
     loop {
         list = list.trim_ascii_start();
         list = list.strip_prefix(b"W/").unwrap_or(list);
         let Some(inner) = list.strip_prefix(b"\"") else {
-            // No tag: what follows the next comma may be one.
+            // Not a tag: continue after the next comma.
             match list.iter().position(|b| *b == b',') {
                 Some(at) => list = list.get(at + 1..).unwrap_or_default(),
                 None => return false,
@@ -100,7 +100,7 @@ fn names_tag(mut list: &[u8], tag: &[u8]) -> bool {
         let Some(end) = inner.iter().position(|b| *b == b'"') else {
             return false;
         };
-        // With both quotes.
+        // Including both quotes.
         if list.get(..end + 2) == Some(tag) {
             return true;
         }

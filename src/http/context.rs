@@ -1,4 +1,4 @@
-//! What a handler is told about the request beside its parameters.
+//! The request context of a handler: what it receives in addition to its parameters.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,17 +12,17 @@ use crate::domain::audit::Change;
 use crate::ports::geoip::GeoIp;
 use crate::types::{Country, UnixSeconds};
 
-/// What stands in every log line of a request and in `X-Request-Id` of its answer.
+/// Appears in every log line of a request and in `X-Request-Id` of its response.
 #[derive(Clone, Debug)]
 pub enum RequestId {
-    /// Ours: a number drawn when the process started, and a count.
+    /// Generated: a number drawn at process start, and a counter.
     Made(u64, u64),
-    /// The client's.
+    /// Sent by the client.
     Echoed(HeaderValue),
 }
 
 impl RequestId {
-    /// The header of the answer.
+    /// Returns the response header.
     #[must_use]
     pub fn header(&self) -> HeaderValue {
         match self {
@@ -52,14 +52,14 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Gives out request ids.
+/// Generates request ids.
 pub struct RequestIds {
     start: u64,
     count: AtomicU64,
 }
 
 impl RequestIds {
-    /// Ids that begin with a number that the caller drew at random.
+    /// `start` must be random, so that ids do not repeat after a restart.
     #[must_use]
     pub const fn new(start: u64) -> Self {
         Self {
@@ -68,8 +68,8 @@ impl RequestIds {
         }
     }
 
-    /// The id of a request: the one it brings if that is sane, else a new one. An id goes into
-    /// logs and tickets, so nothing but letters, digits and `-._~:` may be in it.
+    /// Returns the id that the client sent if it is valid, else a new one. Ids go into logs and tickets, so
+    /// only letters, digits and `-._~:` are allowed.
     #[must_use]
     pub fn for_request(&self, heads: &RequestHeaders<'_>) -> RequestId {
         match heads.request_id.value() {
@@ -86,26 +86,24 @@ fn sane(id: &[u8]) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"-._~:".contains(b))
 }
 
-/// What a handler is told about the request beside its parameters.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The instant of the request: read once, at the edge.
+    /// The instant of the request, read only once so that all decisions agree.
     pub now: UnixSeconds,
-    /// Its id.
     pub request_id: RequestId,
-    /// The address it comes from: the peer's, or the right-most untrusted hop behind a trusted proxy.
+    /// Client address: the peer, or the right-most untrusted hop behind a trusted proxy.
     pub peer: IpAddr,
-    /// The viewer's country as a trusted proxy tells it.
+    /// The viewer's country as reported by a trusted proxy.
     pub told_country: Option<Country>,
-    /// `Accept-Language`, for texts that are made for a viewer.
+    /// `Accept-Language`, for texts that a viewer reads.
     pub accept_language: Option<HeaderValue>,
-    /// What is recorded of the request, if it is an operator's and changes something.
+    /// The audit entry, if the request is recorded.
     pub change: Option<Box<Change>>,
 }
 
 impl Context {
-    /// The viewer's country, as far as it is known: as a trusted proxy tells it, else by the
-    /// operator's database. Looked up when it is asked for: most requests need none.
+    /// Returns the viewer's country: from a trusted proxy, else from the GeoIP database. The look-up happens
+    /// on demand, because most requests do not need it.
     #[must_use]
     pub fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
         self.told_country.or_else(|| places?.country(self.peer))

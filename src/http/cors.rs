@@ -1,4 +1,4 @@
-//! What a browser of another origin may do: send our headers, read our answers, without cookies.
+//! CORS: scripts of allowed origins may send our headers and read our responses, without cookies.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -11,19 +11,19 @@ use super::reply::Reply;
 use super::router::PathEntry;
 use super::state::HttpState;
 
-/// Answers that scripts may read beyond the few that they may anyway.
+/// Response headers that scripts may read in addition to the safelisted ones.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, ETag, WWW-Authenticate, Deprecation, Sunset, Link, \
      Content-Range, Accept-Ranges, Content-Length, Date",
 );
 
-/// Two hours: the longest that Chromium keeps a preflight.
+/// Two hours: Chromium caches a preflight no longer.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
-/// The longest list of request headers that is allowed by repeating it.
+/// Longest `Access-Control-Request-Headers` that is echoed, in bytes.
 const REQUESTED_MAX: usize = 1_024;
 
-/// What the browser asks to send, if it is a plain list of names.
+/// Returns the requested header names if they are a plain list of names.
 fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
     let value = headers.get("access-control-request-headers")?;
     let plain = value.len() <= REQUESTED_MAX
@@ -34,7 +34,7 @@ fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
     plain.then_some(value)
 }
 
-/// The answer to OPTIONS.
+/// Answers OPTIONS.
 #[must_use]
 pub fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
     let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
@@ -49,7 +49,7 @@ pub fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
     reply
 }
 
-/// Lets the origin of the request read the answer, whatever the answer is.
+/// Allows the origin of the request to read the response, including errors.
 pub fn allow(front: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
     let Some(origin) = heads.origin.value() else {
         return;

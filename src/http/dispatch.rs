@@ -1,4 +1,4 @@
-//! From a parsed request to its handler: one exhaustive match.
+//! Calls the handler of a parsed request: one exhaustive match, without logic.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -21,18 +21,14 @@ use super::error::ApiError;
 use super::reply::Reply;
 use crate::app::App;
 
-/// What a handler gives in the end.
 pub type Answer = Result<Reply, ApiError>;
 
-/// An answer that is there, or one to wait for. Requests that memory answers are not boxed.
+/// A finished answer or a future. Requests that need only memory are answered without boxing a future.
 pub enum Outcome {
-    /// Answered.
     Now(Answer),
-    /// To be waited for.
     Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
-/// Calls the handler of an endpoint.
 #[must_use]
 pub fn dispatch(app: &Arc<App>, cx: Context, endpoint: Endpoint) -> Outcome {
     match endpoint {
@@ -43,7 +39,7 @@ pub fn dispatch(app: &Arc<App>, cx: Context, endpoint: Endpoint) -> Outcome {
     }
 }
 
-/// Boxes the call of an asynchronous handler, which keeps what it borrows.
+/// Boxes the future of an asynchronous handler, which owns its arguments.
 macro_rules! later {
     ($app:ident, $cx:ident, $handler:path $(, $argument:expr)*) => {{
         let app = Arc::clone($app);

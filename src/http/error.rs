@@ -179,7 +179,11 @@ impl ApiError {
 
     /// Creates an `INTERNAL` error; `cause` is only logged.
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::new(ErrorCode::Internal, "an internal error").with_cause(cause)
+        Self::new(
+            ErrorCode::Internal,
+            "internal error; quote the X-Request-Id when you report it",
+        )
+        .with_cause(cause)
     }
 
     /// Creates an `OVERLOADED` error: a worker pool is full.

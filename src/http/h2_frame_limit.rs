@@ -1,6 +1,7 @@
-//! The frames that an HTTP/2 client sends, counted as they come: hyper answers or drops every control
-//! frame of a flood, and has no time-out for a frame that never ends. Only the nine bytes before each
-//! frame are looked at; what is wrong with frames is for the protocol's machine to say.
+//! Limits the rate of HTTP/2 frames from a client. hyper answers or drops each control frame of a flood, and
+//! has no time-out for an unfinished frame.
+//!
+//! Only the nine-byte frame headers are parsed; hyper validates the frames.
 
 use std::io;
 use std::sync::Arc;
@@ -10,37 +11,36 @@ use super::h2_streams::Streams;
 use super::io_observer::ReadObserver;
 use crate::config::limits::{H2_FRAMES_A_SECOND, H2_FRAMES_BURST, HEADER_BLOCK_PARSER_MAX};
 
-/// Bytes that a client sends before its first frame.
+/// Length of the connection preface, in bytes.
 const PREFACE: usize = 24;
 
-// Kinds of frames, and the flag that ends a block of headers.
+// Frame types, and the flag that ends a header block.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// Frames that a request brings with it by right: a small body, a window update for each side, an
-/// end before its time.
-const FRAMES_OF_A_REQUEST: u32 = 4;
-/// Bytes of a body, either way, that bring a frame by right.
-const BYTES_OF_A_FRAME: u64 = 256;
+/// Extra frames that each request allows: a small body, window updates for stream and connection, and a
+/// reset.
+const FRAMES_PER_REQUEST: u32 = 4;
+/// Body bytes, in either direction, that pay for one frame.
+const BYTES_PER_FRAME: u64 = 256;
 
-/// Counts frames.
 pub(super) struct FrameLimit {
     streams: Arc<Streams>,
-    /// The frame's first bytes, as far as they have come.
+    /// Frame header, as far as received.
     head: [u8; 9],
     have: usize,
-    /// Bytes that pass before the next frame begins.
+    /// Payload bytes to skip before the next frame header.
     left: usize,
-    /// Bytes of the block of headers that is coming; nothing outside of one.
+    /// Size of the header block that is being received, if any.
     block: Option<usize>,
-    /// The frame that is coming is one of a body: for those there is another time-out.
+    /// The current frame is DATA. Bodies have a separate time-out.
     body: bool,
-    /// Frames that may come.
+    /// Frames that the client may still send.
     allowed: u32,
     filled: Instant,
-    /// Bytes of answers for which frames were allowed already.
+    /// Response bytes that were already converted into allowed frames.
     sent: u64,
 }
 
@@ -66,14 +66,14 @@ impl FrameLimit {
         self.have = 0;
         self.body = kind == DATA;
         match kind {
-            HEADERS => self.allow(FRAMES_OF_A_REQUEST),
-            DATA if self.left as u64 >= BYTES_OF_A_FRAME => {}
+            HEADERS => self.allow(FRAMES_PER_REQUEST),
+            DATA if self.left as u64 >= BYTES_PER_FRAME => {}
             _ => self.spend()?,
         }
         if matches!(kind, HEADERS | CONTINUATION) {
             let block = self.block.unwrap_or_default() + self.left;
             if block > HEADER_BLOCK_PARSER_MAX {
-                return Err(io::Error::other("a block of headers is too large"));
+                return Err(io::Error::other("header block too large"));
             }
             self.block = (flags & END_HEADERS == 0).then_some(block);
         }
@@ -91,19 +91,19 @@ impl FrameLimit {
         self.allowed = self
             .allowed
             .checked_sub(1)
-            .ok_or_else(|| io::Error::other("too many frames"))?;
+            .ok_or_else(|| io::Error::other("too many HTTP/2 frames"))?;
         Ok(())
     }
 
-    /// What time and the bytes that went have brought since the last time.
+    /// Adds the frames earned by elapsed time and by response bytes since the last call.
     fn refill(&mut self) {
         let millis = self.filled.elapsed().as_millis();
         let by_time = millis.saturating_mul(u128::from(H2_FRAMES_A_SECOND)) / 1_000;
         if by_time > 0 {
             self.filled = Instant::now();
         }
-        let by_bytes = (self.streams.sent() - self.sent) / BYTES_OF_A_FRAME;
-        self.sent += by_bytes * BYTES_OF_A_FRAME;
+        let by_bytes = (self.streams.sent() - self.sent) / BYTES_PER_FRAME;
+        self.sent += by_bytes * BYTES_PER_FRAME;
         self.allow(u32::try_from(by_time).unwrap_or(u32::MAX));
         self.allow(u32::try_from(by_bytes).unwrap_or(u32::MAX));
     }
@@ -153,7 +153,7 @@ mod tests {
         (frames, streams)
     }
 
-    /// How many of these frames come before the connection ends; the half of `most` is not meant to.
+    /// Returns how many copies of the input pass before the connection ends; `None` if `most` copies pass.
     fn end_after(given: &[u8], most: usize) -> Option<usize> {
         let (mut frames, _) = frames();
         (0..most).find(|_| frames.on_read(given).is_err())
@@ -180,7 +180,7 @@ mod tests {
             let after = end_after(&frame(kind, END_HEADERS, length), burst * 3);
             assert_eq!(after, None, "{kind}");
         }
-        // What goes with requests is never too much.
+        // Frames that belong to requests never exceed the limit.
         let mut usual = frame(HEADERS, END_HEADERS, 20);
         for kind in [DATA, 8, 8, 3] {
             usual.extend(frame(kind, 0, 4));
@@ -199,22 +199,22 @@ mod tests {
             let came = (0..10_000)
                 .take_while(|_| frames.on_read(&ping).is_ok())
                 .count();
-            // A connection ends with its first error; this one goes on behind the frame.
+            // A real connection ends with its first error; the test continues after the frame.
             frames.left = 0;
             came
         };
-        // What passes while the test runs may bring a few.
+        // Time that passes during the test may allow a few more.
         let most = H2_FRAMES_BURST as usize;
         assert!((most..most + 50).contains(&count(0)));
         let in_two = 2 * H2_FRAMES_A_SECOND as usize;
         assert!((in_two..in_two + 50).contains(&count(2)));
-        streams.on_sent(100 * BYTES_OF_A_FRAME);
+        streams.on_sent(100 * BYTES_PER_FRAME);
         assert!((100..150).contains(&count(0)));
         assert!(count(0) < 50);
     }
 
     #[test]
-    fn a_block_of_headers_has_a_size_and_an_end() {
+    fn header_blocks_are_limited_in_size_and_time() {
         let (mut counted, streams) = frames();
         assert!(!streams.is_halfway());
         for byte in frame(HEADERS, 0, 5) {
@@ -225,7 +225,7 @@ mod tests {
             .on_read(&frame(CONTINUATION, END_HEADERS, 5))
             .unwrap();
         assert!(!streams.is_halfway());
-        // A body has a time-out of its own.
+        // The body time-out covers DATA frames.
         counted.on_read(&frame(DATA, 0, 300)[..20]).unwrap();
         assert!(!streams.is_halfway());
 

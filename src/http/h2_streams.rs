@@ -1,6 +1,7 @@
-//! The streams of an HTTP/2 connection: how many are open, and whether their answers move. A stream is
-//! open until the last byte of its answer has been written: with a window of nothing, or of one byte,
-//! an answer waits inside of the protocol's machine, where nobody sees it.
+//! Counts the streams of an HTTP/2 connection and the progress of their responses.
+//!
+//! A stream is open until the last byte of its response was written. A client with a tiny flow-control window
+//! can stall a response inside hyper, where no other time-out would see it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,37 +13,36 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::response_body::{BodyError, ResponseBody};
 
-/// The streams of a connection. The requests run in tasks of their own.
+/// Shared counters: requests run in tasks of their own.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    /// A request has come.
+    /// A request was received.
     begun: AtomicBool,
     open: AtomicU32,
-    /// Those of the open ones whose answer is there.
+    /// Open streams with a response that is ready.
     answered: AtomicU32,
-    /// Bytes of answers that were written.
+    /// Response bytes written.
     sent: AtomicU64,
-    /// A part of a frame has come, or of a block of headers.
+    /// A frame or header block was received in part.
     halfway: AtomicBool,
 }
 
 impl Streams {
-    /// Whether a request has come.
     pub(super) fn any_opened(&self) -> bool {
         self.begun.load(Relaxed)
     }
 
-    /// Requests that have not ended.
+    /// Returns the number of requests that have not ended.
     pub(super) fn open(&self) -> u32 {
         self.open.load(Relaxed)
     }
 
-    /// Answers that are there and not wholly written.
+    /// Returns the number of responses that are ready but not completely written.
     pub(super) fn answered(&self) -> u32 {
         self.answered.load(Relaxed)
     }
 
-    /// Bytes of answers that were written.
+    /// Returns the number of response bytes written.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Relaxed)
     }
@@ -51,7 +51,7 @@ impl Streams {
         self.sent.fetch_add(bytes, Relaxed);
     }
 
-    /// Whether the client is in the middle of something that is no body.
+    /// Whether the client has sent a part of a frame or header block other than a body.
     pub(super) fn is_halfway(&self) -> bool {
         self.halfway.load(Relaxed)
     }
@@ -61,7 +61,7 @@ impl Streams {
     }
 }
 
-/// An open stream. It is held by whatever is left of it.
+/// Marks a stream as open until it is dropped.
 pub(super) struct OpenStream {
     streams: Arc<Streams>,
     answered: AtomicBool,
@@ -77,7 +77,7 @@ impl OpenStream {
         }
     }
 
-    /// The answer is there.
+    /// Attaches the response, which now keeps the stream open.
     pub(super) fn answer(self, body: ResponseBody) -> CountedBody {
         self.streams.answered.fetch_add(1, Relaxed);
         self.answered.store(true, Relaxed);
@@ -130,7 +130,7 @@ impl Body for CountedBody {
     }
 }
 
-/// Bytes that keep their stream open, and tell when they go.
+/// Bytes that keep their stream open and report when they are written.
 pub(super) struct HeldBytes {
     bytes: Bytes,
     open: Arc<OpenStream>,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stream_is_open_until_its_last_byte_went() {
+    async fn a_stream_is_open_until_its_last_byte_is_written() {
         let streams = Arc::<Streams>::default();
         assert!(!streams.any_opened());
         let state = || (streams.open(), streams.answered(), streams.sent());

@@ -1,5 +1,5 @@
-//! What hyper's parser lets through and we do not: codings other than chunked, a missing or doubled
-//! Host, fragments, raw text in the query, heads and targets of any size, methods of any name.
+//! Stricter checks of the request head than hyper's parser: transfer codings other than chunked, a missing or
+//! repeated Host, fragments, unescaped text in the query, sizes of head and target, and unknown methods.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,10 +10,11 @@ use super::error::{ApiError, ErrorCode};
 use super::headers::{HeaderLines, RequestHeaders, SingleHeader};
 use crate::config::limits::TARGET_MAX;
 
-/// Checks a request's head.
+/// Checks the head of a request.
 ///
 /// # Errors
-/// 400, 414, 417, 431, 501.
+/// `INVALID_REQUEST`, `URI_TOO_LONG`, `EXPECTATION_FAILED`, `HEADERS_TOO_LARGE`, `METHOD_NOT_IMPLEMENTED`,
+/// `TRANSFER_CODING_NOT_IMPLEMENTED`.
 pub(super) fn check_framing(
     parts: &Parts,
     heads: &RequestHeaders<'_>,
@@ -33,7 +34,9 @@ pub(super) fn check_framing(
     check_transfer_coding(heads.transfer_encoding)?;
     check_host(parts, heads.host)?;
     if fragment {
-        return Err(ApiError::malformed("the target has a fragment"));
+        return Err(ApiError::malformed(
+            "the request target must not contain a fragment (`#`)",
+        ));
     }
     if !parts.uri.query().unwrap_or_default().is_ascii() {
         return Err(ApiError::malformed(
@@ -54,7 +57,7 @@ pub(super) fn check_framing(
     ) {
         return Err(ApiError::new(
             ErrorCode::MethodNotImplemented,
-            "no route has this method",
+            "no route supports this method",
         ));
     }
     match heads.expect {
@@ -64,13 +67,13 @@ pub(super) fn check_framing(
         }
         SingleHeader::One(_) | SingleHeader::Repeated => Err(ApiError::new(
             ErrorCode::ExpectationFailed,
-            "the only expectation is 100-continue",
+            "the only supported Expect value is 100-continue",
         )),
     }
 }
 
-/// Refuses every transfer coding but one `chunked`. hyper takes a doubled one for a single one, where
-/// another reader of the connection would see chunks within chunks.
+/// Accepts only a single `chunked`. hyper reads a repeated `chunked` as one, while a proxy could see chunks
+/// within chunks: that would allow request smuggling.
 fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
     let mut chunked = 0;
     let mut others = false;
@@ -91,13 +94,13 @@ fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
     if others {
         return Err(ApiError::new(
             ErrorCode::CodingNotImplemented,
-            "the only transfer coding is chunked",
+            "the only supported transfer coding is chunked",
         ));
     }
     Ok(())
 }
 
-/// Checks whom the request is for. Where HTTP/2 says it twice it has to say the same.
+/// Checks the target host. In HTTP/2, `Host` and `:authority` must agree.
 fn check_host(parts: &Parts, host: SingleHeader<'_>) -> Result<(), ApiError> {
     let authority = match parts.version {
         Version::HTTP_2 => parts.uri.authority().map(|given| given.as_str().as_bytes()),
@@ -125,7 +128,6 @@ fn check_host(parts: &Parts, host: SingleHeader<'_>) -> Result<(), ApiError> {
     }
 }
 
-/// Whom a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host<'a> {
     Address,
@@ -133,7 +135,7 @@ enum Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Reads a name, an IPv4 address or an IPv6 address in brackets, with an optional port.
+    /// Parses a name, an IPv4 address or an IPv6 address in brackets, with an optional port.
     fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         if let Some(rest) = text.strip_prefix('[') {
@@ -154,8 +156,8 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Whether `Host` and `:authority` name the same host (RFC 9113, part 8.3.1): letters of either case,
-/// with or without the default port. HTTP/2 comes over TLS alone.
+/// Whether `Host` and `:authority` name the same host (RFC 9113, section 8.3.1), ignoring case and the
+/// default port. HTTP/2 is only served over TLS, so the default port is 443.
 fn names_same_host(host: &[u8], authority: &[u8]) -> bool {
     let [host, authority] = [host, authority].map(|given| {
         let without = [&b":443"[..], b":"].map(|port| given.strip_suffix(port));
@@ -164,7 +166,7 @@ fn names_same_host(host: &[u8], authority: &[u8]) -> bool {
     host.eq_ignore_ascii_case(authority)
 }
 
-/// Whether a text is a port; an empty one is the default port.
+/// Whether a text is a port; empty means the default port.
 fn is_port(text: &str) -> bool {
     text.is_empty()
         || text.bytes().all(|b| b.is_ascii_digit())
@@ -172,12 +174,12 @@ fn is_port(text: &str) -> bool {
             && text.parse::<u16>().is_ok()
 }
 
-/// Checks that a request to the operations listener is for a host that it answers for: an address,
-/// `localhost`, or one of the configured names. A page of an attacker that has its own name resolved
-/// to the address of this listener (DNS rebinding) would otherwise be of the same origin as the console.
+/// Checks that a request to the operations listener names a host that the listener serves: an IP address,
+/// `localhost`, or a configured name. This prevents DNS rebinding: a page whose host name resolves to this
+/// listener would otherwise have the same origin as the console.
 ///
 /// # Errors
-/// 421.
+/// `MISDIRECTED_REQUEST`.
 pub(super) fn check_answers_for(
     parts: &Parts,
     heads: &RequestHeaders<'_>,

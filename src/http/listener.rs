@@ -316,13 +316,13 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
                 io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
             );
             if !gone {
-                tracing::warn!(%error, "cannot accept connections");
+                tracing::warn!(%error, "failed to accept a connection");
                 sleep(ACCEPT_REST).await;
             }
         }
     }
     if let Err(error) = acceptor.serve_backlog(listener) {
-        tracing::warn!(%error, "some connections were cut off");
+        tracing::warn!(%error, "failed to serve the connections waiting at shutdown");
     }
 }
 
@@ -374,7 +374,9 @@ impl Acceptor {
                 self.serve(stream, THIS_MACHINE, None, local, options);
             }
             // Without a uid the audit record could not name the administrator, so the connection is refused.
-            Err(error) => tracing::warn!(%error, "the kernel does not tell who connects"),
+            Err(error) => {
+                tracing::warn!(%error, "refused a connection to the administration socket: its uid is unknown")
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! What a viewer may be shown for an error, by language. English, Swedish and German are built in;
-//! a file `xx.toml` in a directory of the operator's adds a language or words one anew.
+//! Localized error messages for viewers. English, Swedish and German are built in. A file `xx.toml` in the
+//! operator's directory adds a language or replaces messages of one.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("de", include_str!("../../data/messages/de.toml")),
 ];
 
-/// What a viewer may have typed wrongly, by the name of the member on the wire, and the key of the text
-/// that says what to do about it. `INVALID_REQUEST` alone would leave the viewer without a hint.
+/// Members that a viewer types, by JSON name, with the key of a message that explains how to correct them.
+/// The general message of `INVALID_REQUEST` would give no hint.
 const TYPED: [(&str, &str); 11] = [
     ("identity", "EMAIL_INVALID"),
     ("email", "EMAIL_INVALID"),
@@ -29,10 +29,10 @@ const TYPED: [(&str, &str); 11] = [
     ("parentalControl.limit", "AGE_LIMIT_INVALID"),
 ];
 
-/// Language ranges of `Accept-Language` that are looked at.
+/// At most this many language ranges of `Accept-Language` are read.
 const RANGES: usize = 16;
 
-/// A file of messages that cannot be used.
+/// A message file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("messages in `{language}`: {problem}")]
 pub struct BadMessages {
@@ -40,14 +40,13 @@ pub struct BadMessages {
     problem: String,
 }
 
-/// The messages of every language.
 pub struct Messages {
     languages: HashMap<String, HashMap<String, String>>,
     default: String,
 }
 
 impl Messages {
-    /// The built-in languages; `default` answers where nothing better is known.
+    /// Loads the built-in languages. `default` is used if no better language is known.
     ///
     /// # Errors
     /// [`BadMessages`] if `default` is not among the languages.
@@ -55,10 +54,10 @@ impl Messages {
         Self::with(default, std::iter::empty())
     }
 
-    /// The built-in languages and those of the operator, as (language, TOML) pairs.
+    /// Loads the built-in languages and those of the operator, as pairs of language and TOML.
     ///
     /// # Errors
-    /// [`BadMessages`] names the first language that cannot be used.
+    /// [`BadMessages`] for the first language that cannot be used.
     pub fn with<'a>(
         default: &str,
         added: impl Iterator<Item = (&'a str, &'a str)>,
@@ -91,14 +90,15 @@ impl Messages {
         })
     }
 
-    /// The message for the viewer: by `Accept-Language`, else by the user's locale, else in the
-    /// default language.
+    /// Returns the message in the best language: by `Accept-Language`, else the user's locale, else the
+    /// default.
     #[must_use]
     pub fn pick(&self, code: ErrorCode, accept: Option<&str>, user: Option<&Locale>) -> &str {
         self.text(code.as_str(), self.language(accept, user))
     }
 
-    /// As [`Messages::pick`], for an error: of what a viewer typed wrongly, the first.
+    /// Same as [`Messages::pick`]; if the viewer typed something wrong, the message is about the first such
+    /// field.
     #[must_use]
     pub fn pick_for(&self, error: &ApiError, accept: Option<&str>, user: Option<&Locale>) -> &str {
         let typed = |field| TYPED.iter().find(|(known, _)| *known == field);
@@ -117,7 +117,7 @@ impl Messages {
             .map_or("", String::as_str)
     }
 
-    /// The language for the viewer, as [`Messages::pick`] finds it.
+    /// Returns the best language, in the same order as [`Messages::pick`].
     #[must_use]
     pub fn language(&self, accept: Option<&str>, user: Option<&Locale>) -> &str {
         let wanted = accept.and_then(|accept| self.accepted(accept));
@@ -125,7 +125,7 @@ impl Messages {
         wanted.or(users).unwrap_or(&self.default)
     }
 
-    /// The best language of an `Accept-Language` that we have.
+    /// Returns the available language that `Accept-Language` prefers.
     fn accepted(&self, accept: &str) -> Option<&str> {
         let mut best: Option<(u16, &str)> = None;
         for range in accept.split(',').take(RANGES) {
@@ -142,7 +142,7 @@ impl Messages {
         best.map(|(_, language)| language)
     }
 
-    /// The language that serves a tag: the tag itself, else its primary language.
+    /// Returns the tag itself if it is available, else its primary language.
     fn known(&self, tag: &str) -> Option<&str> {
         let tag = tag.to_ascii_lowercase();
         let primary = tag.split(['-', '_']).next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What is served while the store cannot be opened: the probes with the reason, and to everybody else
-//! that it is not possible at present. Nothing here knows the service.
+//! Serves the listeners while the store cannot be opened: the probes report the reason, every other request
+//! gets 503. It does not depend on the service.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,27 +34,27 @@ use super::state::InvalidSetting;
 use crate::config::limits::ACCEPT_REST;
 use crate::ports::tls::HTTP_1_1;
 
-/// Connections that are held at a time: this is for probes and for telling clients to come back.
+/// Connections served at a time. Probes and refusals need few.
 const CONNECTIONS: usize = 256;
-/// How long a request's head may take, and a connection's answers in all.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// When clients may come back, in seconds.
-const COME_BACK: HeaderValue = HeaderValue::from_static("10");
+/// Time for a request head, and for all responses of a connection.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// In seconds.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
-/// What is said while the service is in maintenance.
+/// The content of maintenance responses.
 pub struct Notice {
     reason: String,
     messages: Messages,
     names: HeaderNames,
-    /// The host names that the operations listener answers for.
+    /// Host names that the operations listener serves.
     ops_hosts: Vec<String>,
 }
 
 impl Notice {
-    /// A notice with the reason that operators read.
+    /// Creates a notice with the reason for operators.
     ///
     /// # Errors
-    /// A prefix of header names that the configuration does not take.
+    /// The header prefix, if it is invalid.
     pub fn new(
         reason: String,
         header_prefix: &str,
@@ -68,7 +68,7 @@ impl Notice {
         })
     }
 
-    /// What the service checks of a request before it looks for the route.
+    /// Runs the checks that the service runs before routing.
     fn check(
         &self,
         table: RouteSet,
@@ -83,7 +83,7 @@ impl Notice {
     }
 }
 
-/// Answers on the listeners until what it returns is dropped.
+/// Answers requests on the listeners until the returned set is dropped.
 #[must_use]
 pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
@@ -120,7 +120,7 @@ async fn answered<S>(
     stream: S,
     options: ListenerOptions,
     notice: Arc<Notice>,
-    _seat: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -128,15 +128,15 @@ async fn answered<S>(
         let Some(tls) = options.tls else {
             return connection(stream, options.table, notice).await;
         };
-        // Nobody is served better by HTTP/2 here.
+        // HTTP/1 is enough for refusals.
         let mut config = ServerConfig::clone(&tls.config());
         config.alpn_protocols = vec![HTTP_1_1.to_vec()];
         if let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
             connection(stream, options.table, notice).await;
         }
     };
-    // How it ends concerns nobody here.
-    let _ = timeout(PATIENCE, answering).await;
+    // A failed or slow connection needs no report.
+    let _ = timeout(TIMEOUT, answering).await;
 }
 
 async fn connection<S>(stream: S, table: RouteSet, notice: Arc<Notice>)
@@ -149,7 +149,7 @@ where
     });
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(TIMEOUT)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -172,7 +172,7 @@ fn answer(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Byte
         (Ok(()), ..) => {
             let error = ApiError::new(
                 ErrorCode::StoreUnavailable,
-                "the service is in maintenance: its operator finds the reason at /readyz",
+                "the service is in maintenance; operators find the reason at /readyz",
             );
             refusal(&error, &heads, notice)
         }
@@ -183,11 +183,11 @@ fn answer(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Byte
     headers.insert(CONTENT_TYPE, kind);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if table == RouteSet::Public {
-        // Players in browsers read the refusal too.
+        // Players in browsers must be able to read the refusal.
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     }
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        headers.insert(RETRY_AFTER, COME_BACK);
+        headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
     }
     response
 }

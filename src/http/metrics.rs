@@ -1,4 +1,4 @@
-//! What is counted of requests and connections.
+//! Metrics of requests, connections and licenses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
 use crate::ports::license_server::UpstreamError;
 use crate::types::Drm;
 
-/// Classes of statuses. 552 is an answer like another, so it stands apart from our failures.
+/// Status classes. 552 is a regular response, so it has a class apart from server failures.
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "552"];
 
 fn class(status: StatusCode) -> usize {
@@ -24,25 +24,22 @@ fn class(status: StatusCode) -> usize {
     }
 }
 
-/// The systems that licenses are given for.
+/// The DRM systems with license metrics.
 const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
 
-/// What came of a request for a license.
+/// Result of a license request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LicenseResult {
-    /// A license was given.
     Issued,
-    /// A service certificate was given.
+    /// A service certificate was returned.
     Certificate,
-    /// We refused it.
+    /// Denied by this service.
     Denied,
-    /// The license server refused it.
+    /// Denied by the license server.
     Refused,
-    /// The license server failed.
     Failed,
-    /// The license server did not answer in time.
     TimedOut,
-    /// The license server was not asked: too many wait for it, or it fails all the time.
+    /// The license server was not called: too many requests wait for it, or its circuit breaker is open.
     NotAsked,
 }
 
@@ -57,7 +54,7 @@ impl LicenseResult {
         (Self::NotAsked, "not_asked"),
     ];
 
-    /// What a failure of a license server counts as.
+    /// Classifies a failure of a license server.
     #[must_use]
     pub fn from_error(error: &UpstreamError) -> Self {
         match error {
@@ -96,18 +93,15 @@ impl RouteMetrics {
     }
 }
 
-/// What is counted of requests and connections.
 pub struct HttpMetrics {
     public: Vec<RouteMetrics>,
     ops: Vec<RouteMetrics>,
-    /// Requests that found no route.
+    /// Requests that matched no route.
     unmatched: RouteMetrics,
     licenses: Vec<(Drm, LicenseResult, Arc<Counter>)>,
-    /// Open connections.
     pub connections: Arc<Gauge>,
-    /// Connections closed at once because a limit was reached.
+    /// Connections closed on arrival because a limit was reached.
     pub refused: Arc<Counter>,
-    /// Handlers that panicked.
     pub panics: Arc<Counter>,
 }
 
@@ -126,7 +120,7 @@ fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
 }
 
 impl HttpMetrics {
-    /// Makes the metrics known to the registry.
+    /// Creates the metrics and registers them.
     #[must_use]
     pub fn new(registry: &Registry) -> Self {
         let of = |table: RouteSet| {
@@ -155,7 +149,6 @@ impl HttpMetrics {
         }
     }
 
-    /// Counts what came of a request for a license.
     pub fn license(&self, system: Drm, result: LicenseResult) {
         let mut counters = self.licenses.iter();
         if let Some((.., counter)) = counters.find(|(drm, of, _)| (*drm, *of) == (system, result)) {
@@ -163,7 +156,7 @@ impl HttpMetrics {
         }
     }
 
-    /// Counts an answer; `route` is its place in the table.
+    /// Counts a response; `route` is its index in the route table.
     pub fn answered(
         &self,
         table: RouteSet,
@@ -190,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_live_rights_is_no_failure_of_ours() {
+    fn no_live_rights_does_not_count_as_a_server_failure() {
         let registry = Registry::default();
         let metrics = HttpMetrics::new(&registry);
         let heartbeat = RouteSet::Public

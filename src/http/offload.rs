@@ -1,4 +1,4 @@
-//! Work of the domain that blocks, in the lane where it may.
+//! Runs blocking domain calls in the worker pool of their kind.
 
 use super::context::Context;
 use super::error::ApiError;
@@ -8,14 +8,14 @@ use crate::app::App;
 use crate::domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
 use crate::types::{PartnerId, UnixSeconds};
 
-/// The pool that hashes, with the turn of a client in it.
+/// The hashing pool, with the turn of the client.
 pub struct Offload<'a> {
     app: &'a App,
     turn: Turn,
     now: UnixSeconds,
 }
 
-/// The pool as a client has it, of a partner if it is one.
+/// Returns the hashing pool for a client.
 pub fn pool<'a>(app: &'a App, cx: &Context, partner: Option<PartnerId>) -> Offload<'a> {
     let turn = Turn {
         suspect: app
@@ -43,19 +43,19 @@ impl HashPool for Offload<'_> {
 }
 
 impl Offload<'_> {
-    /// Waits for a verb of accounts that hashes. A wrong guess has the next ones of the client's
-    /// network wait behind those of others.
+    /// Waits for an account operation that hashes. A wrong guess is recorded: after many, the jobs of the
+    /// client's network wait behind those of others.
     ///
     /// # Errors
-    /// `OVERLOADED` at once if the pool is full; what the verb refuses.
+    /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
     pub async fn guess<T, E: GuessError>(
         &self,
-        verb: impl Future<Output = Result<T, E>>,
+        operation: impl Future<Output = Result<T, E>>,
     ) -> Result<T, ApiError>
     where
         ApiError: From<E>,
     {
-        let result = verb.await;
+        let result = operation.await;
         if result.as_ref().is_err_and(E::is_wrong_guess)
             && let Some(network) = self.turn.network
         {
@@ -65,9 +65,8 @@ impl Offload<'_> {
     }
 }
 
-/// An error that may be somebody's wrong guess.
+/// An error that can mean a wrong password, PIN or token.
 pub trait GuessError {
-    /// Whether it is.
     fn is_wrong_guess(&self) -> bool;
 }
 
@@ -87,46 +86,46 @@ impl GuessError for PinError {
     }
 }
 
-/// Runs a verb that reads cold or waits for a commit.
+/// Runs an operation that reads from disk or waits for a commit.
 ///
 /// # Errors
-/// `OVERLOADED` at once if the lane is full; what the verb refuses.
+/// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
 pub async fn cold<T, E>(
     app: &App,
-    verb: impl FnOnce() -> Result<T, E> + Send + 'static,
+    operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
 where
     T: Send + 'static,
     E: Send + 'static,
     ApiError: From<E>,
 {
-    within(&app.cold, verb).await
+    within(&app.cold, operation).await
 }
 
-/// The same in the lane of long work.
+/// Runs a long operation, such as an import, in its own pool.
 ///
 /// # Errors
-/// As [`cold`].
+/// Those of [`cold`].
 pub async fn bulk<T, E>(
     app: &App,
-    verb: impl FnOnce() -> Result<T, E> + Send + 'static,
+    operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
 where
     T: Send + 'static,
     E: Send + 'static,
     ApiError: From<E>,
 {
-    within(&app.bulk, verb).await
+    within(&app.bulk, operation).await
 }
 
 async fn within<T, E>(
     lane: &WorkerPool<()>,
-    verb: impl FnOnce() -> Result<T, E> + Send + 'static,
+    operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
 where
     T: Send + 'static,
     E: Send + 'static,
     ApiError: From<E>,
 {
-    Ok(lane.run(move |()| verb())?.await??)
+    Ok(lane.run(move |()| operation())?.await??)
 }

@@ -1,12 +1,12 @@
-//! The rules for paths: one is checked before it is matched, so that no spelling of a path reaches a
-//! route that another spelling would not. And percent-decoding, done once.
+//! Validates request paths before routing, so that every route has exactly one spelling. Also decodes
+//! percent-encoding, once.
 
 use std::borrow::Cow;
 
 use super::error::{ApiError, ErrorCode};
 
-/// Refuses paths that could be read in two ways: other bytes than visible ASCII, backslashes,
-/// empty and dot segments, and escapes that hide a separator or a control character.
+/// Rejects ambiguous paths: bytes other than visible ASCII, backslashes, empty and dot segments, and escapes
+/// of separators or control characters.
 ///
 /// # Errors
 /// `INVALID_REQUEST` or `PATH_NOT_FOUND`.
@@ -29,7 +29,7 @@ pub fn check_path(path: &str) -> Result<(), ApiError> {
                 ));
             }
         }
-        // `/.` begins a dot segment or a hidden file; `%` needs a closer look.
+        // `/.` starts a dot segment or a hidden file and `%` an escape; both need a closer check.
         suspicious |= *byte == b'%' || before == b'/' && matches!(*byte, b'.' | b'/');
         before = *byte;
     }
@@ -68,7 +68,7 @@ fn check_escapes(path: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Undoes percent-encoding once. `None` if an escape is broken.
+/// Decodes percent-encoding once. Returns `None` for a broken escape.
 pub(super) fn percent_decode(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
     if !bytes.contains(&b'%') {
         return Some(Cow::Borrowed(bytes));
@@ -96,7 +96,7 @@ const fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// Undoes percent-encoding once. `None` if an escape is broken or what comes out is no UTF-8.
+/// Decodes percent-encoding once. Returns `None` for a broken escape or if the result is not UTF-8.
 pub(super) fn decode(text: &str) -> Option<Cow<'_, str>> {
     match percent_decode(text.as_bytes())? {
         Cow::Borrowed(_) => Some(Cow::Borrowed(text)),

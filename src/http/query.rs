@@ -1,6 +1,7 @@
-//! The query of a request: `name=value` pairs, decoded once. Members that a route does not know are
-//! ignored. A known one that comes twice is refused, since two readers could pick different ones; a list
-//! may come in as many members as its client likes.
+//! Parses query parameters, decoded once.
+//!
+//! Unknown parameters are ignored. A known parameter must not repeat, because two readers could pick
+//! different values; only a list may be split over several.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,11 +11,11 @@ use super::path_validation::percent_decode;
 use crate::config::limits::LIST_IDS;
 use crate::types::Malformed;
 
-/// The query, still encoded.
+/// The query string, still encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a>(&'a str);
 
-/// `+` is a space here, as forms have written it since ever; then percent-encoding is undone.
+/// Decodes `+` as a space, as HTML forms write it, and then percent-encoding.
 fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.bytes().any(|b| matches!(b, b'+' | b'%')) {
         return Some(Cow::Borrowed(text));
@@ -25,16 +26,16 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
 }
 
 impl<'a> Query<'a> {
-    /// The query of a target, without its `?`.
+    /// `text` is the part after `?`.
     #[must_use]
     pub const fn new(text: &'a str) -> Self {
         Self(text)
     }
 
-    /// The value of a member, `None` if it is absent.
+    /// Returns the value of a parameter, or `None` if it is absent.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the member if it comes twice or cannot be decoded.
+    /// `INVALID_REQUEST` if it repeats or cannot be decoded.
     pub fn one(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, ApiError> {
         let mut values = self.values(name);
         let Some(value) = values.next() else {
@@ -46,19 +47,19 @@ impl<'a> Query<'a> {
         decoded(name, value).map(Some)
     }
 
-    /// The values that a member is given, still encoded.
+    /// Returns the encoded values of a parameter.
     fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
         self.0.split('&').filter_map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            // A name that cannot be decoded is not one that we know.
+            // A name that cannot be decoded is unknown.
             (key == name || decode(key).as_deref() == Some(name)).then_some(value)
         })
     }
 
-    /// A member read by `parse`.
+    /// Parses a parameter with `parse`.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the member.
+    /// `INVALID_REQUEST` that names the parameter.
     pub fn parsed<T>(
         &self,
         name: &'static str,
@@ -69,10 +70,10 @@ impl<'a> Query<'a> {
             .transpose()
     }
 
-    /// A member that is `true` or `false`; absent is false, and a bare `?name` is true.
+    /// Parses `true` or `false`. An absent parameter is false, a bare `?name` is true.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the member.
+    /// `INVALID_REQUEST` that names the parameter.
     pub fn flag(&self, name: &'static str) -> Result<bool, ApiError> {
         match self.one(name)?.as_deref() {
             None | Some("false" | "0") => Ok(false),
@@ -81,11 +82,11 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A list of ids: separated by commas, given as several members of the name, or both, which mean
-    /// the same. Split after decoding. `None` if the member is absent.
+    /// Parses a list of ids, separated by commas or given as repeated parameters. It is split after decoding.
+    /// Returns `None` if the parameter is absent.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the member.
+    /// `INVALID_REQUEST` that names the parameter.
     pub fn ids<T: Ord>(
         &self,
         name: &'static str,
@@ -105,14 +106,14 @@ impl<'a> Query<'a> {
         if ids.len() > LIST_IDS {
             return Err(ApiError::field(name, "has at most 200 different ids"));
         }
-        // Each value has an element, or has been refused.
+        // Every value contained at least one id, or was refused above.
         Ok((!ids.is_empty()).then_some(IdList(ids)))
     }
 
-    /// As [`ids`](Self::ids), of a member that has to be there.
+    /// Same as [`ids`](Self::ids), but required.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` that names the member.
+    /// `INVALID_REQUEST` that names the parameter.
     pub fn required_ids<T: Ord>(
         &self,
         name: &'static str,
@@ -127,18 +128,16 @@ fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiEr
     decode(value).ok_or_else(|| ApiError::field(name, "is not percent-encoded UTF-8"))
 }
 
-/// One to 200 ids, sorted, each once.
+/// One to 200 distinct ids, sorted.
 ///
-/// The order of a list has no meaning in the interface. Sorted lists make the answers to
-/// permutations of one list equal, so that they share one cached response.
-///
-/// Repeated ids are folded before they are counted: the limit is on how many things are asked for.
-/// The limit on request heads bounds how long a list can be at all.
+/// The order of a list has no meaning. Sorting makes permutations share one cached response. Duplicates are
+/// removed before counting, because the limit is on the requested objects; the limit on the request head
+/// bounds the length of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdList<T>(Vec<T>);
 
 impl<T> IdList<T> {
-    /// The ids; never empty.
+    /// Never empty.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         &self.0

@@ -1,18 +1,17 @@
-//! The `Range` header, as far as players use it: one range of bytes.
+//! Parses the `Range` header as players use it: one range of bytes.
 
-/// What part of a body was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it: nothing was asked for, or nothing that we serve.
+    /// The whole body: no range, or one that is not supported.
     Whole,
-    /// From the first to the last of these bytes.
+    /// First and last byte, both inclusive.
     Bytes(u64, u64),
-    /// None of it exists.
+    /// The range lies outside the body.
     Beyond,
 }
 
-/// Reads a `Range` for a body of `length` bytes. What is malformed or asks for several ranges is
-/// ignored, as RFC 9110 allows.
+/// Parses `Range` for a body of `length` bytes. Malformed and multiple ranges are ignored, as RFC 9110
+/// allows.
 #[must_use]
 pub fn part(header: Option<&str>, length: u64) -> Part {
     let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
@@ -56,7 +55,7 @@ fn number(text: &str) -> Option<Bound> {
     }
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits.then_some(())?;
-    // More digits than fit are beyond any file.
+    // A number that overflows lies beyond any file.
     Some(Bound::At(text.parse().unwrap_or(u64::MAX)))
 }
 
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_refused_and_what_is_odd_ignored() {
+    fn ranges_outside_are_refused_and_malformed_ones_ignored() {
         let of = |text| part(Some(text), 100);
         for beyond in ["bytes=100-", "bytes=-0", "bytes=99999999999999999999-"] {
             assert_eq!(of(beyond), Part::Beyond, "{beyond}");

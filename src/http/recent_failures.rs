@@ -1,8 +1,7 @@
-//! How often log-ins from a network have failed of late, so that the networks of guessers wait behind
-//! others.
+//! Counts recent login failures by network, so that jobs of password guessers wait behind those of others.
 //!
-//! A fixed number of counters that halve every minute. Two networks may share one, which slows an
-//! innocent one down a little and lets no guesser through.
+//! A fixed array of counters that halve every minute. Two networks may share a counter: an innocent network
+//! is then slowed down a little, and no guesser escapes.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,11 +10,11 @@ use super::fair_queue::Network;
 use crate::types::UnixSeconds;
 
 const COUNTERS: usize = 4_096;
-/// Failures from which on a network is suspect: more than one person mistypes.
+/// A network is suspect from this count on. Single users also mistype.
 const MANY: u64 = 8;
 const MINUTE: i64 = 60;
 
-/// The counters. Each has the minute of its last change above its count.
+/// Each counter holds the minute of its last change in its upper bits and the count in its lower bits.
 pub struct RecentFailures {
     counters: Box<[AtomicU64]>,
     hasher: RandomState,
@@ -31,17 +30,16 @@ impl Default for RecentFailures {
 }
 
 impl RecentFailures {
-    /// Counts a failure.
     pub fn record(&self, network: Network, now: UnixSeconds) {
         let minute = minute(now);
         if let Some(counter) = self.counter(network) {
             let add = |old| Some(minute << 32 | (count(old, minute) + 1).min(u64::from(u32::MAX)));
-            // The closure always has a value.
+            // The closure always returns `Some`.
             let _ = counter.fetch_update(Relaxed, Relaxed, add);
         }
     }
 
-    /// Whether there were many.
+    /// Whether the network has many recent failures.
     #[must_use]
     pub fn is_suspect(&self, network: Network, now: UnixSeconds) -> bool {
         let counter = self.counter(network).map_or(0, |of| of.load(Relaxed));
@@ -59,7 +57,7 @@ fn minute(now: UnixSeconds) -> u64 {
     u64::try_from(now.0 / MINUTE).unwrap_or(0) & u64::from(u32::MAX)
 }
 
-/// The count as it is by now.
+/// Returns the count, halved for each minute since its last change.
 fn count(counter: u64, minute: u64) -> u64 {
     let halved = minute.saturating_sub(counter >> 32).min(63);
     (counter & u64::from(u32::MAX)) >> halved
@@ -88,7 +86,7 @@ mod tests {
         }
         assert!(failures.is_suspect(network(1), now + 3 * MINUTE));
         assert!(!failures.is_suspect(network(1), now + 4 * MINUTE));
-        // A clock that goes back.
+        // The clock may go back.
         assert!(failures.is_suspect(network(1), now + -MINUTE));
     }
 }

@@ -248,7 +248,7 @@ fn file_body(
             let range = content_range(&format!("*/{whole}"));
             return Err(ApiError::new(
                 ErrorCode::RangeNotSatisfiable,
-                "no part of the file lies in the range",
+                "the range lies outside the file",
             )
             .with_header(CONTENT_RANGE, range));
         }

@@ -1,8 +1,7 @@
-//! The page where the link of a reset mail leads.
+//! Renders the page behind the link of a password-reset mail.
 //!
-//! It works without scripts and loads nothing. The token stands in the address that the mail gives
-//! and nowhere else: the page sends no referrer, may not be framed or kept, and its form goes to the
-//! address without it.
+//! The page works without scripts and loads nothing. The token must not leak from the address: the page sends
+//! no referrer, cannot be framed or cached, and its form posts to the address without the token.
 
 use data_encoding::BASE64;
 use http::header::{CONTENT_SECURITY_POLICY, InvalidHeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS};
@@ -16,7 +15,7 @@ use crate::types::html_escape::escape;
 const SKELETON: &str = include_str!("../../data/pages/reset.html");
 const FORM: &str = include_str!("../../data/pages/form.html");
 const STYLE: &str = include_str!("../../data/pages/page.css");
-/// The language for those who read none of the others.
+/// Language of last resort.
 const FALLBACK: (&str, &str) = ("en", include_str!("../../data/pages/en.toml"));
 const OTHERS: [(&str, &str); 2] = [
     ("sv", include_str!("../../data/pages/sv.toml")),
@@ -24,7 +23,6 @@ const OTHERS: [(&str, &str); 2] = [
 ];
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
-/// The words of the page in one language.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {
@@ -45,25 +43,24 @@ impl Words {
     }
 }
 
-/// What the page shows.
 pub enum View<'a> {
-    /// The form for a token, with what was wrong with what it brought before.
+    /// The form for a token, with the mistake of the previous attempt.
     Form(&'a str, Option<Fault<'a>>),
-    /// That the password is set.
+    /// The password was set.
     Done,
-    /// Why there is nothing to be done here.
+    /// The token cannot be used; the text says why.
     Refused(&'a str),
 }
 
-/// What was wrong with what a form brought.
+/// A mistake in the form.
 pub enum Fault<'a> {
-    /// The two passwords are not one.
+    /// The two passwords differ.
     Mismatch,
-    /// What the viewer may be told.
+    /// A message for the viewer.
     Told(&'a str),
 }
 
-/// The page, by language.
+/// Page texts by language.
 pub struct Pages {
     fallback: Words,
     others: Vec<Words>,
@@ -71,10 +68,10 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The page as it is built in.
+    /// Loads the built-in texts.
     ///
     /// # Errors
-    /// The language whose words cannot be read.
+    /// The first language that cannot be parsed.
     pub fn built_in() -> Result<Self, &'static str> {
         Ok(Self {
             fallback: Words::read(FALLBACK)?,
@@ -86,7 +83,7 @@ impl Pages {
         })
     }
 
-    /// The page in a language, or in English.
+    /// Renders the page in a language, or in English if it is not available.
     #[must_use]
     pub fn reset(&self, language: &str, status: StatusCode, view: &View<'_>) -> Reply {
         let mut others = self.others.iter();
@@ -110,8 +107,8 @@ impl Pages {
     }
 }
 
-/// What a page may do that has this style and no script: load nothing, be framed by nobody, and send
-/// its forms to `forms`.
+/// Content security policy for a page with this style and no scripts: it loads nothing, cannot be framed, and
+/// posts forms only to `forms`.
 pub(super) fn policy(style: &str, forms: &str) -> Result<HeaderValue, InvalidHeaderValue> {
     let style = digest::digest(&digest::SHA256, style.as_bytes());
     HeaderValue::from_str(&format!(
@@ -155,7 +152,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Puts values in the places of their names.
+/// Replaces the placeholders of a template.
 pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let text = template.to_owned();
     values
@@ -191,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_loaded_and_nothing_runs() {
+    fn the_policy_forbids_loading_and_scripts() {
         let page = html("en", &View::Form("pgr_x", None));
         for word in [
             "<script", "src=", "href=", "http:", "https:", "style=", "onload",
@@ -201,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_escaped() {
+    fn shown_values_are_escaped() {
         let token = "\"><script>";
         let page = html("en", &View::Form(token, Some(Fault::Told("<b>&"))));
         assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""));

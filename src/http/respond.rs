@@ -1,6 +1,6 @@
-//! The end of a request: what every answer carries, the count and the log line.
+//! Completes a response: common headers, metrics and the access log.
 //!
-//! The log names the route, never the path: a path can hold a signed token, a query anything.
+//! The log names the route and never the path: a path may contain a signed token, a query anything.
 
 use std::time::Instant;
 
@@ -27,37 +27,35 @@ use crate::types::UserId;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
-/// Below it stand the routes of login and passwords. Decision: what is refused there before a route
-/// is found, as another method or version, is an answer of theirs too.
-const LOGIN: &str = "/api/login/";
+/// Prefix of the login and password routes. Errors below it have their format even if no route matched.
+const LOGIN_PREFIX: &str = "/api/login/";
 const SUNSET: HeaderName = HeaderName::from_static("sunset");
 
-/// When S1 and S2 were deprecated (RFC 9745): with the first release, on 1 January 2026.
+/// The two livestream routes were deprecated with the first release, on 1 January 2026 (RFC 9745).
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
 
-/// What is known of a request, for its answer, its count and its log line.
+/// Facts about a request that its response, metrics and log line need.
 pub(super) struct RequestRecord {
     pub(super) table: RouteSet,
     pub(super) started: Instant,
     pub(super) id: RequestId,
     pub(super) route: Option<(usize, &'static Route)>,
     pub(super) user: Option<UserId>,
-    /// Whose turn costly work for the request takes.
+    /// Turn of the client in worker pools.
     pub(super) turn: Turn,
     /// The address that replaces a deprecated one.
     pub(super) successor: Option<String>,
-    /// A HEAD: the answer has no body.
+    /// The request is a HEAD: no body is sent.
     pub(super) head: bool,
-    /// An error repeats its message at top level: clients of such services read it there.
+    /// Errors repeat the message at top level, where clients of the login routes read it.
     flat: bool,
-    /// The request is one of SOAP.
+    /// The client expects SOAP faults.
     soap: bool,
-    /// The connection ends with this answer.
+    /// The connection closes after this response.
     pub(super) close: bool,
 }
 
 impl RequestRecord {
-    /// What is known when a request has come.
     pub(super) fn new(
         app: &App,
         table: RouteSet,
@@ -73,40 +71,40 @@ impl RequestRecord {
             turn: Turn::default(),
             successor: None,
             head: parts.method == Method::HEAD,
-            flat: parts.uri.path().starts_with(LOGIN),
+            flat: parts.uri.path().starts_with(LOGIN_PREFIX),
             soap: parts.headers.contains_key(soap::ACTION),
-            // Of a chunked body two readers may see two ends: `0\r\n\n` ends it for hyper, which then
-            // drops what follows in the same packet. No request after one is answered, so none is lost
-            // in silence or read differently by a proxy in front.
+            // Parsers disagree about the end of some chunked bodies: `0\r\n\n` ends one for hyper, which then
+            // drops the rest of the packet. Closing the connection ensures that no later request is lost or
+            // read differently by a proxy.
             close: !heads.transfer_encoding.is_absent() && parts.version < Version::HTTP_2,
         }
     }
 }
 
-/// Makes the response of an answer, counts and logs it.
+/// Builds the response, counts it and logs it.
 pub(super) fn finish(
     app: &App,
     record: RequestRecord,
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Response<ResponseBody> {
-    let wish = ResponseOptions {
+    let options = ResponseOptions {
         heads,
         head: record.head,
         compression: Some((&app.compression, record.turn)),
     };
-    let mut response = match answer.and_then(|reply| render(reply, wish)) {
+    let mut response = match answer.and_then(|reply| render(reply, options)) {
         Ok(response) => response,
         Err(error) => {
             log_error(&record, &error);
-            refuse(app, &record, wish, &error)
+            refuse(app, &record, options, &error)
         }
     };
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, record.id.header());
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Pages are for the browser that asked, not for scripts of other origins; and no page of another
-    // origin has a reason to read what is meant for operators, on a machine of theirs least of all.
+    // Pages and operators' responses are only for their own origin: a script on another page must not read
+    // them, even in a browser of an operator.
     let page = record.route.is_some_and(|(_, route)| route.is_page());
     if record.table == RouteSet::Public && !page {
         cors::allow(&app.front, heads, headers);
@@ -126,17 +124,17 @@ pub(super) fn finish(
             headers.insert(LINK, link);
         }
     }
-    let took = record.started.elapsed();
+    let elapsed = record.started.elapsed();
     let route = record.route.map(|(index, _)| index);
     app.front
         .metrics
-        .answered(record.table, route, response.status(), took);
+        .answered(record.table, route, response.status(), elapsed);
     if app.http.access_log {
         tracing::info!(
             request_id = %record.id,
             route = record.route.map_or("none", |(_, route)| route.label),
             status = response.status().as_u16(),
-            micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
             "request"
         );
     }
@@ -146,15 +144,15 @@ pub(super) fn finish(
 fn refuse(
     app: &App,
     record: &RequestRecord,
-    wish: ResponseOptions<'_>,
+    options: ResponseOptions<'_>,
     error: &ApiError,
 ) -> Response<ResponseBody> {
-    let accept = wish.heads.accept_language.joined();
+    let accept = options.heads.accept_language.joined();
     let accept = accept.as_ref().and_then(|value| value.to_str().ok());
     let locale = record.user.and_then(|user| app.gate.locale(user));
     let text = app.front.messages.pick_for(error, accept, locale.as_ref());
     if record.route.is_some_and(|(_, route)| route.is_page())
-        && let Ok(page) = render(page(app, accept, error, text), wish)
+        && let Ok(page) = render(page(app, accept, error, text), options)
     {
         return page;
     }
@@ -165,10 +163,10 @@ fn refuse(
         true => ErrorForm::Flat,
         false => ErrorForm::Json,
     };
-    render_error(error, text, form, &app.front.names, wish)
+    render_error(error, text, form, &app.front.names, options)
 }
 
-/// An error as a person reads it.
+/// Renders an error as a page.
 fn page(app: &App, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
     let language = app.front.messages.language(accept, None);
     let view = View::Refused(text);
@@ -188,8 +186,8 @@ fn successor(app: &App, record: &RequestRecord) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 
-/// What the log may have of a message: not that of an unknown path, which it repeats and which may hold
-/// anything.
+/// Returns the message as it may be logged. That of an unknown path repeats the path, which may contain
+/// secrets.
 fn loggable(error: &ApiError) -> &str {
     match error.code() == ErrorCode::PathNotFound {
         true => "no route matches",
@@ -197,8 +195,7 @@ fn loggable(error: &ApiError) -> &str {
     }
 }
 
-/// Failures of ours are logged once, here, with what caused them; what a client did wrong is for who
-/// looks closer.
+/// Logs server failures with their cause, at this place only. Client errors are logged at debug level.
 fn log_error(record: &RequestRecord, error: &ApiError) {
     let status = error.code().status();
     let ours = status.is_server_error()
@@ -210,7 +207,7 @@ fn log_error(record: &RequestRecord, error: &ApiError) {
             route = record.route.map_or("none", |(_, route)| route.label),
             code = error.code().as_str(),
             why = loggable(error),
-            "a request was refused"
+            "request refused"
         );
         return;
     }
@@ -231,6 +228,6 @@ fn log_error(record: &RequestRecord, error: &ApiError) {
         route = record.route.map_or("none", |(_, route)| route.label),
         code = error.code().as_str(),
         cause = causes,
-        "a request failed"
+        "request failed"
     );
 }

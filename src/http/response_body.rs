@@ -1,4 +1,4 @@
-//! Bodies of responses: nothing, bytes, or a stream that tells the connection when it is done.
+//! Response bodies: empty, bytes, or a stream that reports its end to the connection.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,27 +13,23 @@ use tokio::task::JoinHandle;
 use super::connection_state::ConnectionState;
 use super::worker_pool::Awaited;
 
-/// Why a body breaks off; the client sees a closed connection.
+/// Aborts a body; the client sees a closed connection.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body that is made as it is sent.
 pub type ResponseStream = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
 
-/// The body of a response.
 pub enum ResponseBody {
-    /// None.
     Empty,
-    /// Bytes; `None` once they are taken.
+    /// `None` once polled.
     Full(Option<Bytes>),
-    /// A stream, and the connection that is busy until it ends.
+    /// A stream, with the guard that marks the connection as busy until it ends.
     Stream(ResponseStream, Option<InFlightGuard>),
 }
 
-/// Keeps a connection busy until it is dropped.
+/// Marks a connection as busy until it is dropped.
 pub struct InFlightGuard(Arc<ConnectionState>);
 
 impl InFlightGuard {
-    /// The connection has ended its request when this is dropped.
     #[must_use]
     pub const fn new(conn_state: Arc<ConnectionState>) -> Self {
         Self(conn_state)
@@ -88,24 +84,23 @@ impl Body for ResponseBody {
     }
 }
 
-/// What one piece of a body holds at least, where there is so much.
+/// Minimum size of a chunk, except for the last one, in bytes.
 pub const PIECE: usize = 64 * 1024;
 
-/// One piece of a body.
 pub type Piece = Result<Bytes, BodyError>;
 
-/// A body that is made piece by piece. Each is made on the pool of blocking threads when the client
-/// has taken the one before, so that a slow client holds neither a thread nor memory.
+/// A body that is produced chunk by chunk on the blocking thread pool. Each chunk is produced after the
+/// client has taken the previous one, so a slow client holds neither a thread nor memory.
 pub struct ChunkStream<P> {
-    /// Nothing while a piece is made, and at the end.
+    /// `None` while a chunk is being produced, and at the end.
     maker: Option<P>,
     making: Option<JoinHandle<(P, Option<Piece>)>>,
-    /// Bytes that are still to come, where that is known.
+    /// Remaining bytes, if the length is known.
     left: Option<u64>,
 }
 
 impl<P: Iterator<Item = Piece>> ChunkStream<P> {
-    /// A body of any length.
+    /// A body of unknown length.
     #[must_use]
     pub const fn new(maker: P) -> Self {
         Self {
@@ -117,7 +112,7 @@ impl<P: Iterator<Item = Piece>> ChunkStream<P> {
 }
 
 impl ChunkStream<FilePart> {
-    /// `length` bytes of the file from `from` on.
+    /// Streams `length` bytes of a file, starting at `from`.
     #[must_use]
     pub fn from_file(file: File, from: u64, length: u64) -> Self {
         let part = FilePart {
@@ -175,7 +170,6 @@ impl<P: Iterator<Item = Piece> + Send + Unpin + 'static> Body for ChunkStream<P>
     }
 }
 
-/// A part of a file, piece by piece.
 pub struct FilePart {
     file: File,
     at: u64,
@@ -191,7 +185,7 @@ impl Iterator for FilePart {
             return None;
         }
         let mut buffer = vec![0; usize::try_from(length).unwrap_or_default()];
-        // A file that became shorter meanwhile breaks the body off: its length has been promised.
+        // If the file was truncated, the body is aborted: `Content-Length` was already sent.
         if let Err(error) = self.file.read_exact_at(&mut buffer, self.at) {
             return Some(Err(error.into()));
         }
@@ -201,11 +195,10 @@ impl Iterator for FilePart {
     }
 }
 
-/// A body that a lane makes in one piece.
+/// A body that a worker pool produces in one piece.
 pub struct LaneBody(Option<Awaited<Option<Bytes>>>);
 
 impl LaneBody {
-    /// What the lane will have made.
     #[must_use]
     pub const fn new(making: Awaited<Option<Bytes>>) -> Self {
         Self(Some(making))
@@ -226,7 +219,7 @@ impl Body for LaneBody {
         };
         let made = ready!(Pin::new(making).poll(cx));
         this.0 = None;
-        let made = made?.ok_or("the body could not be made")?;
+        let made = made?.ok_or("failed to compress the body")?;
         Poll::Ready(Some(Ok(Frame::data(made))))
     }
 

@@ -1,13 +1,13 @@
-//! The cache of schedule responses, as they are and compressed, within a bound.
+//! Bounded cache of schedule responses, uncompressed and compressed.
 //!
-//! All clients of a partner send the same list of livestreams, and the response changes with the next
-//! program only. Parsing a hundred ids, finding their programs and joining two megabytes costs more
-//! than sending them; compressing them costs twenty times more.
+//! All clients of a partner request the same livestreams, and the response changes only with the next
+//! program. Parsing a hundred ids, finding their programs and joining two megabytes costs more than sending
+//! them; compressing costs twenty times more.
 //!
-//! A response is found in two steps. The text of a request that was seen before leads to it without
-//! parsing. Any other request is parsed, and the response is found by what the request means: unknown
-//! parameters, percent-encoding and the order of ids make no difference. A client that adds a random
-//! parameter to each request therefore costs a parse, not a compression.
+//! A look-up has two steps. A request text that was seen before finds its response without parsing. Any other
+//! request is parsed and finds it by meaning: unknown parameters, percent-encoding and the order of ids make
+//! no difference. A client that adds a random parameter to each request therefore costs a parse, not a
+//! compression.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +20,11 @@ use super::content_encoding::pack;
 use crate::config::limits::ANSWERS_BYTES;
 use crate::types::UnixSeconds;
 
-/// The bytes of request texts that are remembered. All are forgotten when more would be, which costs
-/// the next request of each text one parse.
+/// Limit of remembered request texts, in bytes. Above it all are dropped, which costs the next request of
+/// each text one parse.
 const TEXT_BYTES: usize = 1024 * 1024;
 
-/// A body, and its compressed form once a client has asked for it.
+/// A body and, once a client has requested it, its compressed form.
 #[derive(Debug)]
 pub struct CompressibleBody {
     identity: Bytes,
@@ -32,19 +32,19 @@ pub struct CompressibleBody {
 }
 
 impl CompressibleBody {
-    /// The body without a content coding.
+    /// Returns the uncompressed body.
     #[must_use]
     pub const fn identity(&self) -> &Bytes {
         &self.identity
     }
 
-    /// The compressed body, if it has been made.
+    /// Returns the compressed body if it exists already.
     #[must_use]
     pub fn ready(&self) -> Option<&Bytes> {
         self.gzip.get()?.as_ref()
     }
 
-    /// The compressed body. Of concurrent callers one compresses, and the others wait for it.
+    /// Returns the compressed body. Of concurrent callers, one compresses and the others wait.
     #[must_use]
     pub fn gzip(&self) -> Option<&Bytes> {
         self.gzip.get_or_init(|| pack(&self.identity)).as_ref()
@@ -60,23 +60,20 @@ impl<B: Into<Bytes>> From<B> for CompressibleBody {
     }
 }
 
-/// A response that may be sent again.
 #[derive(Clone, Debug)]
 pub struct CachedResponse {
-    /// The body.
     pub body: Arc<CompressibleBody>,
-    /// The number that the entity tag is made of.
+    /// Number behind the entity tag.
     pub tag: u64,
-    /// When the response changes; `None` as long as the schedule does not change.
+    /// When the response changes; `None` if only a schedule change affects it.
     pub until: Option<UnixSeconds>,
 }
 
-/// The moment at which a response is looked up or made.
+/// Time and schedule generation of a look-up.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The instant.
     pub now: UnixSeconds,
-    /// The generation of the schedule, read before the schedule itself.
+    /// Must be read before the schedule itself.
     pub generation: u64,
 }
 
@@ -84,15 +81,15 @@ struct Entry {
     meaning: Box<str>,
     response: CachedResponse,
     made: UnixSeconds,
-    /// Set by each use, cleared by each eviction: an entry that was used in between stays.
+    /// Set by each use, cleared by the eviction scan: a used entry survives one scan.
     used: AtomicBool,
 }
 
-/// The key of both maps: a checksum, computed several times faster than the hash of a map over a list
-/// of a hundred ids. Texts are compared, so of two with one checksum the later one stays.
+/// Key of both maps. A checksum is several times faster than a keyed hash over a list of a hundred ids. The
+/// texts are compared as well; on a collision the newer entry stays.
 type Checksum = u32;
 
-/// Cached responses of the newest schedule.
+/// Responses of the newest schedule generation.
 pub struct ResponseCache {
     state: Mutex<State>,
     limit: usize,
@@ -102,9 +99,9 @@ pub struct ResponseCache {
 struct State {
     generation: u64,
     by_meaning: HashMap<Checksum, Arc<Entry>>,
-    /// The bytes of the entries in `by_meaning`.
+    /// Size of the entries in `by_meaning`, in bytes.
     filled: usize,
-    /// Weak: an evicted response must not stay in memory for the sake of a request's text.
+    /// Weak, so that a request text does not keep an evicted response in memory.
     by_request: HashMap<Checksum, (Box<str>, Weak<Entry>)>,
     text_bytes: usize,
 }
@@ -116,7 +113,7 @@ impl Default for ResponseCache {
 }
 
 impl ResponseCache {
-    /// A cache of at most `limit` bytes of bodies.
+    /// `limit` bounds the bytes of all bodies.
     #[must_use]
     pub fn within(limit: usize) -> Self {
         Self {
@@ -125,7 +122,7 @@ impl ResponseCache {
         }
     }
 
-    /// The response to a request with this text, if it is cached and still true.
+    /// Finds a response by request text, if it is still valid.
     #[must_use]
     pub fn find_by_text(&self, request: &str, at: Moment) -> Option<CachedResponse> {
         let mut state = self.state.lock();
@@ -135,8 +132,7 @@ impl ResponseCache {
         entry.response_at(at.now)
     }
 
-    /// The response to a request with this meaning, if it is cached and still true. The next request
-    /// with the same text is found by its text.
+    /// Finds a response by meaning, if it is still valid, and remembers the request text.
     #[must_use]
     pub fn find_by_meaning(
         &self,
@@ -156,7 +152,6 @@ impl ResponseCache {
         Some(response)
     }
 
-    /// Caches the response to a request.
     pub fn insert(&self, meaning: &str, request: &str, response: CachedResponse, at: Moment) {
         let entry = Arc::new(Entry {
             meaning: meaning.into(),
@@ -173,7 +168,7 @@ impl ResponseCache {
 }
 
 impl State {
-    /// Drops what was made of an earlier schedule; `None` if a later one is served already.
+    /// Drops the responses of earlier generations. Returns `None` if a later one is already served.
     fn for_generation(&mut self, generation: u64) -> Option<&mut Self> {
         if self.generation < generation {
             *self = Self {
@@ -225,7 +220,7 @@ fn checksum(text: &str) -> Checksum {
 
 impl Entry {
     fn bytes(&self) -> usize {
-        // The compressed form is made later and is at most as large.
+        // Reserves room for the compressed form, which is at most as large.
         2 * self.response.body.identity.len() + self.meaning.len() + size_of::<Self>()
     }
 
@@ -256,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_found_as_long_as_it_is_true() {
+    fn a_response_is_found_until_it_changes() {
         let cache = ResponseCache::within(100_000);
         assert!(cache.find_by_text("a?1", at(10, 0)).is_none());
         cache.insert("a", "a?1", response(10, Some(20)), at(10, 0));
@@ -270,7 +265,7 @@ mod tests {
         }
         assert!(cache.find_by_text("a?3", at(10, 0)).is_none());
         assert!(cache.find_by_text("a?1", at(10, 1)).is_none());
-        // The schedule that it was made of is no longer served.
+        // The generation is no longer served.
         assert!(cache.find_by_text("a?1", at(10, 0)).is_none());
     }
 

@@ -1,11 +1,11 @@
-//! Which roles of operators may use which routes.
+//! Access of operator roles to routes.
 
 use super::route::{Endpoint, OperatorRoute, Route};
 use crate::types::Role;
 
 impl Route {
-    /// The roles that may use the route: content for catalogue and guide, agent for users, observer
-    /// for whatever only reads. `None` for routes that take no operator token.
+    /// Returns the roles that may use the route: content for catalogue and guide, agent for users, observer
+    /// for all routes that only read. `None` for routes without an operator token.
     #[must_use]
     pub fn roles(&self) -> Option<&'static [Role]> {
         use OperatorRoute as O;

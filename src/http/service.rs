@@ -442,7 +442,7 @@ async fn with_deadline(
         Ok(None) => Err(panicked(app)),
         Err(_) => Err(ApiError::new(
             ErrorCode::DeadlineExceeded,
-            "the answer was not ready in time",
+            "the response was not ready in time; try again shortly",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! What the front makes of its settings once, so that no request does it again.
+//! HTTP state prepared once from the settings, so that requests do not repeat the work.
 
 use http::{HeaderName, HeaderValue};
 
@@ -16,67 +16,49 @@ use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
 
-/// A setting that the front cannot use.
+/// A setting that the HTTP layer cannot use.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidSetting {
-    /// The prefix makes no header names.
-    #[error("`http.header_prefix`: no header name can begin with `{0}`")]
+    #[error("`http.header_prefix`: no header name can start with `{0}`")]
     Prefix(String),
-    /// The header of the country has no header's name.
-    #[error("`geo.header`: `{0}` is no header name")]
+    #[error("`geo.header`: `{0}` is not a header name")]
     GeoHeader(String),
-    /// An origin cannot stand in a header.
-    #[error("`http.cors_origins`: `{0}` is no origin")]
+    #[error("`http.cors_origins`: `{0}` is not an origin")]
     Origin(String),
-    /// The day of sunset cannot stand in a header.
-    #[error("the sunset `{0}` is no HTTP date")]
+    #[error("the sunset date `{0}` is not an HTTP date")]
     Sunset(String),
-    /// What is built in of the page cannot be used.
     #[error("the built-in page is damaged: {0}")]
     Page(&'static str),
-    /// A language cannot be used.
     #[error(transparent)]
     Messages(#[from] BadMessages),
 }
 
-/// What the front makes of its settings.
 pub struct HttpState {
-    /// The names of our headers.
     pub names: HeaderNames,
-    /// Texts for viewers.
     pub messages: Messages,
-    /// The page for people.
     pub pages: Pages,
-    /// The descriptions of the interfaces.
     pub descriptions: Descriptions,
-    /// The operators' console.
     pub console: Console,
-    /// Request ids.
     pub ids: RequestIds,
-    /// Drawn at the start: tags that count what this process has done begin here, so that they
-    /// do not meet those of an earlier one.
+    /// Random for each process, so that entity tags from before a restart never match.
     pub etag_seed: u64,
-    /// Schedule responses, for requests with the same meaning.
     pub responses: ResponseCache,
-    /// The XMLTV export of the newest schedule.
     pub xmltv: XmltvCache,
-    /// From which networks log-ins have failed of late.
     pub failures: RecentFailures,
-    /// What is counted.
     pub metrics: HttpMetrics,
-    /// Origins that may read our answers; `None` for any.
+    /// Origins allowed by CORS; `None` allows any.
     pub origins: Option<Vec<HeaderValue>>,
-    /// Where a trusted proxy tells the country.
+    /// Header in which a trusted proxy reports the country.
     pub geo_header: Option<HeaderName>,
-    /// The value of `Sunset` on deprecated routes.
+    /// `Sunset` value of deprecated routes.
     pub sunset: Option<HeaderValue>,
 }
 
 impl HttpState {
-    /// Prepares the settings.
+    /// Prepares the state.
     ///
     /// # Errors
-    /// The first setting that cannot be used.
+    /// The first invalid setting.
     pub fn new(
         settings: &HttpSettings,
         messages: Messages,

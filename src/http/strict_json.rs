@@ -1,5 +1,5 @@
-//! Strict JSON: what two readers could read differently is refused. A byte order mark, duplicate
-//! members at any depth, nesting over 32, trailing text and numbers out of range are errors.
+//! Strict JSON parser: rejects input that two parsers could read differently. Byte order marks, duplicate
+//! members at any depth, nesting over 32, trailing text and out-of-range numbers are errors.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::catalog_file::json_errors::first_mistake;
 use crate::config::limits::JSON_DEPTH;
 use crate::types::Malformed;
 
-/// Reads a value at the given depth.
+/// Deserializes a value at this depth.
 struct Strict(usize);
 
 impl<'de> DeserializeSeed<'de> for Strict {
@@ -90,10 +90,10 @@ fn deeper<E: Error>(depth: usize) -> Result<usize, E> {
     }
 }
 
-/// Reads one JSON value.
+/// Parses one JSON value.
 ///
 /// # Errors
-/// A sentence for the partner's developer, without the offending text.
+/// A sentence for the developer of the partner, without the offending text.
 pub fn strict(bytes: &[u8]) -> Result<Value, String> {
     if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err("must not begin with a byte order mark".to_owned());
@@ -102,11 +102,11 @@ pub fn strict(bytes: &[u8]) -> Result<Value, String> {
     let value = Strict(0)
         .deserialize(&mut from)
         .and_then(|value| from.end().map(|()| value));
-    // The parser's own words are those of a lower layer: ours say more.
+    // Parser messages may quote the input; `not_json` does not.
     value.map_err(|_| not_json(bytes))
 }
 
-/// Why a text is not JSON, where a parser has refused it.
+/// Explains why a text is not JSON, after a parser has rejected it.
 #[must_use]
 pub fn not_json(bytes: &[u8]) -> String {
     match first_mistake(bytes, JSON_DEPTH) {
@@ -115,19 +115,19 @@ pub fn not_json(bytes: &[u8]) -> String {
     }
 }
 
-/// The object of a request body, read member by member so that an error names the member. Members
-/// that nobody asks for are ignored; `null` is as good as absent.
+/// The JSON object of a request body, parsed member by member so that errors name the member. Unknown members
+/// are ignored, and `null` counts as absent.
 ///
-/// A body that is no object is found out by the first member that is read of it, so that what else is
-/// wrong with the request is reported with it.
+/// A body that is not an object is reported by the first read of a member, together with the other errors of
+/// the request.
 pub struct Object {
-    /// What the names of members begin with in errors: `parentalControl.`.
+    /// Prefix of member names in errors, such as `parentalControl.`.
     within: String,
     members: Result<Map<String, Value>, Cow<'static, str>>,
 }
 
 impl Object {
-    /// Reads a body. An empty one is an empty object: nothing may be required of it then.
+    /// Parses a body. An empty body is an empty object.
     #[must_use]
     pub fn read(body: &[u8]) -> Self {
         let members = if body.is_empty() {
@@ -145,7 +145,7 @@ impl Object {
         }
     }
 
-    /// Whether the body is an object.
+    /// Checks that the body is an object.
     ///
     /// # Errors
     /// `INVALID_REQUEST` if it is not.
@@ -168,10 +168,6 @@ impl Object {
         Ok(value.filter(|value| !value.is_null()))
     }
 
-    /// A text.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is something else.
     pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
@@ -180,16 +176,12 @@ impl Object {
         }
     }
 
-    /// A required text.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is missing or something else.
     pub fn required_text(&self, name: &str) -> Result<&str, ApiError> {
         self.text(name)?
             .ok_or_else(|| self.error(name, "is missing"))
     }
 
-    /// A text read by `parse`.
+    /// Parses an optional string with `parse`.
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the member.
@@ -203,7 +195,7 @@ impl Object {
             .transpose()
     }
 
-    /// A required text read by `parse`.
+    /// Parses a required string with `parse`.
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the member.
@@ -215,10 +207,6 @@ impl Object {
         parse(self.required_text(name)?).map_err(|why| self.error(name, why.0))
     }
 
-    /// True or false.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is something else.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
@@ -227,7 +215,7 @@ impl Object {
         }
     }
 
-    /// An integer. `1.0`, `1e2` and `-0` are none: serde reads them as floating point.
+    /// Returns an integer. `1.0`, `1e2` and `-0` are rejected: serde parses them as floating point.
     ///
     /// # Errors
     /// `INVALID_REQUEST` if it is something else or out of range.
@@ -241,10 +229,6 @@ impl Object {
         }
     }
 
-    /// A list of texts.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is something else.
     pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         let wrong = || self.error(name, "must be a list of strings");
         let Some(value) = self.get(name)? else {
@@ -257,10 +241,6 @@ impl Object {
             .map(Some)
     }
 
-    /// An object within.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is something else.
     pub fn object(&self, name: &str) -> Result<Option<Self>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
@@ -272,7 +252,7 @@ impl Object {
         }
     }
 
-    /// An error about a member, for rules that this file does not know.
+    /// Builds an error about a member, for rules that are checked elsewhere.
     pub fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
         self.error(name, why)
     }
@@ -283,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_readers_could_read_differently_is_refused() {
+    fn ambiguous_json_is_refused() {
         for bad in [
             "\u{feff}{}",
             r#"{"a":1,"a":1}"#,

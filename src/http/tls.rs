@@ -1,5 +1,5 @@
-//! A connection over TLS: the handshake, within the time for a first head, and then the protocol that
-//! client and server agreed on.
+//! Serves TLS connections: the handshake, within the time-out of the first request head, and then the
+//! negotiated protocol.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
@@ -11,7 +11,7 @@ use super::{h1, h2};
 use crate::config::limits::HEAD_TIME;
 use crate::ports::tls::{H2, Tls};
 
-/// Serves a connection, begun at that instant, until either side has enough of it.
+/// Serves a connection until it ends. `began` is when it was accepted.
 pub(super) async fn drive<S>(
     stream: S,
     tls: &Tls,
@@ -26,7 +26,7 @@ pub(super) async fn drive<S>(
         () = shutdown.closed() => return,
         shaken = timeout_at(began + HEAD_TIME, acceptor.accept(stream)) => shaken,
     };
-    // Whatever speaks something else has been told so by an alert, and concerns nobody else.
+    // The TLS library has sent an alert; a failed handshake needs no log line.
     let Ok(Ok(stream)) = shaken else {
         return;
     };

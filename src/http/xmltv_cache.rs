@@ -1,7 +1,7 @@
-//! The XMLTV export of the whole schedule, made and compressed once per generation.
+//! Cache of the XMLTV export of the whole schedule, built and compressed once for each generation.
 //!
-//! Making it reads every broadcast from the store and costs a hundred times more than sending it. Of
-//! concurrent requests one makes it, in a worker pool, and the others wait for that.
+//! Building it reads every broadcast from the store and costs a hundred times more than sending it. Of
+//! concurrent requests, one builds it in a worker pool and the others wait.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use tokio::sync::OnceCell;
 
 use super::response_body::{BodyError, PIECE, Piece};
 
-/// The longest export that is kept uncompressed too: guides of some 40,000 programmes. A longer one
-/// is decompressed as it is sent, so that a large guide costs a tenth of its size in memory.
+/// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
+/// while it is sent, so a large guide needs a tenth of its size in memory.
 const IDENTITY_BYTES: usize = 32 * 1024 * 1024;
 
-/// An export, compressed, and as it is where it is short enough.
+/// A compressed export, with its uncompressed form if that is short.
 #[derive(Clone, Debug)]
 pub struct GzipExport {
     gzip: Bytes,
@@ -27,10 +27,10 @@ pub struct GzipExport {
 }
 
 impl GzipExport {
-    /// Compresses an export as its pieces are made.
+    /// Compresses an export while its pieces are produced.
     ///
     /// # Errors
-    /// A piece that could not be made.
+    /// The first piece that failed.
     pub fn from_pieces(pieces: impl Iterator<Item = Piece>) -> Result<Self, BodyError> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         let mut identity = Some(Vec::new());
@@ -48,19 +48,18 @@ impl GzipExport {
         })
     }
 
-    /// The compressed export.
     #[must_use]
     pub const fn gzip(&self) -> &Bytes {
         &self.gzip
     }
 
-    /// The export without a content coding, if it is kept so.
+    /// Returns the uncompressed export, if it is kept.
     #[must_use]
     pub const fn identity(&self) -> Option<&Bytes> {
         self.identity.as_ref()
     }
 
-    /// The export without a content coding, decompressed piece by piece.
+    /// Decompresses the export piece by piece.
     pub fn inflated(&self) -> impl Iterator<Item = Piece> + Send + Unpin + use<> {
         let mut decoder = GzDecoder::new(io::Cursor::new(self.gzip.clone()));
         std::iter::from_fn(move || {
@@ -80,17 +79,16 @@ impl GzipExport {
 
 type Cell = Arc<OnceCell<GzipExport>>;
 
-/// The export of the newest schedule that was asked for.
 #[derive(Default)]
 pub struct XmltvCache {
     newest: Mutex<(u64, Cell)>,
 }
 
 impl XmltvCache {
-    /// The export of a generation, made by `make` unless it is there or being made.
+    /// Returns the export of a generation, building it with `make` if needed.
     ///
     /// # Errors
-    /// What `make` reports; the next request tries again.
+    /// The error of `make`; the next request tries again.
     pub async fn get_or_make<E, F: Future<Output = Result<GzipExport, E>>>(
         &self,
         generation: u64,
@@ -100,8 +98,8 @@ impl XmltvCache {
         cell.get_or_try_init(make).await.cloned()
     }
 
-    /// The cell of a generation. A request that read an older generation than the cached one gets a
-    /// cell of its own.
+    /// Returns the cell of a generation. A request that read an older generation than the cached one gets a
+    /// separate cell.
     fn cell(&self, generation: u64) -> Cell {
         let mut newest = self.newest.lock();
         if newest.0 > generation {
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_generation_is_made_once_and_a_failure_is_tried_again() {
+    async fn a_generation_is_built_once_and_retried_after_a_failure() {
         let cache = XmltvCache::default();
         let made = AtomicU32::new(0);
         let make = async || {
@@ -158,7 +156,7 @@ mod tests {
         assert_eq!(one.unwrap().gzip(), two.unwrap().gzip());
         assert_eq!(made.load(Ordering::Relaxed), 2);
         cache.get_or_make(4, make).await.unwrap();
-        // A late request of the generation before does not replace the newer one.
+        // A late request of the previous generation must not replace the newer export.
         cache.get_or_make(3, make).await.unwrap();
         cache.get_or_make(4, make).await.unwrap();
         assert_eq!(made.load(Ordering::Relaxed), 4);

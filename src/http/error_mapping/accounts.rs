@@ -1,4 +1,4 @@
-//! The situations of accounts.
+//! Maps errors of accounts to API errors.
 
 use crate::domain::accounts::{AccountsError, PinError, PoolError};
 use crate::http::error::{ApiError, Details, ErrorCode};
@@ -9,7 +9,7 @@ impl From<AccountsError> for ApiError {
         match error {
             E::EmailInUse => Self::new(
                 ErrorCode::EmailInUse,
-                "the address has an account with this partner",
+                "an account with this e-mail address already exists",
             ),
             E::PartnerGone => Self::new(
                 ErrorCode::PartnerTokenInvalid,
@@ -21,16 +21,16 @@ impl From<AccountsError> for ApiError {
                 "the user is unknown or the password is wrong",
             ),
             E::PasswordWrong => {
-                Self::new(ErrorCode::PasswordWrong, "the present password is wrong")
+                Self::new(ErrorCode::PasswordWrong, "the current password is wrong")
             }
-            E::PasswordRequired => Self::field("password", "is needed: it sets the first PIN"),
+            E::PasswordRequired => Self::field("password", "is required to set the first PIN"),
             E::PasswordTooShort { min } => Self::new(
                 ErrorCode::PasswordTooShort,
                 format!("a password has at least {min} characters"),
             ),
             E::PasswordTooCommon => Self::new(
                 ErrorCode::PasswordTooCommon,
-                "the password is one of those that are tried first, or the user's own address or name",
+                "the password is too common or contains the user's e-mail address or name",
             ),
             E::TooManyAttempts(limit) => Self::new(
                 ErrorCode::TooManyAttempts,
@@ -65,12 +65,13 @@ impl From<PinError> for ApiError {
     fn from(error: PinError) -> Self {
         match error {
             PinError::Required => {
-                Self::new(ErrorCode::PinCodeRequired, "pinCode: the PIN is needed")
+                Self::new(ErrorCode::PinCodeRequired, "pinCode: the PIN is required")
             }
-            // Asked for and none set: the user can have one mailed.
+            // Distinct from `Required`: without a PIN, prompting is useless and the user should have one
+            // mailed.
             PinError::NotSet => Self::new(
                 ErrorCode::PinCodeRequired,
-                "pinCode: the PIN is needed, and the user has none yet",
+                "pinCode: the PIN is required, but the user has none; have one mailed",
             ),
             PinError::Wrong { attempts_left } => {
                 Self::new(ErrorCode::PinCodeWrong, "pinCode: the PIN is wrong")

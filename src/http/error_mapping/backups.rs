@@ -1,4 +1,4 @@
-//! The situations of backups, which only operators meet.
+//! Maps errors of backups, which only operators see, to API errors.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ impl From<BackupError> for ApiError {
                 "the directory that `backup.dir` names cannot be used; the log has the reason"
                     .into(),
             ),
-            // The place is a file within the backup, and the words are those of our own checks.
+            // Safe to show: `place` is a file within the backup, and `what` is a text of our checks.
             E::Damaged { place, what } => {
                 (ErrorCode::BackupUnusable, format!("{place}: {what}").into())
             }
@@ -35,7 +35,7 @@ impl From<BackupError> for ApiError {
             ),
             E::Foreign => (
                 ErrorCode::BackupForeign,
-                "the backup is of another machine".into(),
+                "the backup comes from another installation".into(),
             ),
             E::Store(error) => return error.clone().into(),
         };

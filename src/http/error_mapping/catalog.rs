@@ -1,4 +1,4 @@
-//! The situations of the catalogue and of rights.
+//! Maps errors of catalogue and entitlement to API errors.
 
 use crate::domain::catalog::{CatalogError, Problem};
 use crate::domain::entitlement::{Denied, GrantError};
@@ -10,7 +10,7 @@ impl From<CatalogError> for ApiError {
         match error {
             CatalogError::Invalid(problems) => Self::new(
                 ErrorCode::ImportInvalid,
-                "there are mistakes in what was sent; nothing was changed",
+                "the request contains mistakes; nothing was changed",
             )
             .with_details(Details::Problems {
                 problems: problems.into_iter().map(problem).collect(),
@@ -28,7 +28,7 @@ impl From<CatalogError> for ApiError {
             }
             CatalogError::NoVersion => Self::new(
                 ErrorCode::CatalogVersionNotFound,
-                "no such version of the catalogue is kept; the history lists those that are",
+                "this version of the catalogue is not kept; see the history",
             ),
             CatalogError::VersionDamaged => Self::internal(error),
             CatalogError::NoLivestream => {
@@ -51,7 +51,7 @@ impl From<GrantError> for ApiError {
     fn from(error: GrantError) -> Self {
         match error {
             GrantError::OfferNotFound => {
-                Self::new(ErrorCode::OfferNotFound, "there is no such offer")
+                Self::new(ErrorCode::OfferNotFound, "no offer has this id")
             }
             GrantError::UserNotFound => Self::new(ErrorCode::UserNotFound, "there is no such user"),
             GrantError::ExpiryPast => Self::field("expiry", "must be in the future"),
@@ -65,7 +65,7 @@ impl From<GrantError> for ApiError {
     }
 }
 
-/// The code of a denial.
+/// Returns the code of a denied entitlement.
 #[must_use]
 pub const fn denial(denied: Denied) -> ErrorCode {
     match denied {
@@ -82,7 +82,7 @@ impl From<Denied> for ApiError {
         let message = match denied {
             Denied::AssetNotFound => "no asset has this id",
             Denied::GeoBlocked => "the asset is not offered in this country",
-            Denied::NotEntitled => "the user has no offer that holds this asset",
+            Denied::NotEntitled => "the user has no offer that contains this asset",
             Denied::NotAvailable => "the asset is not available at this time",
             Denied::NoLiveRights => "the program has no live rights",
         };

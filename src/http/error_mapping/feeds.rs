@@ -1,5 +1,5 @@
-//! The situations of the sources of guides, which only operators meet: they learn what to correct, and the
-//! log has what the network or the other server said.
+//! Maps errors of EPG sources, which only operators see, to API errors. The message says what to correct;
+//! what the network or the other server reported goes to the log.
 
 use std::io::ErrorKind;
 
@@ -13,10 +13,10 @@ impl From<EpgSourceError> for ApiError {
         match error {
             EpgSourceError::NotFound => Self::new(
                 ErrorCode::GuideSourceNotFound,
-                "the configuration has no source of that name",
+                "no EPG source has this name",
             ),
             EpgSourceError::Busy => Self::overloaded(),
-            EpgSourceError::Nothing => failed("the source has no guide to give"),
+            EpgSourceError::Nothing => failed("the EPG source has no guide"),
             EpgSourceError::Fetch(error) => failed(&reason(&error)).with_cause(error),
             EpgSourceError::Schedule(error) => error.into(),
             EpgSourceError::Catalog(error) => error.into(),
@@ -38,15 +38,15 @@ fn reason(error: &FetchError) -> String {
             "the file does not exist".to_owned()
         }
         FetchError::File(error) if error.kind() == ErrorKind::PermissionDenied => {
-            "the service may not read the file".to_owned()
+            "the service lacks permission to read the file".to_owned()
         }
         FetchError::File(_) => "the file cannot be read; the log has the reason".to_owned(),
         FetchError::Status { status, .. } => format!("the server answered {}", status.as_u16()),
         FetchError::Redirect(why) => format!("the server redirects {why}"),
         FetchError::Coding(_) => {
-            "the server answered in a content coding that was not asked for".to_owned()
+            "the server used a content coding that was not requested".to_owned()
         }
-        FetchError::TooLarge => "the guide has over 1 GiB".to_owned(),
+        FetchError::TooLarge => "the guide is larger than 1 GiB".to_owned(),
         FetchError::TimedOut => "the server did not answer in time".to_owned(),
         FetchError::Connection(error) => no_connection(&**error).to_owned(),
     }

@@ -1,5 +1,6 @@
-//! From the situations that the domain reports to the codes that partners see: one file per
-//! service. No text of a lower layer gets into a message; it travels as the cause, for the log.
+//! Maps domain errors to API errors, one file per domain service.
+//!
+//! Texts of lower layers never become messages. They travel as the cause, which is only logged.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -18,7 +19,7 @@ use crate::domain::StoreError;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Reads go on when the disk is full or the store has failed; what writes is told to come back.
+/// Reads still work when the disk is full or the store has failed; writes are refused with 503.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
@@ -26,7 +27,7 @@ impl From<StoreError> for ApiError {
             StoreError::NoRoom { needed, free, .. } => Self::new(
                 ErrorCode::StoreUnavailable,
                 format!(
-                    "the disk has {} MiB free, and this needs about {} MiB: make room first",
+                    "the disk has {} MiB free, and this needs about {} MiB; free disk space first",
                     free / MIB,
                     needed.div_ceil(MIB)
                 ),
@@ -43,7 +44,7 @@ impl From<StoreError> for ApiError {
             | StoreError::Closed
             | StoreError::Io(_) => Self::new(
                 ErrorCode::StoreUnavailable,
-                "nothing can be stored at present; try again shortly",
+                "the store accepts no writes at present; try again shortly",
             )
             .with_cause(error),
             StoreError::Damaged { .. }

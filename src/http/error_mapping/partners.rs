@@ -1,10 +1,9 @@
-//! The situations of partners and operators.
+//! Maps errors of partners and operators to API errors.
 
 use crate::domain::operators::{self, OperatorsError};
 use crate::domain::partners::{self, PartnersError};
 use crate::http::error::{ApiError, ErrorCode};
 
-/// The rule for names of partners and operators.
 const NAME: &str = "has 1 to 128 visible characters";
 
 impl From<PartnersError> for ApiError {
@@ -12,11 +11,11 @@ impl From<PartnersError> for ApiError {
         use PartnersError as E;
         match error {
             E::NameMalformed => Self::field("name", NAME),
-            E::NameInUse => Self::new(ErrorCode::NameInUse, "name: another partner has it"),
+            E::NameInUse => Self::new(ErrorCode::NameInUse, "name: another partner has this name"),
             E::NotFound => Self::new(ErrorCode::PartnerNotFound, "there is no such partner"),
             E::TokenNotFound => Self::new(
                 ErrorCode::TokenNotFound,
-                "the partner has no such token; the list of its tokens tells their ids",
+                "the partner has no token with this id; list its tokens to find the id",
             ),
             E::TooManyTokens => Self::malformed(format!(
                 "a partner has at most {} tokens; revoke one first",
@@ -32,11 +31,11 @@ impl From<OperatorsError> for ApiError {
         use OperatorsError as E;
         match error {
             E::NameMalformed => Self::field("name", NAME),
-            E::NameInUse => Self::new(ErrorCode::NameInUse, "name: another operator has it"),
+            E::NameInUse => Self::new(ErrorCode::NameInUse, "name: another operator has this name"),
             E::NotFound => Self::new(ErrorCode::OperatorNotFound, "there is no such operator"),
             E::TokenNotFound => Self::new(
                 ErrorCode::TokenNotFound,
-                "the operator has no such token; the list of their tokens tells its ids",
+                "the operator has no token with this id; list their tokens to find the id",
             ),
             E::TooManyTokens => Self::malformed(format!(
                 "an operator has at most {} tokens; revoke one first",

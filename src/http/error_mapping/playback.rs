@@ -1,4 +1,4 @@
-//! The situations of playback and license servers.
+//! Maps errors of playback and license servers to API errors.
 
 use std::borrow::Cow;
 
@@ -34,11 +34,11 @@ impl From<PlaybackError> for ApiError {
             ),
             E::GeoBlocked => (
                 ErrorCode::GeoBlocked,
-                "the entitlement does not hold in this country".into(),
+                "the entitlement is not valid in this country".into(),
             ),
             E::DeviceLimitReached => (
                 ErrorCode::DeviceLimitReached,
-                "no further device may be registered; remove one first".into(),
+                "the device limit is reached; remove a device first".into(),
             ),
             E::AssetNotFound => (ErrorCode::AssetNotFound, "no asset has this id".into()),
             E::ProtocolNotAvailable => (
@@ -68,7 +68,7 @@ impl From<PlaybackError> for ApiError {
             E::EntitlementExpired => (ErrorCode::EntitlementExpired, "the entitlement has expired".into()),
             E::SessionMismatch => (
                 ErrorCode::SessionMismatch,
-                "the session is of another user, device or asset".into(),
+                "the session belongs to another user, device or asset".into(),
             ),
             E::NoLiveRights { .. } => (ErrorCode::NoLiveRights, "the program has no live rights".into()),
             E::PinCodeRequired => (
@@ -79,7 +79,7 @@ impl From<PlaybackError> for ApiError {
                 ErrorCode::DrmMismatch,
                 "the session was started with another DRM system".into(),
             ),
-            E::KeyNotAllowed => (ErrorCode::KeyNotAllowed, "a key id is not of this asset".into()),
+            E::KeyNotAllowed => (ErrorCode::KeyNotAllowed, "a key id does not belong to this asset".into()),
             E::DeviceNotFound => (ErrorCode::DeviceNotFound, "no device has this id".into()),
         };
         Self::new(code, message)
@@ -100,7 +100,7 @@ fn stream_limit(sessions: Vec<BlockingSession>) -> ApiError {
         .collect();
     ApiError::new(
         ErrorCode::StreamLimitReached,
-        "the user has as many streams as may run at once; details lists those in the way",
+        "the stream limit is reached; details.sessions lists the running sessions",
     )
     .with_details(Details::Sessions { sessions })
 }
@@ -126,7 +126,7 @@ impl From<UpstreamError> for ApiError {
             ),
             UpstreamError::Busy => (
                 ErrorCode::Overloaded,
-                "too many licenses are being waited for; try again shortly",
+                "too many license requests are waiting; try again shortly",
             ),
             UpstreamError::Status(_)
             | UpstreamError::Refused(_)
@@ -134,7 +134,7 @@ impl From<UpstreamError> for ApiError {
             | UpstreamError::Resting
             | UpstreamError::Connection(_) => (
                 ErrorCode::LicenseServerFailed,
-                "the license server gave no license",
+                "the license server returned no license",
             ),
         };
         Self::new(code, message).with_cause(error)

@@ -1,4 +1,4 @@
-//! The situations of the schedule.
+//! Maps errors of the schedule to API errors.
 
 use crate::domain::schedule::{QueryError, ScheduleError};
 use crate::http::error::{ApiError, Details, ErrorCode};
@@ -25,18 +25,12 @@ impl From<ScheduleError> for ApiError {
 impl From<QueryError> for ApiError {
     fn from(missing: QueryError) -> Self {
         let (code, message) = match missing {
-            QueryError::Livestream => (
-                ErrorCode::LivestreamNotFound,
-                "no livestream of that id is known",
-            ),
+            QueryError::Livestream => (ErrorCode::LivestreamNotFound, "no livestream has this id"),
             QueryError::Current => (
                 ErrorCode::NoCurrentBroadcast,
-                "the livestream has no broadcast at that point",
+                "the livestream has no broadcast at this time",
             ),
-            QueryError::Broadcast => (
-                ErrorCode::BroadcastNotFound,
-                "no broadcast of that id is known",
-            ),
+            QueryError::Broadcast => (ErrorCode::BroadcastNotFound, "no broadcast has this id"),
         };
         Self::new(code, message)
     }
