@@ -53,7 +53,7 @@ codes! {
     PasswordTooShort = 400, "PASSWORD_TOO_SHORT";
     /// The password is too long.
     PasswordTooLong = 400, "PASSWORD_TOO_LONG";
-    /// The password is too common, or contains the user's e-mail address or name.
+    /// The password is too common or based on the user's e-mail address or name.
     PasswordTooCommon = 400, "PASSWORD_TOO_COMMON";
     /// The reset token is unknown, used, expired or belongs to another partner.
     ResetTokenInvalid = 400, "RESET_TOKEN_INVALID";

@@ -30,7 +30,7 @@ impl From<AccountsError> for ApiError {
             ),
             E::PasswordTooCommon => Self::new(
                 ErrorCode::PasswordTooCommon,
-                "the password is too common or contains the user's e-mail address or name",
+                "the password is too common or based on the user's e-mail address or name",
             ),
             E::TooManyAttempts(limit) => Self::new(
                 ErrorCode::TooManyAttempts,
