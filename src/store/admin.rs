@@ -1,4 +1,4 @@
-//! What an operator does for a store: compare, mend, make smaller, take out, bring in, take forward.
+//! Maintenance operations for operators: verify, repair, compact, export, import, upgrade.
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use super::table::{Schema, TreeName};
 use super::verify::{self, TableReport, Verified};
 use super::{Durability, Options, Store, StoreError, compaction, compare, disk_space, maintenance};
 
-/// A snapshot, be it a base or a backup, whose records are written as lines of text. Once it is open
-/// it stays readable, even when a new base takes its place.
+/// Exports the records of a snapshot or backup as text. An open file stays readable after a newer
+/// snapshot replaces it.
 pub struct SnapshotExport(Snapshot);
 
 impl SnapshotExport {
-    /// Opens the file.
+    /// Opens a snapshot file.
     ///
     /// # Errors
-    /// That it is not there, or damaged.
+    /// [`StoreError::Io`] if it does not exist, [`StoreError::Damaged`].
     pub fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
         Snapshot::open(path, schema).map(Self)
     }
@@ -26,35 +26,35 @@ impl SnapshotExport {
     /// Writes every record.
     ///
     /// # Errors
-    /// That it cannot be written, or that the snapshot is damaged.
+    /// An error of `out`, or [`StoreError::Damaged`].
     pub fn write(self, schema: &Schema, out: &mut dyn Write) -> Result<Exported, StoreError> {
         let instance = self.0.head().instance;
         dump::write(self.0, schema, instance, out)
     }
 }
 
-/// An export that becomes the store of a data directory.
+/// Imports an export as the store of a data directory.
 pub struct Import<'a> {
-    /// The data directory.
     pub directory: &'a Path,
-    /// The tables.
     pub schema: &'a Schema,
-    /// How the store of the directory is opened.
+    /// How to open the store of the directory.
     pub options: Options,
-    /// The length of the export, where it is known.
+    /// Size of the export, if known.
     pub bytes: Option<u64>,
-    /// Tables that a service fills by itself: a store with records in these alone counts as empty.
+    /// Tables that a service fills by itself. A store with records only in these counts as empty.
     pub own: &'a [TreeName],
 }
 
 impl Import<'_> {
-    /// Brings the records of an export into a store beside that of the directory, which must be empty,
-    /// and puts it into place once it is whole: a kill leaves the empty store or the whole import.
+    /// Imports the records into a staged store and installs it once it is complete. After a kill
+    /// there is either the empty store or the whole import.
     ///
     /// # Errors
-    /// [`StoreError::NotEmpty`], or that it is no export; damaged lines are skipped and reported.
+    /// [`StoreError::NotEmpty`], or [`StoreError::Damaged`] for a file that is not an export.
+    /// Damaged lines are skipped and reported.
     pub fn run(self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
-        /// Records take less space in files than as text; log, engine and base hold them at a time.
+        /// Upper bound: WAL, engine and snapshot each hold all records, in less space than the
+        /// text.
         const COPIES: u64 = 3;
         let store = Store::open(self.directory, self.schema.clone(), self.options.clone())?;
         store.must_be_empty(self.own)?;
@@ -91,9 +91,10 @@ impl Import<'_> {
     ) -> Result<Imported, StoreError> {
         let options = Options {
             instance,
-            // Another timeline than that of the empty store, which may have been made just now.
+            // Must differ from the timeline of the empty store, which may have been created just
+            // now.
             timeline: self.options.timeline.map(|byte| !byte),
-            // Backups of the same name are not what this store comes from.
+            // Backups of the directory's store do not belong to the imported one.
             backups: None,
             ..self.options.clone()
         };
@@ -105,10 +106,11 @@ impl Import<'_> {
 }
 
 impl Store {
-    /// Compares records and indexes, both ways, and the engine with base and log, while commits go on.
+    /// Compares records and indexes in both directions, and the engine with snapshot and WAL, while
+    /// commits continue.
     ///
     /// # Errors
-    /// That the engine failed.
+    /// An engine error.
     pub fn verify(&self) -> Result<Verified, StoreError> {
         let core = &self.0.core;
         core.engine().wait_until_ready()?;
@@ -127,27 +129,27 @@ impl Store {
         Ok(Verified { tables, truth })
     }
 
-    /// Makes the indexes right again; reports what was wrong. Commits go on.
+    /// Repairs the indexes while commits continue; reports what was wrong.
     ///
     /// # Errors
-    /// That the engine failed, or a commit.
+    /// An engine error, or a failed commit.
     pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
         self.0.core.engine().wait_until_ready()?;
         verify::examine_engine(self, true)
     }
 
-    /// Syncs the engine and retires the log segments that neither it nor the base needs.
+    /// Syncs the engine and retires the WAL segments that neither it nor the snapshot needs.
     ///
     /// # Errors
-    /// That a sync failed.
+    /// [`StoreError::NotSynced`] or [`StoreError::Full`].
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         maintenance::checkpoint(&self.0.core)
     }
 
-    /// Makes everything that was committed so far part of the base, and proves it.
+    /// Writes and verifies a new snapshot with everything committed so far.
     ///
     /// # Errors
-    /// That there is no space, or that something is damaged.
+    /// [`StoreError::Full`] or [`StoreError::Damaged`].
     pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
         let core = &self.0.core;
         core.or_fail(maintenance::renew_whole(
@@ -157,27 +159,27 @@ impl Store {
         ))
     }
 
-    /// Makes the engine anew beside the one that serves, and changes over: what the old one held on to
-    /// is free again. Says how many bytes the files took before and after.
+    /// Builds a new engine while the old one is in use, and switches to it, which frees unused
+    /// space. Returns the size in bytes before and after.
     ///
     /// # Errors
-    /// [`StoreError::Full`], or that something is damaged.
+    /// [`StoreError::Full`] or [`StoreError::Damaged`].
     pub fn compact(&self) -> Result<(u64, u64), StoreError> {
         let core = &self.0.core;
         core.or_fail(compaction::compact(core, &self.0.inbox, (self.0.clock)()))
     }
 
-    /// The file of a new base, which has everything that was committed so far. It goes with the next
-    /// one; who has it open keeps it.
+    /// Writes a new snapshot and returns its path. The next snapshot removes the file; an open
+    /// handle stays valid.
     ///
     /// # Errors
-    /// As [`Store::renew_base`].
+    /// [`StoreError::Full`] or [`StoreError::Damaged`].
     pub fn base_file(&self) -> Result<PathBuf, StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         Ok(disk.base_path(self.renew_base()?.number))
     }
 
-    /// Refuses a store that holds records in other tables than those named.
+    /// Fails if a table other than those in `own` has records.
     fn must_be_empty(&self, own: &[TreeName]) -> Result<(), StoreError> {
         let empty = self.read(|txn| {
             let tables = self.0.core.schema.tables().iter();
@@ -193,7 +195,7 @@ impl Store {
         }
     }
 
-    /// Brings in the records of an export, and makes their indexes.
+    /// Imports the records of an export and builds their indexes.
     pub(super) fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
         const BATCH: usize = 256 * 1024;
         self.must_be_empty(&[])?;
@@ -207,8 +209,9 @@ impl Store {
         })
     }
 
-    /// Takes the steps that lead to the format of the schema; says whether there were any. From the
-    /// first one on no older version opens the store, and the backup is its way back.
+    /// Runs the upgrade steps to the format of the schema; returns whether there were any. After
+    /// the first step older versions cannot open the store; a downgrade needs the backup made
+    /// before it.
     pub(super) fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
         let core = &self.0.core;
         let Some(disk) = &core.disk else {
@@ -220,12 +223,12 @@ impl Store {
             return Ok(false);
         }
         if identity.format < format {
-            // A directory that is not there may be on a disk that is not mounted: no reason to stay
-            // with the old format, and none to fill the mount point.
+            // A missing backup directory may be on a disk that is not mounted. The upgrade goes
+            // ahead, and the backup must not fill the mount point, so it is written to `aside/`.
             let aside = place.aside();
             let backups = options.backups.as_deref().filter(|path| path.is_dir());
             let backup = self.back_up(backups.unwrap_or(&aside))?;
-            tracing::info!(backup = %backup.path.display(), format, "the store is upgraded");
+            tracing::info!(backup = %backup.path.display(), format, "upgrading the store; wrote a backup first");
             identity.format = format;
             place.identify(&identity)?;
         }

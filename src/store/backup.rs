@@ -112,7 +112,7 @@ impl Store {
         self.room(disk, directory)?;
         let checked = match self.checked_base(disk) {
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::error!(%error, "base and log are damaged; the engine is the new base");
+                tracing::error!(%error, "snapshot or WAL is damaged; writing a new snapshot from the engine");
                 let core = &self.0.core;
                 core.or_fail(maintenance::renew_from_engine(
                     core,
@@ -367,7 +367,7 @@ impl Restore<'_> {
             Ok(_) => Err(StoreError::Foreign),
             // The id of the existing store is lost, so it can only become the backup's store.
             Err(error) if self.adopt => {
-                tracing::warn!(%error, "the store has no readable name and takes the backup's");
+                tracing::warn!(%error, "cannot read the id of the store; using that of the backup");
                 Ok(head.instance)
             }
             Err(error) => Err(error),
@@ -380,7 +380,7 @@ impl Restore<'_> {
         let logged = Survey::read_directory(&place.log(), &Expected::default()).map_or_else(
             |error| {
                 // Not fatal: the WAL is moved aside with the replaced store.
-                tracing::warn!(%error, "the log of the store cannot be read");
+                tracing::warn!(%error, "cannot read the WAL of the replaced store");
                 0
             },
             |survey| survey.last(),
@@ -434,7 +434,7 @@ mod tests {
 
     /// The control: a copy that lacks one pair and is otherwise intact is rejected.
     #[test]
-    fn a_record_that_was_skipped_is_missed() {
+    fn backup_without_one_record_is_rejected() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let (_store, backup) = filled(data.path(), backups.path(), 20);
         let pairs = || Snapshot::open(&backup.path, &schema()).unwrap();

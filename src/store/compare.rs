@@ -1,5 +1,5 @@
-//! The comparison of the engine with base and log, and of their records with their indexes, while commits
-//! go on.
+//! Compares the engine with snapshot and WAL, and records with their indexes, while commits
+//! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::write_batch::visit;
 use super::writer::{Message, last_number, run_exclusive};
 use super::{StoreError, maintenance};
 
-/// A key of a tree, and the digest of the value that it must have.
+/// Keys of trees, with the checksums that their values must have.
 type Expected = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
 
-/// So few keys are looked at by the writer between two commits...
+/// Up to this many keys are checked on the writer thread between two commits.
 const FEW: usize = 256;
-/// ...and more of them as well, if they were changed each time that they were looked at.
+/// After this many attempts larger numbers of keys are checked there too.
 const LOOKS: u32 = 16;
 
 fn digest_of(key: &[u8], value: &[u8]) -> Digest {
@@ -30,18 +30,19 @@ fn digest_of(key: &[u8], value: &[u8]) -> Digest {
     digest
 }
 
-/// Compares records and indexes of base and log as of one commit, and the engine with them, while
-/// commits go on. What is read of the engine is of no one moment, so a key that differs is looked at
-/// again, and compared with what base, log and the commits since say of it.
+/// Compares records and indexes of the durable state at one commit, and the engine with that state.
+/// The engine changes while it is read, so differing keys are read again and compared with the
+/// durable state including later commits.
 pub(super) fn against_truth(
     core: &Arc<Shared>,
     disk: &OnDisk,
     writer: &SyncSender<Message>,
 ) -> Result<(Vec<TableReport>, DurableStateReport, bool), StoreError> {
-    // Held, so that nothing that is read here is retired, and no other engine takes the place of this.
+    // Keeps the files that are read here from being retired, and the engine from being replaced.
     let base = disk.base.lock();
     let number = last_number(writer)?;
-    // What waits for the engine would differ. If it takes nothing, that is looked at again.
+    // Pending commits would count as differences. If the engine is stalled, `settle` reads them
+    // again.
     let _ = core.tail.reach(number);
     let mut report = DurableStateReport {
         base: base.as_ref().map(|base| base.number),
@@ -101,8 +102,8 @@ fn compare(
     Ok(())
 }
 
-/// Looks again at keys that the engine had otherwise than base and log as of `report.number`, until
-/// none of them was changed while it was looked at. What then differs is reported.
+/// Reads differing keys again until none of them changed during the read. Reports those that still
+/// differ.
 fn settle(
     core: &Arc<Shared>,
     writer: &SyncSender<Message>,
@@ -144,7 +145,7 @@ fn settle(
     Ok(())
 }
 
-/// What the keys have now: the tail over the engine.
+/// Reads the current values: memtable over engine.
 fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
     let engine = core.engine();
     let read = |(tree, key): &(TreeName, Vec<u8>)| {
@@ -157,8 +158,8 @@ fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>,
     expected.keys().map(read).collect()
 }
 
-/// Makes what was expected as of the commit `known` what is expected as of the commit `to`. Returns the
-/// keys that were changed after the commit `before`.
+/// Advances the expected checksums from commit `known` to commit `to`. Returns the keys that
+/// changed after commit `before`.
 fn bring_forward(
     core: &Shared,
     expected: &mut Expected,
@@ -189,16 +190,16 @@ fn bring_forward(
             })
             .ok_or_else(|| StoreError::Damaged {
                 place: format!("commit {} of the log", frame.number),
-                what: "is not a plan of this version's tables".to_owned(),
+                what: "cannot be decoded with the tables of this version".to_owned(),
             })
         })?;
     }
     Ok(touched)
 }
 
-/// Counts the records of a consistent stream of pairs, and adds up which index entries they should
-/// have and which there are. That takes no memory, however large the store is, and tells whether
-/// anything is wrong; what it is, `verify::examine_engine` finds.
+/// Counts the records of a consistent stream of pairs, and sums up expected and actual index
+/// entries. Memory use is constant. It detects that an index is wrong; `verify::examine_engine`
+/// finds out where.
 struct Census<'a> {
     schema: &'a Schema,
     tables: Vec<TableReport>,
@@ -234,7 +235,7 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// The reports, and whether every index has what it should.
+    /// Returns the reports, and whether all indexes are correct.
     fn finish(self) -> (Vec<TableReport>, bool) {
         let matched = self.wanted == self.found;
         (self.tables, matched)

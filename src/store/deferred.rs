@@ -100,7 +100,7 @@ impl DeferredEngine {
         let goes_on = |outcome: &mut Option<_>| outcome.is_none();
         shared.ended.wait_while_for(&mut outcome, goes_on, patience);
         if outcome.is_none() {
-            tracing::info!("served from base and log until the engine is ready");
+            tracing::info!("serving from snapshot and WAL until the engine is ready");
         }
         drop(outcome);
         Ok(Self {
@@ -128,7 +128,7 @@ impl DeferredState {
         let began = Instant::now();
         // Without it requests are only slower; a sandbox may forbid it.
         if let Err(error) = setpriority_process(Some(gettid()), NICE) {
-            tracing::debug!(%error, "the thread that proves the engine keeps its priority");
+            tracing::debug!(%error, "cannot lower the priority of the thread that verifies the engine");
         }
         // After an uncaught panic the engine would never become ready: the memtable would fill up,
         // and the writer would wait for ever.
@@ -249,16 +249,14 @@ impl Preparation {
                 Ok(engine) => return Ok(guarded(engine, &directory, &self.on_failure)),
                 Err(StoreError::Engine(why)) => why,
                 Err(StoreError::Hung) => {
-                    return Err(StoreError::Failed(
-                        "a read of the engine does not return".to_owned(),
-                    ));
+                    return Err(StoreError::Failed("a read of the engine hangs".to_owned()));
                 }
                 Err(error) => return Err(error),
             },
         };
         tracing::error!(
             why,
-            "the engine cannot be used; it is rebuilt from base and log"
+            "the engine cannot be used; rebuilding it from snapshot and WAL"
         );
         let next = self.place.next_engine()?;
         let truth = DurableState {
@@ -270,9 +268,9 @@ impl Preparation {
         let made = make_engine(&next, &self.place, truth, abandoned)?;
         for old in self.place.engines()?.1 {
             let moved = self.place.move_aside(&old.path, "sled")?;
-            tracing::warn!(kept = %moved.display(), "the damaged engine is moved aside");
+            tracing::warn!(kept = %moved.display(), "moved the damaged engine aside");
         }
-        tracing::warn!(from = self.from, to = self.number, "the engine is rebuilt");
+        tracing::warn!(from = self.from, to = self.number, "rebuilt the engine");
         let _ = self.rebuilt_from.set(self.from);
         Ok(guarded(made, &next, &self.on_failure))
     }
@@ -343,7 +341,7 @@ pub(super) fn move_leftovers_aside(
     }
     for path in left {
         let moved = place.move_aside(&path, "snap")?;
-        tracing::warn!(why, kept = %moved.display(), "a file of the engine is moved aside");
+        tracing::warn!(why, kept = %moved.display(), "moved a file of the engine aside");
     }
     Ok(())
 }

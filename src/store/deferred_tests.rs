@@ -1,4 +1,4 @@
-//! Stores that are used before their engine is proven or rebuilt.
+//! Tests of stores that are used before their engine is verified or rebuilt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,8 @@ fn delete(store: &Store, key: u32) {
         .unwrap_or_else(|error: StoreError| panic!("{error}"));
 }
 
-/// A store with records in its base, and others that the log has added, changed and deleted.
+/// Creates a store with records in its snapshot, and others that the WAL has added, changed and
+/// deleted.
 fn filled(directory: &Path, count: u32) -> BTreeMap<u32, Person> {
     let options = Options {
         sync: false,
@@ -55,9 +56,9 @@ fn filled(directory: &Path, count: u32) -> BTreeMap<u32, Person> {
     all(&store)
 }
 
-/// Nobody else would make the engine ready, and commits would pile up until the writer waits for ever.
+/// Otherwise commits would pile up until the writer waits for ever.
 #[test]
-fn a_panic_of_the_thread_that_proves_the_engine_is_told_and_ends_the_wait_for_it() {
+fn panic_of_the_verifying_thread_is_reported_and_ends_the_wait() {
     let stand_in = DurableReader::open(None, &[], 0, &schema()).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
@@ -80,7 +81,8 @@ fn indexed(store: &Store) -> usize {
     found.unwrap().len()
 }
 
-/// Whatever state the engine is in, and becomes ready in between: nobody sees a difference.
+/// Reads and writes give the same results for every state of the engine, also while it becomes
+/// ready.
 #[test]
 fn store_is_read_and_written_while_its_engine_is_proven_or_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
@@ -122,13 +124,13 @@ fn store_is_read_and_written_while_its_engine_is_proven_or_rebuilt() {
     }
 }
 
-/// What was committed before the engine could take it lies in the log.
+/// Commits that the engine could not apply yet are in the WAL.
 #[test]
 fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut model = filled(directory.path(), 1_500);
     for round in 0..3 {
-        // In a later round there may be none: the one before ended first.
+        // In a later round there may be no engine, since the round before ended first.
         let place = StoreLayout::new(directory.path(), true);
         if let Some(engine) = place.engines().unwrap().0 {
             fs::remove_dir_all(engine.path).unwrap();
@@ -143,7 +145,7 @@ fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
     assert_sound(&store);
 }
 
-/// The base is damaged, so that nothing can stand in for the engine: it is proven first.
+/// The snapshot is damaged and cannot replace the engine, so the engine is verified first.
 #[test]
 fn store_with_a_damaged_base_opens_with_its_engine() {
     let directory = tempfile::tempdir().unwrap();
@@ -181,7 +183,7 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Every read of the reader is what the engine answers that has everything.
+    /// Compares every read with that of an engine that has all commits.
     #[test]
     fn reads_of_base_and_log_equal_those_of_the_engine(
         acts in prop::collection::vec(act(), 1..120),

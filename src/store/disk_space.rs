@@ -54,9 +54,11 @@ impl WritePriority {
     pub const fn refusal(self) -> &'static str {
         match self {
             Self::Telemetry => "telemetry is refused",
-            Self::Session => "nobody can begin to play, and telemetry is refused",
-            Self::Change => "log-ins alone are taken; sign-ups, starts and changes are refused",
-            Self::Login => "nothing is taken",
+            Self::Session => "new playback sessions and telemetry are refused",
+            Self::Change => {
+                "only log-ins are accepted; sign-ups, playback starts and changes are refused"
+            }
+            Self::Login => "all writes are refused",
         }
     }
 
@@ -184,7 +186,7 @@ impl Space {
     pub(super) fn release(&self) -> bool {
         let gone = fs::remove_file(&self.ballast).is_ok();
         if gone {
-            tracing::warn!("the disk is full: the ballast is given up");
+            tracing::warn!("the disk is full: deleted the ballast file");
         }
         gone
     }
@@ -198,7 +200,7 @@ impl Space {
         let made = File::create(&self.ballast)
             .and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, size)?));
         if let Err(error) = made {
-            tracing::debug!(%error, "no ballast");
+            tracing::debug!(%error, "cannot create the ballast file");
             let _ = fs::remove_file(&self.ballast);
         }
     }
@@ -277,7 +279,7 @@ impl Store {
 /// Reads the free space of a directory's file system.
 pub(super) fn read(directory: &Path) -> Option<Disk> {
     let stat = statvfs(directory)
-        .inspect_err(|error| tracing::warn!(%error, "the disk's free space is not known"))
+        .inspect_err(|error| tracing::warn!(%error, "cannot read the free space of the disk"))
         .ok()?;
     Some(Disk {
         free: stat.f_bavail.saturating_mul(stat.f_frsize),

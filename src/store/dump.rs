@@ -1,4 +1,4 @@
-//! The store as lines of text, for whoever leaves it, or has to look at what is left of it.
+//! Text export and import of a store, for migration and inspection.
 //!
 //! ```text
 //! playgate-store <version> <format of the store> <instance>
@@ -6,8 +6,8 @@
 //! end <records>
 //! ```
 //!
-//! The parts are separated by tabs. Indexes are not in it: an import makes them. Damaged records are
-//! left out and reported, on both ways.
+//! Fields are separated by tabs. Indexes are not exported; an import rebuilds them. Damaged records
+//! are skipped and reported in both directions.
 
 use std::io::{BufRead, Write};
 
@@ -22,30 +22,26 @@ use super::write_batch::WriteBatch;
 
 const WORD: &str = "playgate-store";
 const VERSION: &str = "1";
-/// No line of ours is longer; a longer one is not read into memory.
+/// No valid line is longer. A longer one is not read into memory.
 const LINE_MAX: u64 = 4 * super::VALUE_MAX as u64;
-/// How many mistakes of a file are told one by one.
-const TOLD: usize = 100;
+/// Maximum number of invalid lines to report.
+const REPORTED_MAX: usize = 100;
 
-/// What was written out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Records.
     pub records: u64,
-    /// Records that are damaged, and left out.
+    /// Damaged records, which were skipped.
     pub damaged: Found,
 }
 
-/// What was read in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Records.
     pub records: u64,
-    /// How many lines were left out.
+    /// Number of skipped lines.
     pub skipped: u64,
-    /// Some of them, with their line numbers.
+    /// The first skipped lines: line number and reason.
     pub mistakes: Vec<(u64, &'static str)>,
-    /// Whether the file has its last line, which says how many there are, and has as many.
+    /// Whether the last line is present and its record count is correct.
     pub complete: bool,
 }
 
@@ -77,7 +73,7 @@ pub(super) fn write(
     Ok(exported)
 }
 
-/// Reads records, and hands them over in plans of about `batch` bytes.
+/// Reads records and passes them on in batches of about `batch` bytes.
 pub(super) fn read(
     input: &mut dyn BufRead,
     schema: &Schema,
@@ -107,7 +103,7 @@ pub(super) fn read(
             }
             Err(why) => {
                 imported.skipped += 1;
-                if imported.mistakes.len() < TOLD {
+                if imported.mistakes.len() < REPORTED_MAX {
                     imported.mistakes.push((lines.number, why));
                 }
             }
@@ -123,7 +119,7 @@ fn check_head(line: Option<&str>, schema: &Schema) -> Result<(), StoreError> {
         return Err(StoreError::Damaged {
             place: "line 1".to_owned(),
             what: format!(
-                "does not begin with `{WORD}` and version {VERSION}: this is no export of a store"
+                "does not begin with `{WORD}` and version {VERSION}: this is not an export of a store"
             ),
         });
     }
@@ -144,12 +140,12 @@ fn check_head(line: Option<&str>, schema: &Schema) -> Result<(), StoreError> {
 type Record<'a> = (&'a TableInfo, Vec<u8>, Vec<u8>);
 
 fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str> {
-    let (line, sum) = line.rsplit_once('\t').ok_or("is no record")?;
+    let (line, sum) = line.rsplit_once('\t').ok_or("is not a record")?;
     if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(line.as_bytes())) {
-        return Err("is not what was written");
+        return Err("has a wrong checksum");
     }
     let mut parts = line.split('\t');
-    let mut part = || parts.next().ok_or("is no record");
+    let mut part = || parts.next().ok_or("is not a record");
     let (table, key, body) = (part()?, part()?, part()?);
     let table = schema
         .table(table.as_bytes())
@@ -161,18 +157,18 @@ fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str
     let value = sealed(table.name, &key, &body);
     match (table.examine)(&key, &value) {
         Some(_) => Ok((table, key, value)),
-        None => Err("holds no record of its table"),
+        None => Err("does not hold a record of its table"),
     }
 }
 
-/// Lines of bounded length, each with its number.
+/// Lines of bounded length, with their numbers.
 struct Lines<'a> {
     input: &'a mut dyn BufRead,
     number: u64,
 }
 
 impl Lines<'_> {
-    /// The next line. One that is too long, or not text, comes as what no record is.
+    /// Returns the next line. One that is too long or not UTF-8 is returned as an invalid record.
     fn next(&mut self) -> Result<Option<String>, StoreError> {
         let mut bytes = Vec::new();
         let mut whole = true;

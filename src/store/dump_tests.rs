@@ -1,4 +1,4 @@
-//! Export, import, salvage and upgrade: the ways out of a store and into the next one.
+//! Tests of export, import, salvage and upgrade.
 
 use std::fs;
 
@@ -87,9 +87,9 @@ fn damaged_lines_are_left_out_and_told() {
     ));
 }
 
-/// The engine is gone and a commit of the log is damaged: all others are still there.
+/// The engine is missing and one commit of the WAL is damaged: all other commits are salvaged.
 #[test]
-fn what_can_be_read_of_a_lost_store_is_saved() {
+fn readable_records_of_a_lost_store_are_salvaged() {
     let directory = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
@@ -124,7 +124,7 @@ fn older(store: &Store) -> Result<(), StoreError> {
     store
         .write(Durability::Durable, |txn| {
             for (key, record) in txn.scan::<People>(&All, usize::MAX)? {
-                // What was done before a crash is left alone.
+                // Work done before a crash is not repeated.
                 if record.age == 30 {
                     txn.put::<People>(&key, &Person { age: 31, ..record })?;
                 }
@@ -143,9 +143,9 @@ fn an_older_store_is_backed_up_and_upgraded_step_by_step() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     drop(filled(path));
-    // The second step is cut off: the first one is done, and no older version opens it any more.
+    // The second step fails: the first one is done, and no older version opens the store any more.
     let cut_off = schema().upgraded_by(older).upgraded_by(failing);
-    // The disk of the backups is not mounted: nothing lands where it would be.
+    // The disk of the backups is not mounted: nothing must be written to the mount point.
     let unmounted = path.join("unmounted");
     let options = Options {
         backups: Some(unmounted.clone()),
@@ -162,7 +162,7 @@ fn an_older_store_is_backed_up_and_upgraded_step_by_step() {
     assert!(all(&store).values().all(|person| person.age == 31));
     assert_sound(&store);
     drop(store);
-    // The backup of before is the way back, for the version of before.
+    // A downgrade uses the backup made before the upgrade.
     let backups = list_backups(&path.join("aside"), &schema());
     assert_eq!(backups.len(), 1);
     let backup = backups[0].path.clone();

@@ -61,7 +61,7 @@ impl DurableReader {
                 });
                 known.filter(|()| fits).ok_or_else(|| StoreError::Damaged {
                     place: format!("commit {} of the log", frame.number),
-                    what: "is not a plan of this version's tables".to_owned(),
+                    what: "cannot be decoded with the tables of this version".to_owned(),
                 })
             })?;
         }

@@ -126,7 +126,7 @@ pub(super) fn replay(
 fn unknown(number: u64) -> StoreError {
     StoreError::Damaged {
         place: format!("commit {number} of the log"),
-        what: "is not a plan of this version's tables".to_owned(),
+        what: "cannot be decoded with the tables of this version".to_owned(),
     }
 }
 

@@ -1,16 +1,15 @@
-//! What can go wrong in the store, as situations that callers act on.
+//! Errors of the store, by what a caller can do about them.
 
 use std::io;
 
 use super::files::{is_failed_sync, is_out_of_descriptors};
 
-/// Why the store could not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// There is no space, or the file system is read-only. Reads go on; nothing was changed.
+    /// No space, or a read-only file system. Reads continue; nothing was changed.
     #[error("the disk is full or read-only")]
     Full,
-    /// A task needs more room on a disk than is free. Nothing was changed.
+    /// A task needs more disk space than is free. Nothing was changed.
     #[error(
         "{place} has {} free, and this needs about {}: make room first",
         mebibytes(*.free),
@@ -19,78 +18,73 @@ pub enum StoreError {
     NoRoom {
         /// The directory.
         place: String,
-        /// The bytes that it needs, with those that stay free for the service itself.
+        /// Required bytes, including those reserved for the service.
         needed: u64,
-        /// The bytes that are free.
+        /// Free bytes.
         free: u64,
     },
-    /// No file descriptor is free. Reads go on; nothing was changed.
+    /// No file descriptor is free. Reads continue; nothing was changed.
     #[error(
         "no file descriptor is free ({0}): raise LimitNOFILE of the service, or lower limits.connections"
     )]
     NoDescriptor(String),
-    /// More is waiting than may wait. Nothing was changed.
+    /// The queue of the writer is full. Nothing was changed.
     #[error("too many commits are waiting")]
     Overloaded,
-    /// A record, an index entry or a log segment is not what was written.
+    /// A record, an index entry or a WAL segment is damaged.
     #[error("{place}: {what}")]
     Damaged {
-        /// The table and key, or the file.
+        /// Table and key, or the file.
         place: String,
-        /// What is wrong with it.
         what: String,
     },
-    /// A record, or a commit, is over its bound.
+    /// A record or commit exceeds its size limit.
     #[error("a record of `{table}` is too large")]
-    TooLarge {
-        /// The table.
-        table: String,
-    },
-    /// Another process has the data directory.
+    TooLarge { table: String },
+    /// Another process holds the lock of the data directory.
     #[error("another process uses this data directory")]
     InUse,
-    /// The data was written by a newer version.
+    /// A newer version wrote the data.
     #[error("the data directory has format {found}, and this version reads up to {known}")]
     Newer {
-        /// The format that was found.
         found: u32,
-        /// The newest that is known.
+        /// The newest format that this version supports.
         known: u32,
     },
-    /// Records can be brought in only where there are none.
+    /// An import needs an empty store.
     #[error("the store is not empty")]
     NotEmpty,
-    /// The backup was made by another machine's store.
+    /// The backup belongs to another store.
     #[error("the backup is of another machine")]
     Foreign,
-    /// What was promised is neither in the engine nor in base and log, as far as can be read.
-    #[error("the store cannot be brought back by itself: {0}")]
+    /// Promised commits are missing from the engine and from snapshot and WAL.
+    #[error("the store cannot be recovered automatically: {0}")]
     Lost(String),
-    /// The engine never came back from being opened. The next start makes it anew.
+    /// Opening the engine did not return. The next start rebuilds it.
     #[error(
-        "the storage engine did not return when it was opened; begin again, and it is made anew"
+        "the storage engine did not respond while it was opened; restart the service to rebuild it"
     )]
     Hung,
-    /// A sync failed: what was written before it may be lost. It is not retried, since the kernel
-    /// reports such an error once.
+    /// A sync failed, so earlier writes may be lost. It must not be retried, since the kernel
+    /// reports such an error only once.
     #[error("{0}")]
     NotSynced(String),
-    /// A write or a sync failed: the process must restart, which replays the log.
+    /// A write or sync failed. The process must restart, which replays the WAL.
     #[error("the store has failed: {0}")]
     Failed(String),
-    /// The engine reported something of its own.
+    /// An error of the engine.
     #[error("the storage engine: {0}")]
     Engine(String),
-    /// Input or output failed.
+    /// Any other I/O error.
     #[error("{0}")]
     Io(String),
-    /// The store is shutting down, or the plan panicked.
-    #[error("the store gave no answer")]
+    /// The store is closing, or the transaction panicked.
+    #[error("the store is closed or did not answer")]
     Closed,
 }
 
 impl StoreError {
-    /// Whether nothing has changed and the same may succeed later, with more space or more descriptors.
+    /// Returns whether nothing was changed and a retry may succeed with more space or descriptors.
     pub(super) const fn passes(&self) -> bool {
         matches!(self, Self::Full | Self::NoDescriptor(_))
     }

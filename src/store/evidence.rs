@@ -114,7 +114,7 @@ impl Recovery<'_> {
         };
         let survey = Survey::read_directory(&self.place.log(), &expected)?;
         for what in &survey.foreign {
-            tracing::error!(what, "a file of the log is not what was written there");
+            tracing::error!(what, "ignoring a WAL file that does not belong there");
         }
         let mut ground = RecoverySource {
             survey,
@@ -128,7 +128,7 @@ impl Recovery<'_> {
             .into_iter()
             .partition(|(head, _)| ground.fits(head, lineage));
         for (_, path) in others {
-            tracing::warn!(base = %path.display(), "a base of another history is not used");
+            tracing::warn!(snapshot = %path.display(), "ignoring a snapshot of another history");
         }
         ground.bases = bases;
         if promised > ground.in_base_and_log() {
@@ -150,20 +150,20 @@ impl Recovery<'_> {
             Witness::Sound(end) | Witness::Partial(end)
                 if self.identity.lineage.until(end.history.timeline).is_none() =>
             {
-                tracing::warn!(%place, "the record of the log's end is of another history: it is not used");
+                tracing::warn!(%place, "ignoring the end record of the WAL: it is of another history");
                 return Ok(Witness::Damaged);
             }
             Witness::Partial(_) => tracing::warn!(
                 %place,
-                "half of the record of the log's end cannot be read: the last commit may be unaccounted for"
+                "one half of the WAL's end record is unreadable: a loss of the last commit would not be detected"
             ),
             Witness::Damaged => tracing::warn!(
                 %place,
-                "the record of the log's end cannot be read: a log that lost its end would not be noticed"
+                "the end record of the WAL is unreadable: a loss of the last commits would not be detected"
             ),
             Witness::Missing if self.identity.begun => tracing::warn!(
                 %place,
-                "the record of the log's end is missing: a log that lost its end would not be noticed"
+                "the end record of the WAL is missing: a loss of the last commits would not be detected"
             ),
             Witness::Sound(_) | Witness::Missing => {}
         }
@@ -175,14 +175,14 @@ impl Recovery<'_> {
     pub(super) fn check(&self, ground: &RecoverySource, reached: u64) -> Result<(), StoreError> {
         let lost = |what: String| {
             Err(StoreError::Lost(format!(
-                "{what}; `playgate store recover --accept-loss` goes on without them"
+                "{what}; `playgate store recover --accept-loss` opens the store without them"
             )))
         };
         let logged = ground.in_base_and_log();
         let Some(end) = ground.end.end() else {
             return if self.identity.begun && ground.survey.segments.is_empty() {
                 lost(format!(
-                    "the log and the record of its end are gone: nothing says which commits there were after {reached}"
+                    "the WAL and its end record are missing: commits after {reached} may be lost"
                 ))
             } else {
                 Ok(())
@@ -190,7 +190,7 @@ impl Recovery<'_> {
         };
         if ground.promised > reached {
             return lost(format!(
-                "commits {} to {} ({} in all) were answered as done, and are neither in the log, which ends at {}, nor in the engine, a base or a backup",
+                "commits {} to {} ({} in all) were acknowledged, but are not in the WAL (which ends at {}), the engine, a snapshot or a backup",
                 reached + 1,
                 ground.promised,
                 ground.promised - reached,
@@ -200,7 +200,7 @@ impl Recovery<'_> {
         let marked = ground.survey.marks.get(&end.written);
         if marked.is_some_and(|marked| !marked.agrees(end.history)) {
             return lost(format!(
-                "the log's commits up to {} are not those that were written",
+                "the commits up to {} in the WAL differ from those that were written",
                 end.written
             ));
         }
@@ -209,7 +209,7 @@ impl Recovery<'_> {
                 from = logged + 1,
                 to = ground.promised,
                 count = ground.promised - logged,
-                "the end of the log is missing; the engine or a backup still has these commits, and nothing is lost"
+                "the end of the WAL is missing; nothing is lost, since the engine or a backup has these commits"
             );
         }
         Ok(())
@@ -217,7 +217,7 @@ impl Recovery<'_> {
 
     /// Records what the engine is rebuilt from, for the log and for later verifications.
     pub(super) fn note_rebuild(&self, from: String, to: u64) {
-        tracing::warn!(from, to, "the engine is rebuilt");
+        tracing::warn!(from, to, "rebuilding the engine");
         let _ = self.rebuilt_from.set(from);
     }
 
@@ -240,7 +240,7 @@ impl Recovery<'_> {
                 continue;
             }
             if head.number > ground.last() || !ground.continues(head.number) {
-                problems.push(format!("the log does not continue {}", path.display()));
+                problems.push(format!("the WAL does not continue {}", path.display()));
                 continue;
             }
             match prove(path, self.schema) {
@@ -260,7 +260,9 @@ impl Recovery<'_> {
             self.note_rebuild(LOG_ALONE.to_owned(), ground.last());
             return Ok(truth(None));
         }
-        problems.push(format!("the log alone begins at commit {begin}"));
+        problems.push(format!(
+            "without a snapshot, the WAL begins only at commit {begin}"
+        ));
         problems.extend(ground.survey.gaps.iter().map(|gap| {
             format!(
                 "{} misses commits {} to {}",
@@ -279,7 +281,7 @@ pub(super) fn prove(path: &Path, schema: &Schema) -> Result<(), StoreError> {
 }
 
 /// Source of a rebuild without a snapshot.
-pub(super) const LOG_ALONE: &str = "the log alone";
+pub(super) const LOG_ALONE: &str = "the WAL only";
 
 /// Describes a snapshot for a person.
 pub(super) fn described(head: &SnapshotHead, path: &Path) -> String {
@@ -298,7 +300,7 @@ pub(super) fn snapshots(directory: &Path, schema: &Schema) -> Vec<(SnapshotHead,
         Ok(entries) => entries,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(directory = %directory.display(), %error, "snapshots cannot be listed");
+                tracing::warn!(directory = %directory.display(), %error, "cannot list snapshots");
             }
             return Vec::new();
         }
@@ -313,7 +315,7 @@ pub(super) fn snapshots(directory: &Path, schema: &Schema) -> Vec<(SnapshotHead,
         }
         match Snapshot::open(&path, schema) {
             Ok(snapshot) => found.push((snapshot.head().clone(), path)),
-            Err(error) => tracing::warn!(%error, "a snapshot cannot be read"),
+            Err(error) => tracing::warn!(%error, "cannot read a snapshot"),
         }
     }
     found.sort_by_key(|(head, _)| std::cmp::Reverse(head.number));

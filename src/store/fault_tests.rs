@@ -1,4 +1,4 @@
-//! Faults that come while the store serves: what must go on meanwhile, and what must end.
+//! Tests of faults while the store is in use: what must continue and what must end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,16 +19,16 @@ use super::wal::CommitLog;
 use super::write_batch::WriteBatch;
 use super::*;
 
-/// How long a test waits for an answer that a fault would hold back for ever.
+/// How long a test waits for an answer that a fault could delay for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An engine whose scans wait in the middle, once, until they are let go.
+/// An engine whose scan blocks once in the middle until it is released.
 struct Gated {
     engine: Arc<dyn Engine>,
     gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
-/// Pairs of a tree that are read before the gate.
+/// Number of pairs of a tree that are read before the gate.
 const BEFORE_GATE: usize = 20;
 
 impl Engine for Gated {
@@ -62,7 +62,8 @@ impl Engine for Gated {
     }
 }
 
-/// Has the next long scan of a store wait: what says that it does, and what lets it go.
+/// Makes the next long scan of a store block. Returns a channel that reports this and one that
+/// releases it.
 fn gate(store: &Store) -> (Receiver<()>, Sender<()>) {
     let core = &store.0.core;
     core.tail.drain().unwrap();
@@ -80,7 +81,7 @@ fn open(directory: &Path) -> Store {
     Store::open(directory, schema(), Options::default()).unwrap()
 }
 
-/// A store with 50 people, of which the base has 20.
+/// Creates a store with 50 people, 20 of them in the snapshot.
 fn filled(directory: &Path) -> Store {
     let store = open(directory);
     for key in 0..50 {
@@ -92,8 +93,8 @@ fn filled(directory: &Path) -> Store {
     store
 }
 
-/// Changes that come while something else is held: before the place of the gate, behind it and at
-/// the end. Each is answered, or the test fails.
+/// Commits changes while another operation is blocked: before the gate, after it and at the end.
+/// Fails if one is not answered.
 fn change_meanwhile(store: &Store) {
     let (answered, answers) = channel();
     let store = store.clone();
@@ -107,7 +108,7 @@ fn change_meanwhile(store: &Store) {
                 .wait();
             gone.unwrap();
         }
-        // The engine has them before the scan goes on.
+        // The engine has them before the scan continues.
         store.0.core.tail.drain().unwrap();
         answered.send(()).unwrap();
     });
@@ -135,7 +136,7 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
     change_meanwhile(&store);
     release.send(()).unwrap();
     let Verified { tables, truth } = verifying.join().unwrap();
-    // What changed while it was compared is not taken for damage.
+    // Changes made during the comparison are not reported as damage.
     assert!(tables.iter().all(TableReport::is_sound), "{tables:?}");
     assert!(
         truth.as_ref().is_some_and(DurableStateReport::is_sound),
@@ -146,7 +147,7 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
     assert_sound(&store);
 }
 
-/// The control: what is wrong is found, whatever else changes meanwhile.
+/// The control: damage is found in spite of concurrent changes.
 #[test]
 fn damage_is_found_while_commits_go_on() {
     let directory = tempfile::tempdir().unwrap();
@@ -173,7 +174,7 @@ fn damage_is_found_while_commits_go_on() {
     assert_eq!((truth.missing.count, truth.extra.count), (2, 1));
     let report = &tables[0];
     assert_eq!(report.damaged.some, ["people:00000008"]);
-    // Those of the two records, and the one that never had one.
+    // The entries of the two records, and one without a record.
     assert_eq!((report.missing.count, report.stale.count), (0, 3));
 }
 
@@ -226,7 +227,7 @@ fn commits_are_answered_while_the_engine_becomes_the_new_base() {
     let last = put(&store, 70, person("Lund", 1));
     last.unwrap();
     drop(store);
-    // From the new base and what was committed since.
+    // From the new snapshot and later commits.
     let place = StoreLayout::new(directory.path(), true);
     let path = place.base().join(format!("{:020}.snapshot", base.number));
     check_snapshot(&path, &schema()).unwrap();
@@ -237,7 +238,7 @@ fn commits_are_answered_while_the_engine_becomes_the_new_base() {
     assert_eq!(all(&open(directory.path())), people);
 }
 
-/// A mirror with a defect.
+/// A listener that panics.
 struct Panicking;
 
 impl CommitListener<People> for Panicking {
@@ -259,7 +260,7 @@ fn a_panic_in_a_mirror_is_a_failure_of_the_store() {
     store.attach::<People>(Arc::new(Panicking)).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
     assert_eq!(put(&store, 13, person("Lund", 30)), Err(StoreError::Closed));
-    // Nothing is taken any more, and the watchdog is told so.
+    // All further writes are rejected, and the watchdog sees it.
     while put(&store, 2, person("Lund", 30)) != Err(StoreError::Closed) {
         thread::yield_now();
     }
@@ -271,13 +272,13 @@ fn a_panic_in_a_mirror_is_a_failure_of_the_store() {
         told[0].contains("store-writer panicked: a defect"),
         "{told:?}"
     );
-    // What was in the log when it panicked may be there, and what was answered is.
+    // Commits in the WAL at the time of the panic may exist; answered ones must.
     let store = open(directory.path());
     assert_eq!(all(&store).get(&1), Some(&person("Lund", 30)));
     assert_sound(&store);
 }
 
-/// An engine with a defect.
+/// An engine that panics.
 struct PanickingEngine(engine::MemoryEngine);
 
 impl Engine for PanickingEngine {
@@ -302,7 +303,7 @@ impl Engine for PanickingEngine {
     }
 }
 
-/// What is told of failures.
+/// Collects the reported failures.
 fn listening() -> (OnFailure, Receiver<String>) {
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
@@ -310,12 +311,12 @@ fn listening() -> (OnFailure, Receiver<String>) {
     (Arc::new(on_failure), told)
 }
 
-/// A store that has failed takes nothing more, and a process whose watchdog it feeds is ended.
+/// A failed store rejects all writes, and its watchdog probe fails so that the process is ended.
 fn assert_has_failed(store: &Store, told: &Receiver<String>, thread: &str) {
     let said = told.recv_timeout(PATIENCE).unwrap();
     let expected = format!("the thread {thread} panicked: a defect");
     assert!(said.contains(&expected), "{said}");
-    // More than the tail holds: a writer that waited for the thread would hang here.
+    // More than fits in the memtable: a writer that waits for the dead thread would hang here.
     for key in 0..8 {
         let large = person(&"x".repeat(1_000_000), 1);
         let refused = put(store, 100 + key, large);
@@ -343,7 +344,7 @@ fn a_panic_of_the_thread_that_makes_bases_is_a_failure_of_the_store() {
     let keeps = || thread::current().name() == Some("store-keeper");
     let options = Options {
         on_failure,
-        // Of all threads the keeper alone meets it, at its first look.
+        // Only the maintenance thread calls the clock, at its first tick.
         clock: Arc::new(move || if keeps() { panic!("a defect") } else { 0 }),
         ..Options::default()
     };
@@ -351,7 +352,7 @@ fn a_panic_of_the_thread_that_makes_bases_is_a_failure_of_the_store() {
     assert_has_failed(&store, &told, "store-keeper");
 }
 
-/// A log whose next call fails so.
+/// A log whose next call fails with a given error.
 struct Failing {
     error: Option<StoreError>,
     log: Box<dyn CommitLog>,

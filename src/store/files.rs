@@ -1,4 +1,4 @@
-//! Files made so that a power cut finds them whole or not at all, and errors that name the file.
+//! File operations that survive power cuts atomically, and I/O errors that name the path.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
@@ -11,21 +11,21 @@ use parking_lot::Mutex;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// How many descriptors are kept back for the files of the store: a segment of the log, its
-/// directory, and the same for telemetry.
+/// Number of reserved file descriptors: for a WAL segment and its directory, and the same for
+/// telemetry.
 const RESERVE: usize = 8;
 
-/// Descriptors that are open for nothing, so that one can be given up when the process has no other.
-/// Connections take every descriptor that is free; without its next segment the log refuses all writes.
+/// Unused descriptors, one of which is released when the process has no other. Connections can use
+/// up all free descriptors, and without its next segment the WAL rejects all writes.
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// What failed at which path. It travels inside an [`io::Error`] of the same kind.
+/// The failed operation and its path. Stored inside an [`io::Error`] of the same kind.
 #[derive(Debug)]
 pub(super) struct FileError {
     what: &'static str,
     path: PathBuf,
     source: io::Error,
-    /// Whether it was a sync, which is never retried: after a failure the kernel forgets which pages
+    /// Whether it was a sync. A failed sync must never be retried: the kernel drops the pages that
     /// it could not write, so that the next sync succeeds without them.
     pub(super) sync: bool,
 }
@@ -65,18 +65,18 @@ impl std::error::Error for FileError {
     }
 }
 
-/// Whether the process, or the machine, has no file descriptor left.
+/// Returns whether the process or the system has no free file descriptor.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let source = FileError::find(error).map_or(error, |error| &error.source);
     matches!(source.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
-/// Whether a sync failed. Nothing that was written before it is known to be on the disk.
+/// Returns whether a sync failed. Data written before it may not be on the disk.
 pub(crate) fn is_failed_sync(error: &io::Error) -> bool {
     FileError::find(error).is_some_and(|error| error.sync)
 }
 
-/// Opens descriptors until as many are kept back as should be.
+/// Opens descriptors until the reserve is full.
 pub(super) fn fill_reserve() {
     let mut reserved = RESERVED.lock();
     while reserved.len() < RESERVE {
@@ -87,12 +87,13 @@ pub(super) fn fill_reserve() {
     }
 }
 
-/// Opens a file; with a descriptor of the reserve if no other is left.
+/// Opens a file, with a reserved descriptor if no other is free.
 fn with_reserve(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
     loop {
         match open() {
             Err(error) if is_out_of_descriptors(&error) => match RESERVED.lock().pop() {
-                // Another thread may be faster; then the next one goes.
+                // Another thread may take the released descriptor; the loop then releases the next
+                // one.
                 Some(reserved) => drop(reserved),
                 None => return Err(error),
             },
@@ -101,8 +102,8 @@ fn with_reserve(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
     }
 }
 
-/// Makes a directory that only this service reads, and those above it that are missing, each with its
-/// entry in its parent safe.
+/// Creates a directory that only this service can read, with its missing parents. Syncs each new
+/// entry in its parent.
 pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
     let missing: Vec<&Path> = path
         .ancestors()
@@ -126,7 +127,7 @@ pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
 
 /// Makes the entries of a directory survive a power cut.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    // The parent of a relative path of one part is empty and means the working directory.
+    // The parent of a relative path with one component is empty and means the working directory.
     let path = if path.as_os_str().is_empty() {
         Path::new(".")
     } else {
@@ -138,18 +139,18 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
         .map_err(FileError::wrap("sync the directory", path, true))
 }
 
-/// Makes a file and its length survive a power cut.
+/// Makes the content and length of a file survive a power cut.
 pub(crate) fn sync_file(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all().map_err(FileError::wrap("sync", path, true))
 }
 
-/// Makes what was written into a file survive a power cut.
+/// Makes the content of a file survive a power cut.
 pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
     file.sync_data()
         .map_err(FileError::wrap("sync", path, true))
 }
 
-/// A new file that only this service reads.
+/// Creates a file that only this service can read.
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
     with_reserve(|| {
         File::options()
@@ -162,7 +163,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
     .map_err(FileError::wrap("make", path, false))
 }
 
-/// Writes a small file aside and renames it, so that it is the old one or the new one.
+/// Replaces a small file atomically: writes a temporary file and renames it.
 pub(super) fn replace(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let aside = with_suffix(path, ".new");
     let mut file = create_private(&aside)?;
@@ -175,7 +176,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     rename(&aside, path, sync)
 }
 
-/// Renames, and makes it survive a power cut.
+/// Renames a file and syncs both directories.
 pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     fs::rename(from, to).map_err(FileError::wrap("put into place", to, false))?;
     if sync {
@@ -191,12 +192,12 @@ pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives an error the path that it is about.
+/// Adds operation and path to an I/O error.
 pub(super) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     FileError::wrap(what, path, false)
 }
 
-/// The bytes that the files of a directory take.
+/// Total size of the files in a directory.
 pub(super) fn size_of(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else {
         return 0;
@@ -208,7 +209,6 @@ pub(super) fn size_of(directory: &Path) -> u64 {
         .sum()
 }
 
-/// A path with something after its name.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
@@ -274,7 +274,7 @@ mod tests {
         };
         with_reserve(open).unwrap();
         assert!(path.exists());
-        // Without a reserve the error is what the caller gets.
+        // Without a reserve the caller gets the error.
         let never = || Err(io::Error::from_raw_os_error(EMFILE));
         assert!(is_out_of_descriptors(&with_reserve(never).unwrap_err()));
         fill_reserve();

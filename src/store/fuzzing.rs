@@ -1,5 +1,5 @@
-//! What [`crate::fuzzing`] has to reach of the forms on disk. Checksums are put right first, or nothing
-//! but checksums would be tried.
+//! Entry points of [`crate::fuzzing`] for the formats on disk. They correct the checksums of the
+//! input, since otherwise only the checksum verification would be tested.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -17,8 +17,8 @@ use crate::types::{
     TvDay, UnixSeconds, UserId,
 };
 
-/// The name of a table and a line feed, the length of a key in a byte, a key, and any body under a
-/// checksum that is right.
+/// Input: table name, line feed, key length in one byte, key, and any body, to which a valid
+/// checksum is added.
 pub fn record(schema: &Schema, data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
     let table = parts.next().and_then(|name| schema.table(name));
@@ -39,13 +39,13 @@ pub fn record(schema: &Schema, data: &[u8]) {
     assert!(damaged.is_none(), "{}: damage is not seen", table.name);
 }
 
-/// Any bytes as a key of every form: what is read is written the same.
+/// Decodes any bytes as a key of every type; the result must encode to the same bytes.
 pub fn key(data: &[u8]) {
     fn of<K: Key>(data: &[u8]) {
         if let Some(key) = K::from_bytes(data) {
             assert_eq!(key.to_bytes(), data, "another encoding of the same key");
         }
-        // The order of keys is that of their bytes.
+        // The order of keys must equal the order of their encodings.
         let (one, other) = data.split_at(data.len() / 2);
         if let (Some(a), Some(b)) = (K::from_bytes(one), K::from_bytes(other)) {
             assert_eq!(a.cmp(&b), one.cmp(other), "another order");
@@ -63,7 +63,7 @@ pub fn key(data: &[u8]) {
     of::<(TvDay, TokenHash)>(data);
 }
 
-/// A frame around any payload, and any bytes as frames and as a plan.
+/// Encodes any payload as a frame, and decodes any bytes as frames and as a write batch.
 pub fn log(schema: &Schema, data: &[u8]) {
     let number = data.len() as u64 + 1;
     if let Ok(made) = frame(number, number - 1, data) {
@@ -83,13 +83,13 @@ pub fn log(schema: &Schema, data: &[u8]) {
     }
 }
 
-/// Any bytes as a segment of the log, as they are and with frames that are numbered and summed up
-/// right: everything that can be read lies where the survey says.
+/// Reads any bytes as a segment, as they are and with valid frame numbers and checksums. Every
+/// readable frame must be within the range that the survey reports.
 pub fn segment(data: &[u8]) {
     for mended in [false, true] {
         let mut bytes = data.to_vec();
         if mended {
-            mend(&mut bytes, 16);
+            fix_checksums(&mut bytes, 16);
         }
         let Some((_file, path)) = in_memory(&bytes) else {
             return;
@@ -121,10 +121,10 @@ pub fn segment(data: &[u8]) {
     }
 }
 
-/// Any bytes as a backup, with frames that are numbered and summed up right.
+/// Reads any bytes as a backup, with valid frame numbers and checksums.
 pub fn backup(schema: &Schema, data: &[u8]) {
     let mut bytes = data.to_vec();
-    mend(&mut bytes, 8);
+    fix_checksums(&mut bytes, 8);
     let Some((_file, path)) = in_memory(&bytes) else {
         return;
     };
@@ -138,8 +138,8 @@ pub fn backup(schema: &Schema, data: &[u8]) {
     assert!(read <= bytes.len(), "more pairs than bytes");
 }
 
-/// Any text as an export, whose lines are summed up right: what is read in can be written out and read
-/// in again.
+/// Reads any text as an export with valid line checksums. Imported records must survive another
+/// export and import.
 pub fn export(schema: &Schema, data: &[u8]) {
     let mut text = format!("playgate-store\t1\t{}\t{:032x}\n", schema.format(), 1).into_bytes();
     for line in data.split(|byte| *byte == b'\n') {
@@ -165,7 +165,7 @@ pub fn export(schema: &Schema, data: &[u8]) {
     let Ok(exported) = dump::write(pairs, schema, [0; 16], &mut out) else {
         return;
     };
-    // The same key twice is one record.
+    // A repeated key is one record.
     assert!(exported.records <= first.records, "more records than lines");
     assert_eq!(exported.damaged.count, 0, "what was read in is damaged");
     let mut input = out.as_slice();
@@ -174,8 +174,8 @@ pub fn export(schema: &Schema, data: &[u8]) {
     assert_eq!(again.ok(), Some((exported.records, 0, true)));
 }
 
-/// Numbers the frames from a place on and sums them up, as far as their lengths lead.
-fn mend(bytes: &mut [u8], mut at: usize) {
+/// Gives the frames from an offset on valid numbers and checksums, as far as their lengths allow.
+fn fix_checksums(bytes: &mut [u8], mut at: usize) {
     let mut number = 1;
     while let Some(size) = bytes.get(at..).and_then(announced) {
         let Some(old) = bytes.get_mut(at..at.saturating_add(size)) else {
@@ -195,7 +195,7 @@ fn mend(bytes: &mut [u8], mut at: usize) {
     }
 }
 
-/// A file of these bytes that lies on no disk, for as long as it is held.
+/// Creates a file with this content in memory; it exists while the handle is open.
 pub fn in_memory(bytes: &[u8]) -> Option<(File, PathBuf)> {
     let made = rustix::fs::memfd_create("fuzzing", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
     let mut file = File::from(made);

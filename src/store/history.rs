@@ -1,36 +1,37 @@
-//! Which history a commit belongs to.
+//! Identifies the history that a commit belongs to.
 //!
-//! A number alone does not name a commit: a data directory that was rolled back gives numbers again
-//! that backups elsewhere already carry. So every store has a *timeline*, a random id that changes
-//! whenever the store goes on from an earlier state than one it has had, and every commit has a
-//! *chain* digest over itself and all commits before it. A snapshot fits a log only if both agree.
+//! A number does not identify a commit: a data directory that was rolled back reuses numbers that
+//! backups elsewhere already contain. So every store has a *timeline*, a random id that changes
+//! whenever the store continues from an earlier state. Every commit has a *chain* digest over
+//! itself and all commits before it. A snapshot fits a log only if both agree.
 
 use ring::digest::{Context, SHA256};
 
-/// Zeros stand for what is not known: files written before timelines existed have neither.
+/// Files written before timelines existed have neither id.
 const UNKNOWN: [u8; 16] = [0; 16];
 
-/// How many ancestors a store remembers; each restore or rollback adds one, each new base makes the
-/// older ones needless.
+/// How many ancestors are remembered. Each restore or rollback adds one, and new snapshots make old
+/// ones superfluous.
 const ANCESTORS: usize = 16;
 
-/// The timeline of a commit, and the digest of everything up to and including it.
+/// The timeline of a commit, and the digest of all commits up to and including it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// The timeline; zeros if it is not known.
+    /// Zeros if unknown.
     pub timeline: [u8; 16],
-    /// The chain digest; zeros if it is not known.
+    /// Zeros if unknown.
     pub chain: [u8; 16],
 }
 
 impl History {
-    /// A chain that begins after a commit of which only the number is known.
+    /// Begins a chain after a commit of which only the number is known.
     pub(super) fn begin(timeline: [u8; 16], number: u64) -> Self {
         let chain = digest(&[b"begin", &timeline, &number.to_le_bytes()]);
         Self { timeline, chain }
     }
 
-    /// The history after one more commit: `d(n) = SHA-256(d(n-1) || n || batch)`, cut to 16 bytes.
+    /// Returns the history after one more commit: `d(n) = SHA-256(d(n-1) || n || batch)`, truncated
+    /// to 16 bytes.
     #[must_use]
     pub(super) fn after(self, number: u64, batch: &[u8]) -> Self {
         if !self.is_chained() {
@@ -40,7 +41,7 @@ impl History {
         Self { chain, ..self }
     }
 
-    /// The same where commits are missing, so that the digest is not known any more.
+    /// Drops the digest, for use after missing commits.
     pub(super) const fn unchained(self) -> Self {
         Self {
             chain: UNKNOWN,
@@ -48,12 +49,12 @@ impl History {
         }
     }
 
-    /// Whether the digest is known.
+    /// Returns whether the digest is known.
     pub(super) fn is_chained(self) -> bool {
         self.chain != UNKNOWN
     }
 
-    /// Whether two digests of the same commit are the same, as far as both are known.
+    /// Returns whether two digests of the same commit match; unknown ones match all.
     pub(super) fn agrees(self, other: Self) -> bool {
         !self.is_chained() || !other.is_chained() || self.chain == other.chain
     }
@@ -71,16 +72,16 @@ fn digest(parts: &[&[u8]]) -> [u8; 16] {
     short
 }
 
-/// The timeline of a store, and those that it descends from.
+/// The timeline of a store and its ancestors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lineage {
     pub(super) current: [u8; 16],
-    /// The newest first, each with its last commit that belongs to this store.
+    /// Newest first, each with its last commit that belongs to this store.
     pub(super) ancestors: Vec<([u8; 16], u64)>,
 }
 
 impl Lineage {
-    /// The lineage of a new store.
+    /// Creates the lineage of a new store.
     pub(super) fn new(seed: [u8; 16], instance: [u8; 16], number: u64) -> Self {
         Self {
             current: derive(seed, instance, number),
@@ -88,12 +89,13 @@ impl Lineage {
         }
     }
 
-    /// Whether the store was last opened by a version that knew no timelines.
+    /// Returns whether a version before timelines opened the store last.
     pub(super) fn is_unknown(&self) -> bool {
         self.current == UNKNOWN
     }
 
-    /// The last commit of a timeline that belongs to this store; none if it is of another history.
+    /// Returns the last commit of a timeline that belongs to this store; `None` for another
+    /// history.
     pub(super) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
         if timeline == self.current {
             return Some(u64::MAX);
@@ -104,13 +106,13 @@ impl Lineage {
             .map(|(_, until)| *until)
     }
 
-    /// Whether a snapshot made after a commit of a timeline is of this store's past.
+    /// Returns whether a snapshot as of a commit of a timeline belongs to this store's past.
     pub(super) fn holds(&self, timeline: [u8; 16], number: u64) -> bool {
         self.until(timeline).is_some_and(|until| number <= until)
     }
 
-    /// As [`Lineage::until`], for a segment: one without a timeline was written by a version that
-    /// knew none, and its frames are checked by number and checksum alone.
+    /// Like [`Lineage::until`], for a segment. A segment without a timeline is from an older
+    /// version; its frames are checked by number and checksum only.
     pub(super) fn until_in_log(&self, timeline: [u8; 16]) -> Option<u64> {
         if timeline == UNKNOWN {
             return Some(u64::MAX);
@@ -118,7 +120,8 @@ impl Lineage {
         self.until(timeline)
     }
 
-    /// Goes on after a commit in a new timeline. What any other one has beyond it is abandoned.
+    /// Begins a new timeline after a commit. Commits of other timelines above that number are
+    /// abandoned.
     pub(super) fn fork(&mut self, seed: [u8; 16], number: u64) {
         let next = derive(seed, self.current, number);
         self.ancestors.insert(0, (self.current, number));
@@ -130,7 +133,7 @@ impl Lineage {
     }
 }
 
-/// A new timeline id: random by its seed, and another one for each fork of a process.
+/// Derives a timeline id: random by its seed, and different for each fork within a process.
 fn derive(seed: [u8; 16], parent: [u8; 16], number: u64) -> [u8; 16] {
     digest(&[b"timeline", &seed, &parent, &number.to_le_bytes()])
 }

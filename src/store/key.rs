@@ -1,5 +1,5 @@
-//! Keys of tables and indexes: encoded by hand so that byte order is logical order and that each
-//! part tells where it ends, which lets a prefix be scanned.
+//! Keys of tables and indexes. They are encoded by hand so that byte order equals logical order and
+//! each part is self-delimiting, which allows prefix scans.
 
 use crate::types::{AssetId, DeviceId};
 use crate::types::{
@@ -7,25 +7,25 @@ use crate::types::{
     PartnerId, SessionId, TokenHash, TvDay, UnixSeconds, UserId,
 };
 
-/// A value that is, or is part of, a key.
+/// A key or a part of one.
 ///
-/// Invariants, held by property tests: `read(write(k)) == k`, and `a < b` exactly when the bytes of
-/// `a` sort before those of `b`.
+/// Invariants, checked by property tests: `read(write(k)) == k`, and `a < b` exactly when the bytes
+/// of `a` sort before those of `b`.
 pub trait Key: Clone + Ord + Send + Sync + Sized + 'static {
     /// Appends the encoding.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Reads one value off the front, or nothing if the bytes are not an encoding.
+    /// Decodes a value from the start of the input and advances it; `None` if the bytes are
+    /// invalid.
     fn read(input: &mut &[u8]) -> Option<Self>;
 
-    /// The whole encoding.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32);
         self.write(&mut out);
         out
     }
 
-    /// Reads a value that takes up all of the bytes.
+    /// Decodes a value that takes up all bytes.
     #[must_use]
     fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let key = Self::read(&mut bytes)?;
@@ -35,7 +35,7 @@ pub trait Key: Clone + Ord + Send + Sync + Sized + 'static {
 
 /// The leading part of a key `K`: [`All`], its first component, its first two, …
 pub trait PrefixOf<K> {
-    /// What the encodings of all such keys begin with.
+    /// The common prefix of the encodings of all such keys.
     fn prefix_bytes(&self) -> Vec<u8>;
 }
 
@@ -97,7 +97,7 @@ impl<const N: usize> Key for [u8; N] {
     }
 }
 
-/// Text ends with two zero bytes; a zero inside is written `00 ff`, which sorts after the end.
+/// Text ends with two zero bytes; a zero inside is escaped as `00 ff`, which sorts after the end.
 impl Key for String {
     fn write(&self, out: &mut Vec<u8>) {
         write_text(self, out);
@@ -226,7 +226,7 @@ prefixes! {
     (A, B, C, D): (A, B, C),
 }
 
-/// The first bytes that sort after everything that begins with `prefix`, or `None` if nothing does.
+/// Returns the smallest byte string after all that begin with `prefix`; `None` if there is none.
 pub(super) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix.get(..=last)?.to_vec();

@@ -270,7 +270,7 @@ impl StoreLayout {
             for old in [side.store(), self.given_up()] {
                 if old.exists() {
                     let moved = self.move_aside(&old, "store")?;
-                    tracing::warn!(kept = %moved.display(), "another store was put into place");
+                    tracing::warn!(kept = %moved.display(), "installed another store; kept the old one");
                 }
             }
             let whole = self.whole();
@@ -309,7 +309,7 @@ impl StoreLayout {
         {
             tracing::info!(
                 path = %self.data.display(),
-                "the file system cannot exchange two directories: a restore renames them one after the other"
+                "the file system cannot exchange two directories atomically: a restore uses two renames"
             );
         }
         // On a full disk some of them may not exist.

@@ -1,13 +1,13 @@
-//! What the log has changed since the base, for the reads of a [`super::durable_reader`]: which keys,
-//! and where in the log their values lie.
+//! The changes of the WAL since the snapshot, for [`super::durable_reader`]: keys, and the file
+//! positions of their values.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-/// What the log changed in one tree. Sorting is left to the first read: most trees are never read
-/// before the engine can be used.
+/// The changes of one tree. Sorted at the first read, since most trees are never read before the
+/// engine is ready.
 pub(super) struct LoggedTree {
     unsorted: Mutex<Changes>,
     sorted: OnceLock<Changes>,
@@ -29,8 +29,8 @@ impl LoggedTree {
     }
 }
 
-/// Changed keys, and where in the log their values lie. A log can be as long as the base and change a
-/// million keys, so that an entry is kept small.
+/// Changed keys and the positions of their values. A WAL can be as large as the snapshot and change
+/// a million keys, so entries are small.
 #[derive(Default)]
 pub(super) struct Changes {
     keys: Vec<u8>,
@@ -46,11 +46,11 @@ pub(super) struct Change {
     pub(super) length: u16,
 }
 
-/// In the place of a length: the key was deleted. No value is this long.
+/// Marks a deleted key in place of a length. No value is this long.
 pub(super) const DELETED: u16 = u16::MAX;
 
 impl Changes {
-    /// Adds a change; `None` if its lengths or places are none of ours.
+    /// Adds a change; returns `None` if its lengths or positions are out of range.
     pub(super) fn push(
         &mut self,
         key: &[u8],
@@ -75,10 +75,10 @@ impl Changes {
         Some(())
     }
 
-    /// By key, and of each key only the last change.
+    /// Sorts by key and retains only the last change of each.
     fn sort(self) -> Self {
         let Self { keys, mut entries } = self;
-        // Stable, so that the last change of a key stays the last.
+        // A stable sort, so that the last change of a key stays last.
         entries.sort_by(|a, b| key_of(&keys, a).cmp(&key_of(&keys, b)));
         entries.reverse();
         entries.dedup_by(|next, kept| key_of(&keys, next) == key_of(&keys, kept));
@@ -90,7 +90,7 @@ impl Changes {
         key_of(&self.keys, self.entries.get(at)?)
     }
 
-    /// Where a key stands, or would stand.
+    /// Returns the index of a key, or where it would be inserted.
     pub(super) fn position(&self, key: &[u8]) -> usize {
         self.entries
             .partition_point(|entry| key_of(&self.keys, entry).is_some_and(|found| found < key))

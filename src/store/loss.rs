@@ -1,4 +1,4 @@
-//! Going on without commits that nothing holds any more, when an operator accepts their loss.
+//! Opens a store without commits that are lost, after an operator has accepted the loss.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use super::snapshot::Snapshot;
 use super::wal::{Survey, Witness};
 use super::{Store, StoreError};
 
-/// Commits that were promised, that nothing holds any more, and that an operator has given up.
+/// Lost commits that an operator has given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The last commit that the store still has.
     pub kept: u64,
-    /// The last commit that is known to have been made; none if nothing says so.
+    /// The last commit that is known to have existed; `None` if unknown.
     pub last: Option<u64>,
 }
 
 impl Loss {
-    /// How many commits are lost at the least.
+    /// Returns the minimum number of lost commits.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.last.map_or(0, |last| last.saturating_sub(self.kept))
     }
 }
 impl Store {
-    /// The commits that were given up when the store was opened, if any were.
+    /// Returns the commits that were given up when the store was opened.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.0.core.disk.as_ref()?.loss.clone()
@@ -35,8 +35,8 @@ impl Store {
 }
 
 impl Recovery<'_> {
-    /// Opens with as much as there is: the engine or a snapshot, and what the log adds to it without a
-    /// gap, whichever comes further. The log is moved aside, since what it holds beyond is of no use.
+    /// Opens with the latest reachable state: engine or snapshot, plus the WAL up to its first gap.
+    /// Moves the WAL aside, since commits after the gap are useless.
     pub(super) fn give_up(self, ground: RecoverySource) -> Result<Recovered, StoreError> {
         let engine = match self.open_sled() {
             Ok(engine) => {
@@ -94,11 +94,11 @@ impl Recovery<'_> {
         tracing::error!(
             kept = loss.kept,
             lost = loss.count(),
-            "an operator accepts the loss of commits: the store goes on without them in a new timeline"
+            "an operator accepted the loss of commits; the store continues without them in a new timeline"
         );
         if self.place.log().exists() {
             let kept = self.place.move_aside(&self.place.log(), "log")?;
-            tracing::warn!(kept = %kept.display(), "the log is moved aside");
+            tracing::warn!(kept = %kept.display(), "moved the WAL aside");
         }
         let ground = RecoverySource {
             survey: Survey::default(),

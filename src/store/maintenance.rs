@@ -42,7 +42,6 @@ pub(super) struct MaintenanceThread {
 }
 
 impl MaintenanceThread {
-    /// Runs until `stopped` receives a message or is disconnected.
     pub(super) fn run(self, stopped: &Receiver<()>) {
         // Each start begins a segment. Without this check a process that restarts in a loop and
         // never reaches its first checkpoint would fill the disk with segments.
@@ -64,8 +63,8 @@ impl MaintenanceThread {
             }
             if let Some(refused) = disk.space.check() {
                 match refused {
-                    Some(need) => tracing::warn!("the disk runs full: {}", need.refusal()),
-                    None => tracing::info!("there is space again"),
+                    Some(need) => tracing::warn!("disk space is low: {}", need.refusal()),
+                    None => tracing::info!("disk space is available again"),
                 }
             }
             super::files::fill_reserve();
@@ -83,7 +82,7 @@ impl MaintenanceThread {
                 });
                 if scrub <= Instant::now() {
                     scrub = Instant::now() + SCRUB_EVERY;
-                    self.attempt(&core, |core, _| scrub_truth(core));
+                    self.attempt(&core, |core, _| scrub_durable_state(core));
                 }
             }
         }
@@ -97,7 +96,7 @@ impl MaintenanceThread {
         let now = (self.clock)();
         let kept = match work(core, now) {
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::error!(%error, "base and log are damaged; the engine becomes the new base");
+                tracing::error!(%error, "snapshot or WAL is damaged; replacing it from the engine");
                 renew_from_engine(core, &self.writer, now).map(drop)
             }
             other => other,
@@ -105,12 +104,11 @@ impl MaintenanceThread {
         match core.or_fail(kept) {
             Ok(()) | Err(StoreError::Closed) => {}
             // Nothing is lost: the WAL retains everything until maintenance succeeds.
-            Err(error) => tracing::error!(%error, "the store could not be tidied up"),
+            Err(error) => tracing::error!(%error, "store maintenance failed; it will be retried"),
         }
     }
 
-    /// Replaces an engine that has no disk space by one in memory, loaded from snapshot and WAL.
-    /// The store is read-only until space is available.
+    /// Replaces an engine without disk space by one in memory, and makes the store read-only.
     fn fall_back_to_memory(&self, core: &Shared, disk: &OnDisk) {
         // Another thread is reading snapshot and WAL; the next tick tries again.
         let Some(base) = disk.base.try_lock() else {
@@ -242,7 +240,7 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
     renew(core, now).map(drop)
 }
 
-/// Writes a new snapshot with everything committed so far: closes the open segment first.
+/// Writes a new snapshot of everything committed so far.
 pub(super) fn renew_whole(
     core: &Shared,
     writer: &SyncSender<Message>,
@@ -277,9 +275,8 @@ pub(super) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError>
     Ok(made)
 }
 
-/// Reads the snapshot and the closed segments to their end, so that damage is found while the
-/// engine still has every record.
-fn scrub_truth(core: &Shared) -> Result<(), StoreError> {
+/// Reads snapshot and closed segments, to find damage while the engine still has every record.
+fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
@@ -303,9 +300,8 @@ fn scrub_truth(core: &Shared) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the durable state as of a commit. The caller must hold the lock of the snapshot, so that
-/// no file is removed while it is read. The writer must never wait for that lock: writing a
-/// snapshot is slow.
+/// Returns the durable state as of a commit. The caller holds the lock of the snapshot, so that no file
+/// is removed. The writer must not wait for that lock: writing a snapshot is slow.
 pub(super) fn truth<'a>(
     core: &'a Shared,
     base: Option<&SnapshotHead>,
@@ -333,8 +329,7 @@ fn truth_over<'a>(
     })
 }
 
-/// Writes a new snapshot from the engine, for a snapshot and WAL that are not contiguous. Only for
-/// start-up: the engine has every commit, and nothing is committed while this runs.
+/// Writes a new snapshot from an engine that has every commit. Nothing may be committed while this runs.
 pub(super) fn base_from_engine(core: &Shared, number: u64, now: i64) -> Result<(), StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let engine = core.engine();
@@ -343,15 +338,14 @@ pub(super) fn base_from_engine(core: &Shared, number: u64, now: i64) -> Result<(
     *base = Some(put_base(disk, head(disk, number, now), pairs)?);
     tracing::warn!(
         number,
-        "base and log were no whole; the engine is the new base"
+        "snapshot and WAL had a gap; wrote a snapshot from the engine"
     );
     Ok(())
 }
 
-/// Like [`base_from_engine`], while commits continue. A scan of a changing engine is not consistent
-/// at any one commit. All changes since the scan began are in the WAL, in segments that were begun
-/// after `begin` and are therefore sound; merging them over the scan gives the state as of their
-/// last commit.
+/// Like [`base_from_engine`], while commits continue. A scan of a changing engine is inconsistent, but
+/// all changes since `begin` are in new and therefore sound WAL segments. Merging these over the scan
+/// gives the state as of their last commit.
 pub(super) fn renew_from_engine(
     core: &Shared,
     writer: &SyncSender<Message>,
@@ -362,16 +356,16 @@ pub(super) fn renew_from_engine(
     let mut base = disk.base.lock();
     let begin = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
     core.tail.reach(begin)?;
-    let blurred = disk.place.base().join("engine.unproven");
-    let made = from_moving_engine(core, disk, writer, &blurred, (begin, now));
+    let scanned = disk.place.base().join("engine.unproven");
+    let made = from_moving_engine(core, disk, writer, &scanned, (begin, now));
     if made.is_err() {
         // On success, `put_base` has removed this file with the other old ones.
-        let _ = fs::remove_file(&blurred);
+        let _ = fs::remove_file(&scanned);
     }
     *base = Some(made.clone()?);
     tracing::warn!(
         begin,
-        "base and log were no whole; the engine is the new base"
+        "snapshot and WAL had a gap; wrote a snapshot from the engine"
     );
     made
 }
@@ -380,18 +374,18 @@ fn from_moving_engine(
     core: &Shared,
     disk: &OnDisk,
     writer: &SyncSender<Message>,
-    blurred: &Path,
+    scanned: &Path,
     (begin, now): (u64, i64),
 ) -> Result<SnapshotHead, StoreError> {
     let engine = core.engine();
     let pairs = engine_pairs(core, &*engine);
     super::files::make_directory(&disk.place.base(), disk.place.sync)?;
-    snapshot::write(blurred, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
+    snapshot::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
     let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
     let mut segments = disk.segments.read().all();
     segments.retain(|segment| segment.first > begin);
     let truth = DurableState {
-        base: Some(Snapshot::open(blurred, &core.schema)?),
+        base: Some(Snapshot::open(scanned, &core.schema)?),
         segments,
         schema: &core.schema,
         number,
@@ -399,7 +393,6 @@ fn from_moving_engine(
     put_base(disk, head(disk, number, now), truth.pairs()?)
 }
 
-/// Iterates all pairs of an engine, sorted by tree and key.
 fn engine_pairs<'a>(
     core: &'a Shared,
     engine: &'a dyn Engine,
@@ -422,7 +415,7 @@ pub(super) fn packed_bytes(disk: &OnDisk) -> u64 {
         + segments.iter().map(|s| size(&s.path)).sum::<u64>()
 }
 
-/// Writes and verifies a snapshot, then removes the older ones.
+/// Writes and verifies a snapshot; removes older ones.
 pub(super) fn put_base(
     disk: &OnDisk,
     head: SnapshotHead,
@@ -456,7 +449,6 @@ fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
     }
 }
 
-/// Makes a reopened WAL the current one for all threads.
 pub(super) fn adopt_log(core: &Shared, log: &FileLog) {
     if let Some(disk) = &core.disk {
         *disk.segments.write() = log.segments();

@@ -1,7 +1,7 @@
-//! Memory tables: what hot requests read instead of the engine.
+//! Memory tables: replicas of tables in memory for hot requests, which must not read the engine.
 //!
-//! A mirror is filled from its table at start and changed by each commit, before the commit is
-//! answered. Both ways end in the same [`CommitListener::apply`], so memory is the sum of the changes.
+//! A listener is filled from its table at start-up and updated by each commit before the commit is
+//! answered. Both use [`CommitListener::apply`].
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -14,31 +14,30 @@ use super::record;
 use super::table::{Table, TreeName};
 use super::{Store, StoreError};
 
-/// One changed record of a table; `None` if it was deleted.
+/// One changed record of a table.
 pub struct Changed<T: Table> {
-    /// Its primary key.
     pub key: T::Key,
-    /// The record as it is now.
+    /// The new record; `None` if it was deleted.
     pub record: Option<T::Record>,
 }
 
-/// Something in memory that follows a table.
+/// A replica in memory that follows a table.
 pub trait CommitListener<T: Table>: Send + Sync + 'static {
-    /// Takes over all changes of one commit to the table, or at start a batch of its records. Runs
-    /// on the writer thread: it must be quick and must not call the store.
+    /// Applies the changes of one commit to the table, or at start-up a batch of its records. Runs
+    /// on the writer thread, so it must be quick and must not call the store.
     fn apply(&self, changes: Vec<Changed<T>>);
 }
 
-/// One change as it is stored: the key, and the value unless it was deleted.
+/// Key and stored value; no value if it was deleted.
 pub(super) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// A mirror without its types, as the writer holds it.
+/// A [`CommitListener`] without its type parameters.
 pub(super) trait Listener: Send + Sync + 'static {
     /// As [`CommitListener::apply`].
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
 }
 
-/// Decodes changes for a mirror.
+/// Decodes changes for a listener.
 pub(super) struct Decoding<T: Table>(pub(super) Arc<dyn CommitListener<T>>);
 
 impl<T: Table> Listener for Decoding<T> {
@@ -63,8 +62,8 @@ impl<T: Table> Listener for Decoding<T> {
     }
 }
 
-/// Logs a record that cannot be read. That happens at start only: what is being committed has just
-/// been encoded.
+/// Logs a record that cannot be decoded. Only possible at start-up, since records of a commit have
+/// just been encoded.
 pub(super) fn report_damage(table: TreeName, key: &[u8]) {
     tracing::error!(
         table,
@@ -74,18 +73,19 @@ pub(super) fn report_damage(table: TreeName, key: &[u8]) {
 }
 
 impl Store {
-    /// Fills a mirror from its table and keeps it up to date from then on.
+    /// Fills a listener from its table and keeps it up to date. Damaged records are logged and
+    /// skipped.
     ///
     /// # Errors
-    /// That the engine failed. Damaged records are logged and left out.
+    /// An engine error.
     pub fn attach<T: Table>(&self, mirror: Arc<dyn CommitListener<T>>) -> Result<(), StoreError> {
         self.listen(T::NAME, Arc::new(Decoding(mirror)))
     }
 
-    /// As [`Store::attach`], for a table whose records are kept encoded.
+    /// Like [`Store::attach`], for a table that holds encoded records.
     ///
     /// # Errors
-    /// As [`Store::attach`].
+    /// An engine error.
     pub fn attach_packed<T: Table, V>(
         &self,
         table: Arc<PackedTable<T, V>>,
@@ -98,10 +98,11 @@ impl Store {
     }
 
     fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
-        /// Records that are decoded at a time.
+        /// Records decoded per batch.
         const BATCH: usize = 4_096;
         self.run_exclusive(move |writer| {
-            // Before the engine is read: what it is given meanwhile is seen twice, never not at all.
+            // Read before the engine: a commit that is applied in between is then seen twice, never
+            // missed.
             let tail = writer.core.tail.range(tree, &[], None);
             let engine = writer.core.engine();
             let mut scan = engine.scan(tree, &[], None);
@@ -125,7 +126,7 @@ impl Store {
     }
 }
 
-/// The usual mirror: a sharded hash map of a whole table.
+/// The default listener: a sharded hash map of the whole table.
 pub struct MemoryTable<T: Table>
 where
     T::Key: Hash,
@@ -148,25 +149,22 @@ impl<T: Table> MemoryTable<T>
 where
     T::Key: Hash,
 {
-    /// The record under a key.
     #[must_use]
     pub fn get(&self, key: &T::Key) -> Option<Arc<T::Record>> {
         self.records.get(key).map(|record| Arc::clone(&record))
     }
 
-    /// The number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Calls `each` with every record, in no order; not a snapshot.
+    /// Calls `each` with every record, in no order. Not a consistent snapshot.
     pub fn for_each(&self, mut each: impl FnMut(&T::Key, &Arc<T::Record>)) {
         for pair in &self.records {
             each(pair.key(), pair.value());

@@ -1,6 +1,6 @@
-//! Random sequences of operations against a sorted map, on both engines.
+//! Random sequences of operations, compared with a sorted map, on both engines.
 //!
-//! Each run prints its seed and repeats it with `PROPTEST_RNG_SEED`. The long form:
+//! Each run prints its seed; `PROPTEST_RNG_SEED` repeats it. The long form:
 //!
 //! ```text
 //! PLAYGATE_MODEL_CASES=100000 cargo test --release --lib equals_the_model -- --nocapture
@@ -16,10 +16,10 @@ use proptest::test_runner::RngSeed;
 use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
 use super::{Durability, MemoryTable, Options, Store, StoreError};
 
-/// The seed of what runs with every change: it fails for the change and not by chance.
+/// A fixed seed for the regular test run, so that it fails because of a change and not by chance.
 const SEED: u64 = 1;
 
-/// So many sequences, or those of the long form with a new seed, which is printed.
+/// Number of sequences and seed: fixed, or for the long form from the environment with a new seed.
 #[allow(
     clippy::disallowed_methods,
     reason = "the long form is asked for by the environment, as in all tests"
@@ -43,15 +43,15 @@ fn cases(short: u32) -> ProptestConfig {
 enum Operation {
     Put(u32, u8, u8),
     Delete(u32),
-    /// A plan of several changes that fails at its end.
+    /// A transaction of several changes that fails at its end.
     Fail(u32, u8),
-    /// One record, and the people of a town.
+    /// Reads one record, and the people of a town.
     Look(u32, u8),
     Care(Care),
     Reopen,
 }
 
-/// What the store does beside reading and writing.
+/// Maintenance operations.
 #[derive(Clone, Copy, Debug)]
 enum Care {
     Checkpoint,
@@ -60,7 +60,7 @@ enum Care {
     Rebuild,
 }
 
-/// `""`, `"a"` or `"ab"`: one begins with the other, as a key must not be mistaken for its prefix.
+/// `""`, `"a"` or `"ab"`: prefixes of each other, since a key must not be confused with its prefix.
 fn town(number: u8) -> String {
     "ab"[..usize::from(number)].to_owned()
 }
@@ -82,7 +82,7 @@ fn take_care(store: &Store, care: Care) {
     match care {
         Care::Rebuild => drop(store.rebuild().unwrap()),
         Care::Checkpoint => store.checkpoint().unwrap(),
-        // These are about files.
+        // These operations need files.
         _ if store.instance().is_none() => {}
         Care::RenewBase => drop(store.renew_base().unwrap()),
         Care::Compact => drop(store.compact().unwrap()),
@@ -100,7 +100,8 @@ fn look(store: &Store, model: &BTreeMap<u32, Person>, key: u32, town: &str) {
     assert_eq!(found.collect::<Vec<_>>(), there);
 }
 
-/// Runs the operations against a sorted map and compares tables, indexes and mirror with it.
+/// Applies the operations to a store and to a sorted map, and compares tables, indexes and
+/// listener.
 fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> Store) {
     let mut store = open(None);
     let mut mirror = Arc::new(MemoryTable::<People>::default());
@@ -165,7 +166,7 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         check_model(&operations, |old| {
             drop(old);
-            // What a power cut takes is for the crash tests.
+            // Power cuts are covered by the crash tests.
             let options = Options { sync: false, ..Options::default() };
             Store::open(directory.path(), schema(), options).unwrap()
         });

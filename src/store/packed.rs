@@ -1,9 +1,9 @@
-//! A memory table for tables with a record for every user: it holds the encoded records, packed, and
-//! decodes one when it is read.
+//! A memory table for tables with one record per user. It holds encoded records and decodes them
+//! when they are read.
 //!
-//! A decoded record in a map of its own takes three to four times its encoding. Here it takes its
-//! key, its encoding and about 15 bytes, and filling the table decodes nothing. The records that were
-//! read last are kept decoded as well, in a number of slots that does not grow.
+//! A decoded record in a map takes three to four times the space of its encoding. Here a record
+//! takes its key, its encoding and about 15 bytes, and filling the table decodes nothing. Recently
+//! read records are also cached decoded, in a fixed number of slots.
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::memory_table::{Listener, RawChange, report_damage};
 use super::record;
 use super::table::Table;
 
-/// With a million records a shard takes some hundred kilobytes: the writer thread compacts one in
-/// well under a millisecond.
+/// With a million records a shard takes a few hundred kilobytes, so that the writer thread compacts
+/// it in well under a millisecond.
 const SHARDS: usize = 256;
-/// The lengths of key and body before each entry.
+/// The lengths of key and body, before each entry.
 const ENTRY_HEAD: usize = 4;
-/// A shard is compacted once this many bytes, and a quarter of it, belong to no record any more.
+/// A shard is compacted once its garbage exceeds this many bytes and a quarter of its size.
 const GARBAGE_MIN: usize = 4_096;
 
-/// How many records are kept decoded: the users who are active at a time, and at some 350 bytes each
-/// 23 MB at the most.
+/// Number of cached decoded records: about the users active at a time, and at 350 bytes each at
+/// most 23 MB.
 const SLOTS: usize = 65_536;
 
 /// All records of a table, encoded. They are read as a `V`.
@@ -36,12 +36,12 @@ pub struct PackedTable<T: Table, V> {
     decoded: fn(T::Key, T::Record) -> V,
 }
 
-/// The record that was read last among those whose keys share the slot.
+/// The most recently read record of those whose keys share the slot.
 type Slot<T, V> = Option<(<T as Table>::Key, Arc<V>)>;
 
 #[derive(Default)]
 struct Shard {
-    /// Where in `bytes` the entry of each key begins.
+    /// The offset in `bytes` of each key's entry.
     places: HashTable<u32>,
     bytes: Vec<u8>,
     garbage: usize,
@@ -51,7 +51,7 @@ impl<T: Table, V> PackedTable<T, V>
 where
     T::Key: Hash,
 {
-    /// An empty table; `decoded` makes what is read of a key and its record.
+    /// Creates an empty table; `decoded` converts a key and its record to a `V`.
     #[must_use]
     pub fn new(decoded: fn(T::Key, T::Record) -> V) -> Self {
         Self {
@@ -62,7 +62,6 @@ where
         }
     }
 
-    /// The record under a key.
     #[must_use]
     pub fn get(&self, key: &T::Key) -> Option<Arc<V>> {
         let slot = self.slot(key)?;
@@ -71,8 +70,8 @@ where
         {
             return Some(Arc::clone(value));
         }
-        // Locked until the record is in the slot: a change that comes now clears the slot after that,
-        // since it changes the encoded record first.
+        // The slot stays locked until it is filled. A concurrent change updates the encoded record
+        // first and clears the slot afterwards, so no stale record remains.
         let mut slot = slot.write();
         let value = Arc::new(self.decode(key)?);
         *slot = Some((key.clone(), Arc::clone(&value)));
@@ -92,7 +91,6 @@ where
         self.slots.get(usize::try_from(hash).ok()? % SLOTS)
     }
 
-    /// The number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards
@@ -101,14 +99,13 @@ where
             .sum()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Calls `each` with every key, in no order, and with what decodes its record; not a snapshot.
-    /// One shard is locked at a time: `each` must not use the table.
+    /// Calls `each` with every key, in no order, and with a function that decodes its record. Not a
+    /// consistent snapshot. One shard is locked at a time, so `each` must not use the table.
     pub fn for_each(&self, mut each: impl FnMut(&T::Key, &dyn Fn() -> Option<V>)) {
         for shard in &self.shards {
             let shard = shard.read();
@@ -128,7 +125,7 @@ where
 
     fn locate(&self, key: &[u8]) -> Option<(u64, &RwLock<Shard>)> {
         let hash = self.hasher.hash_one(key);
-        // The map inside uses the highest and the lowest bits.
+        // The hash table within a shard uses the highest and the lowest bits.
         let at = usize::try_from(hash >> 24).unwrap_or_default() % SHARDS;
         Some((hash, self.shards.get(at)?))
     }
@@ -191,9 +188,9 @@ impl Shard {
         self.garbage += entry(bytes, place).map_or(0, |(key, body)| size(key, body));
     }
 
-    /// Adds an entry whose key is not there.
+    /// Adds an entry whose key does not exist yet.
     fn insert(&mut self, hash: u64, key: &[u8], body: &[u8], hasher: &RandomState) {
-        // Keys and bodies are shorter than 16 KiB, so that these lengths and places always fit.
+        // Keys and bodies are shorter than 16 KiB, so these lengths and offsets always fit.
         let lengths = (u16::try_from(key.len()), u16::try_from(body.len()));
         let place = u32::try_from(self.bytes.len());
         let ((Ok(key_length), Ok(body_length)), Ok(place)) = (lengths, place) else {
@@ -201,7 +198,7 @@ impl Shard {
         };
         let needed = size(key, body);
         if self.bytes.capacity() - self.bytes.len() < needed {
-            // Doubling would leave a quarter of all memory unused on average.
+            // Doubling would leave a quarter of the memory unused on average.
             self.bytes.reserve_exact(needed + self.bytes.len() / 8);
         }
         self.bytes.extend_from_slice(&key_length.to_le_bytes());
@@ -227,12 +224,12 @@ impl Shard {
     }
 }
 
-/// The bytes that an entry takes up.
+/// Size of an entry in bytes.
 const fn size(key: &[u8], body: &[u8]) -> usize {
     ENTRY_HEAD + key.len() + body.len()
 }
 
-/// The key and the body that begin at a place.
+/// Returns the key and the body at an offset.
 fn entry(bytes: &[u8], place: u32) -> Option<(&[u8], &[u8])> {
     let bytes = bytes.get(usize::try_from(place).ok()?..)?;
     let (key_length, bytes) = bytes.split_first_chunk::<2>()?;
@@ -285,7 +282,7 @@ mod tests {
             let table = empty();
             let mut model = BTreeMap::new();
             for (key, town) in changes {
-                // Read before and after each change: a decoded record must not outlive it.
+                // Read before and after each change, since a cached record must not outlive it.
                 prop_assert_eq!(table.get(&key).map(|found| (*found).clone()), model.get(&key).cloned());
                 let person = town.map(|length| person(&"x".repeat(length), 30));
                 changed(&table, key, person.as_ref());

@@ -1,4 +1,4 @@
-//! What was answered and is gone is noticed: damage at the log's end, and histories that got mixed.
+//! Tests that lost commits are detected: damage at the end of the WAL, and mixed-up histories.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use super::tests::{Person, all, assert_sound, copy_tree, person, put, schema};
 use super::wal::{Expected, Survey};
 use super::*;
 
-/// Commits when the older copies were made, and in all.
+/// Number of commits when the older copies were made, and in total.
 const EARLY: u32 = 20;
 const COUNT: u32 = 30;
 
@@ -47,16 +47,15 @@ fn last_segment(directory: &Path) -> PathBuf {
     survey.segments.last().unwrap().path.clone()
 }
 
-/// Data directories as `kill -9` leaves them.
+/// Data directories after `kill -9`.
 struct Killed {
     folder: tempfile::TempDir,
-    /// The last segment as it was after [`EARLY`] commits.
+    /// The last segment after [`EARLY`] commits.
     older: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum EngineIs {
-    /// It has every commit.
     Complete,
     /// It has the first [`EARLY`] commits.
     Behind,
@@ -112,7 +111,7 @@ fn zero_tail(path: &Path, count: usize) {
 
 type Damage = (&'static str, fn(&Killed, &Path));
 
-/// Each takes acknowledged commits from the log and leaves nothing that looks damaged.
+/// Each removes acknowledged commits from the WAL and leaves a log that looks intact.
 const DAMAGES: &[Damage] = &[
     ("zeroed 512", |_, data| zero_tail(&last_segment(data), 512)),
     ("zeroed 4096", |_, data| {
@@ -134,7 +133,7 @@ const DAMAGES: &[Damage] = &[
         fs::write(last_segment(data), &killed.older).unwrap();
     }),
     ("another", |killed, data| {
-        // Frames of other numbers under the name of the last segment.
+        // Frames with other numbers under the name of the last segment.
         let path = last_segment(data);
         let mut bytes = killed.older.clone();
         bytes[16..24].copy_from_slice(&7_777_u64.to_le_bytes());
@@ -152,7 +151,7 @@ fn no_commit_at_the_end_of_the_log_is_lost_in_silence() {
     for with_base in [true, false] {
         let killed = Killed::new(with_base);
         for engine in [EngineIs::Complete, EngineIs::Behind, EngineIs::Gone] {
-            // The engine that goes on does not look at the base.
+            // With a usable engine the snapshot is not read.
             if !with_base && engine != EngineIs::Gone {
                 continue;
             }
@@ -184,9 +183,10 @@ fn no_commit_at_the_end_of_the_log_is_lost_in_silence() {
     }
 }
 
-/// The operator's way on: what is left, without holes, and a record of the rest.
+/// An operator accepts the loss: the store has the remaining commits without holes and records the
+/// loss.
 fn accepting(data: &Path, case: &str) {
-    // It is no matter of time.
+    // Fails every time.
     assert!(matches!(open(data), Err(StoreError::Lost(_))), "{case}");
     let accepted = Options {
         accept_loss: true,
@@ -202,7 +202,7 @@ fn accepting(data: &Path, case: &str) {
     assert_sound(&store);
     fill(&store, count..count + 3);
     drop(store);
-    // Accepted once; and not again, since nothing is lost any more.
+    // The loss is reported once: nothing is lost at the next start.
     let store = Store::open(data, schema(), accepted).unwrap();
     assert_eq!(store.loss(), None, "{case}");
     drop(store);
@@ -212,7 +212,7 @@ fn accepting(data: &Path, case: &str) {
     assert_sound(&store);
 }
 
-/// The control: the same damages pass where nothing but the log says how far it went.
+/// The control: without the end record the same damage is not detected.
 #[test]
 fn without_the_record_of_its_end_the_damages_are_not_seen() {
     let killed = Killed::new(true);
@@ -263,7 +263,7 @@ fn a_store_that_has_begun_is_not_begun_again() {
     assert_eq!(all(&open(copy.path()).unwrap()), numbered(2));
 }
 
-/// A power cut may take what was not synced, and the record of the end may know of it.
+/// A power cut may lose commits that were not synced, also if the end record has their number.
 #[test]
 fn after_a_power_cut_only_what_was_synced_was_promised() {
     let folder = tempfile::tempdir().unwrap();
@@ -284,7 +284,7 @@ fn after_a_power_cut_only_what_was_synced_was_promised() {
         copy_tree(&live, copy.path());
         fs::write(last_segment(copy.path()), &synced).unwrap();
         fs::remove_dir_all(sled(copy.path())).unwrap();
-        // Whether the log has been synced since is a matter of time: it was not.
+        // Whether a sync happened in between depends on timing; the record says that none did.
         let path = StoreLayout::new(copy.path(), true).log_end();
         let mut bytes = fs::read(&path).unwrap();
         for slot in bytes.chunks_mut(512) {
@@ -306,7 +306,7 @@ fn after_a_power_cut_only_what_was_synced_was_promised() {
     }
 }
 
-/// Writes a store as the version before timelines left it.
+/// Rewrites a store as a version before timelines left it.
 fn as_before_timelines(data: &Path) {
     let place = StoreLayout::new(data, true);
     let text = fs::read_to_string(place.store().join("identity")).unwrap();
@@ -363,7 +363,7 @@ fn a_store_without_timelines_gets_one_and_loses_nothing() {
     }
 }
 
-/// A data directory that is set back to 10 commits while a backup elsewhere has 20 of them.
+/// A data directory that was rolled back to 10 commits, while a backup has 20 of them.
 struct RolledBack {
     data: tempfile::TempDir,
     backups: tempfile::TempDir,
@@ -393,21 +393,21 @@ impl RolledBack {
         Store::open(self.data.path(), schema(), options(backups))
     }
 
-    /// Other commits under the numbers of the backup's, and more.
+    /// Commits other data under the numbers of the backup, and more.
     fn go_on(&self, store: &Store) {
         for key in 100..115 {
             put(store, key, person("Ystad", 1)).unwrap();
         }
-        // What lies in the log before it is of no use to anybody.
+        // Makes all earlier segments superfluous.
         store.run_exclusive(|writer| writer.log.roll()).unwrap();
     }
 
-    /// Engine and base are lost; the backup is the only snapshot.
+    /// Removes engine and snapshot, so that the backup is the only snapshot.
     fn damage(&self) {
         let place = StoreLayout::new(self.data.path(), true);
         fs::remove_dir_all(sled(self.data.path())).unwrap();
         let _ = fs::remove_dir_all(place.base());
-        // So that the log alone is not enough.
+        // Makes the WAL insufficient without a snapshot.
         let survey = Survey::read_directory(&place.log(), &Expected::default()).unwrap();
         fs::remove_file(&survey.segments[0].path).unwrap();
     }
@@ -428,7 +428,7 @@ fn a_log_is_not_replayed_on_a_backup_of_another_history() {
         rolled.go_on(&store);
         let ours = all(&store);
         drop(store);
-        // As long as the engine is there, the backup changes nothing.
+        // As long as the engine exists, the backup has no effect.
         assert_eq!(all(&rolled.open(true).unwrap()), ours);
         rolled.damage();
         let refused = rolled.open(true).err();
@@ -460,7 +460,7 @@ fn backups_of_both_histories_are_kept_for_their_time() {
         prune_backups(rolled.backups.path(), &schema(), retention).unwrap();
         assert!(made.path.exists(), "day {day}");
     };
-    // A storm of them on one day costs none of the old history.
+    // Many backups on one day remove none of the old history.
     for nth in 0..5_u32 {
         fill(&store, 200 + nth..201 + nth);
         make(1);
@@ -511,8 +511,8 @@ fn an_engine_that_was_rebuilt_says_from_what() {
     assert_eq!(store.verify().unwrap().truth.unwrap().rebuilt_from, None);
 }
 
-/// A roll that failed can leave an empty file whose name is the number of a frame that the segment
-/// before it then takes.
+/// A failed roll can leave an empty file whose name is the number of a frame that is then written
+/// to the segment before it.
 #[test]
 fn a_file_of_a_failed_roll_hides_no_frame() {
     let killed = Killed::new(true);
@@ -524,7 +524,7 @@ fn a_file_of_a_failed_roll_hides_no_frame() {
     let store = open(copy.path()).unwrap();
     assert_eq!(all(&store), numbered(COUNT));
     assert_sound(&store);
-    // Nor does the next checkpoint remove a segment for the name of its neighbour.
+    // Nor does the next checkpoint retire the segment because of its neighbour's name.
     store.checkpoint().unwrap();
     drop(store);
     fs::remove_dir_all(sled(copy.path())).unwrap();

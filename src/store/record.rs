@@ -1,23 +1,23 @@
-//! Records as they lie in a table: checksum, version, bincode.
+//! The stored form of records: checksum, version, bincode.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
 
-/// The largest stored value. sled leaks the space of values over 128 KiB when they are overwritten,
-/// and a record of this size is already a design mistake.
+/// The largest stored value. sled leaks the space of overwritten values above 128 KiB, and a record
+/// of this size already indicates a design error.
 pub const VALUE_MAX: usize = 16 * 1024;
 
-/// A value of a table. Its fields are stored by bincode, in their order: a changed field is a new
-/// version, and the old structure is frozen in a `mod v1` that [`Record::upgrade`] reads.
+/// A value of a table. bincode stores its fields in order, so a changed field needs a new version.
+/// The old structure is retained in a `mod v1` that [`Record::upgrade`] reads.
 ///
 /// bincode cannot read back `serde_json::Value`, `flatten`, `untagged` or `skip_serializing_if`.
 pub trait Record: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The version that is written.
     const VERSION: u8 = 1;
 
-    /// Reads a record of an older version.
+    /// Decodes a record of an older version.
     #[must_use]
     fn upgrade(_version: u8, _bytes: &[u8]) -> Option<Self> {
         None
@@ -26,7 +26,7 @@ pub trait Record: Serialize + DeserializeOwned + Send + Sync + 'static {
 
 const HEAD: usize = 5;
 
-/// The options are explicit: what is on disk must not change with a default.
+/// The options are explicit, so that the format on disk does not depend on defaults.
 const fn options() -> impl bincode::config::Config {
     bincode::config::standard()
         .with_little_endian()
@@ -34,7 +34,7 @@ const fn options() -> impl bincode::config::Config {
         .with_limit::<VALUE_MAX>()
 }
 
-/// The checksum covers where the value lies, so that one found under another key is damage too.
+/// Includes tree and key, so that a value found under another key counts as damaged.
 fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(tree.as_bytes());
@@ -44,7 +44,7 @@ fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
     hasher.finalize().to_be_bytes()
 }
 
-/// The stored form of a record.
+/// Encodes a record.
 pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<u8>, StoreError> {
     let mut value = vec![0; HEAD - 1];
     value.push(R::VERSION);
@@ -63,12 +63,12 @@ pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<
     Ok(value)
 }
 
-/// The record of a stored value, or nothing if it is damaged.
+/// Decodes a stored value; `None` if it is damaged.
 pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Option<R> {
     read_body(sound_body(tree, key, value)?)
 }
 
-/// The record of a version and body whose checksum was right.
+/// Decodes version and body after the checksum was verified.
 pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
     let (version, bytes) = body.split_first()?;
     if *version == R::VERSION {
@@ -78,10 +78,10 @@ pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
     }
 }
 
-/// The name that [`encode_note`]s are sealed under, in the place of a table's.
+/// Stands for the table name in the checksum of an [`encode_note`]. Part of the format on disk.
 const WORD: &str = "word";
 
-/// The form of a record that lies in a file of its own and not in a table.
+/// Encodes a record for a separate file.
 ///
 /// # Errors
 /// [`StoreError::TooLarge`].
@@ -89,30 +89,30 @@ pub fn encode_note<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
     seal(WORD, b"", record)
 }
 
-/// Reads it back; nothing if it is damaged.
+/// Decodes such a record; `None` if it is damaged.
 pub(super) fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
     open(WORD, b"", bytes)
 }
 
-/// The version and the body of a stored value, without its checksum.
+/// Returns version and body of a stored value without verifying its checksum.
 pub(super) fn bare(value: &[u8]) -> Option<&[u8]> {
     value.get(HEAD - 1..)
 }
 
-/// The stored value of a version and body, which may come from anywhere.
+/// Adds the checksum to version and body from any source.
 pub(super) fn sealed(tree: &str, key: &[u8], body: &[u8]) -> Vec<u8> {
     let mut value = checksum(tree, key, body).to_vec();
     value.extend_from_slice(body);
     value
 }
 
-/// The version and the body of a stored value, or nothing if it is damaged.
+/// Returns version and body of a stored value; `None` if it is damaged.
 pub(super) fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
     let (sum, body) = value.split_first_chunk::<{ HEAD - 1 }>()?;
     (*sum == checksum(tree, key, body)).then_some(body)
 }
 
-/// Reads the bincode of one value that takes up all of the bytes; for [`Record::upgrade`] too.
+/// Decodes one bincode value that takes up all bytes; also for [`Record::upgrade`].
 #[must_use]
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match bincode::serde::decode_from_slice(bytes, options()) {
@@ -121,8 +121,8 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-/// The version and the body of a record in hexadecimal: what a golden test pins, since other bytes
-/// on disk need a new version.
+/// Returns version and body in hexadecimal, for golden tests: other bytes on disk need a new
+/// version.
 #[cfg(test)]
 pub fn golden<R: Record>(record: &R) -> String {
     let mut value = vec![R::VERSION];

@@ -90,7 +90,7 @@ impl Recovery<'_> {
                 let truth = self.truth(&ground, "the disk is full or read-only")?;
                 let memory = MemoryEngine::default();
                 truth.load(&memory)?;
-                tracing::warn!("the disk is full or read-only: served from memory, without writes");
+                tracing::warn!("the disk is full or read-only: serving from memory, read-only");
                 Ok(Recovered {
                     engine: Arc::new(memory),
                     log: None,
@@ -201,7 +201,7 @@ impl Recovery<'_> {
         self.check(ground, ground.last())?;
         tracing::error!(
             why,
-            "the engine cannot be used; it is made anew from base and log"
+            "the engine cannot be used; rebuilding it from snapshot and WAL"
         );
         let engine = self.rebuild(self.truth(ground, &why)?)?;
         Ok(Opened {
@@ -286,7 +286,7 @@ impl Recovery<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            _ => Found::Unusable("it is gone".to_owned()),
+            _ => Found::Unusable("it is missing".to_owned()),
         };
         let Ok(stand_in) = stand_in else {
             return Ok(None);
@@ -345,9 +345,9 @@ impl Recovery<'_> {
         let engine = make_engine(&next, self.place, truth, &AtomicBool::new(false))?;
         for old in self.place.engines()?.1 {
             let moved = self.place.move_aside(&old.path, "sled")?;
-            tracing::warn!(kept = %moved.display(), "the damaged engine is moved aside");
+            tracing::warn!(kept = %moved.display(), "moved the damaged engine aside");
         }
-        tracing::info!(number, "the engine is made anew");
+        tracing::info!(number, "rebuilt the engine");
         Ok(self.guarded(engine, &next))
     }
 }
@@ -356,14 +356,14 @@ impl Recovery<'_> {
 fn gap_after(survey: &Survey, applied: u64) -> String {
     match survey.gaps.iter().find(|gap| gap.to > applied) {
         Some(gap) => format!(
-            "ends at commit {applied}, and the log misses commits {} to {} ({})",
+            "ends at commit {applied}, and the WAL misses commits {} to {} ({})",
             gap.from,
             gap.to - 1,
             gap.path.display()
         ),
         None => {
             let begin = survey.segments.first().map_or(0, |segment| segment.first);
-            format!("ends at commit {applied}, and the log begins at {begin}")
+            format!("ends at commit {applied}, and the WAL begins at {begin}")
         }
     }
 }
@@ -376,9 +376,9 @@ pub(super) fn guarded(
 ) -> Guarded<SledEngine> {
     let (directory, on_failure) = (directory.clone(), Arc::clone(on_failure));
     let fault = Arc::new(move |what: &str| {
-        tracing::error!(what, "the engine has failed; the next start makes it anew");
+        tracing::error!(what, "the engine has failed; the next start rebuilds it");
         if let Err(error) = directory.suspect_because(what) {
-            tracing::error!(%error, "that could not be noted");
+            tracing::error!(%error, "failed to write the mark that the engine must be rebuilt");
         }
         on_failure(&StoreError::Failed(what.to_owned()));
     });
@@ -412,7 +412,7 @@ pub(super) fn make_engine(
             }
         }
     }))
-    .unwrap_or_else(|_| Err(StoreError::Engine("panicked when it was made".to_owned())));
+    .unwrap_or_else(|_| Err(StoreError::Engine("panicked while it was built".to_owned())));
     if made.is_err() {
         // An incomplete engine is useless, and its space may be what is missing.
         let _ = fs::remove_dir_all(&directory.path);

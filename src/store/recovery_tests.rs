@@ -1,4 +1,4 @@
-//! The ladder, step by step: what each kind of damage comes to.
+//! Tests of recovery at start-up, for each kind of damage.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ fn numbered(count: u32) -> BTreeMap<u32, Person> {
     (0..count).map(|key| (key, person("Lund", 30))).collect()
 }
 
-/// A store of `count` people, closed, with a base of the first half.
+/// Creates and closes a store of `count` people, with a snapshot of the first half.
 fn filled(directory: &Path, count: u32) {
     let store = open(directory).unwrap();
     for key in 0..count {
@@ -30,7 +30,7 @@ fn filled(directory: &Path, count: u32) {
     }
 }
 
-/// As a power cut leaves it: everything that was synced, and of the engine nothing since `before`.
+/// The state after a power cut: everything synced, and the engine as of `before`.
 fn without_checkpoint(directory: &Path, at: &Path) {
     let store = open(directory).unwrap();
     for key in 0..100 {
@@ -71,7 +71,7 @@ fn sled(place: &StoreLayout) -> std::path::PathBuf {
     place.engines().unwrap().0.unwrap().path
 }
 
-/// The newest: a log that the base has made superfluous may not be removed yet.
+/// Returns the newest file; older segments may not be retired yet.
 fn newest_file(directory: &Path, extension: &str) -> std::path::PathBuf {
     let mut found: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -110,9 +110,9 @@ fn an_engine_that_is_gone_or_damaged_is_made_anew_from_base_and_log() {
     assert!(fs::read_dir(place.aside()).unwrap().count() > 0);
 }
 
-/// sled itself would open, and say nothing.
+/// sled itself would open without an error.
 #[test]
-fn an_engine_that_has_lost_or_changed_something_in_silence_is_found_out() {
+fn engine_with_silently_lost_or_changed_records_is_detected() {
     for change in [None, Some(b"other".as_slice())] {
         let directory = tempfile::tempdir().unwrap();
         filled(directory.path(), 10);
@@ -136,7 +136,7 @@ fn leftovers_of_the_engine_are_moved_aside() {
     .unwrap();
     fs::write(sled(&place).join("snap.00000000000FFFFF"), "nonsense").unwrap();
     assert_eq!(all(&open(directory.path()).unwrap()), numbered(10));
-    // It was not made anew: only what stood in the way is gone.
+    // The engine was not rebuilt; only the faulty file was moved away.
     assert!(!place.aside().join("sled.1").exists());
 }
 
@@ -146,7 +146,7 @@ fn damage_in_what_only_the_log_has_is_told_and_nothing_is_opened() {
     let copy = tempfile::tempdir().unwrap();
     without_checkpoint(directory.path(), copy.path());
     let place = StoreLayout::new(copy.path(), true);
-    // The engine is as it was at the base.
+    // The engine is as of the snapshot.
     fs::remove_dir_all(sled(&place)).unwrap();
     flip(&newest_file(&place.log(), "log"), 200);
     let refused = open(copy.path()).err();
@@ -173,7 +173,7 @@ fn damage_in_what_the_engine_has_is_healed_by_a_new_base() {
         assert_sound(&store);
         put(&store, 40, person("Lund", 30)).unwrap();
         drop(store);
-        // From the new base alone.
+        // From the new snapshot only.
         fs::remove_dir_all(sled(&place)).unwrap();
         let store = open(directory.path()).unwrap();
         assert_eq!(all(&store), numbered(41), "{broken}");
@@ -219,7 +219,7 @@ fn a_backup_comes_back_and_what_was_there_is_kept() {
     assert_sound(&store);
     put(&store, 5, person("Ystad", 1)).unwrap();
     drop(store);
-    // Nothing of the time before it fits to the numbers of the time after it.
+    // No older snapshot or WAL fits the new commit numbers.
     fs::remove_dir_all(sled(&StoreLayout::new(directory.path(), true))).unwrap();
     assert_eq!(all(&open(directory.path()).unwrap()).len(), 2);
     assert!(directory.path().join("aside/store.1/log").exists());
@@ -237,9 +237,9 @@ fn a_backup_of_another_machine_is_taken_over_only_when_asked_to() {
     assert_eq!(all(&open(two.path()).unwrap()), numbered(1));
 }
 
-/// Whatever step of putting a restore into place was the last, the next start ends it.
+/// The next start completes an installation that was killed at any step.
 #[test]
-fn an_exchange_that_was_cut_off_is_ended() {
+fn interrupted_exchange_is_completed() {
     let directory = tempfile::tempdir().unwrap();
     let backups = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
@@ -249,7 +249,7 @@ fn an_exchange_that_was_cut_off_is_ended() {
     drop(store);
     let path = directory.path();
     restore(path, &backup.path, [9; 16], false).unwrap();
-    // The exchange was made, and nothing after it.
+    // Killed right after the exchange.
     for (from, to) in [
         ("store", "x"),
         ("restored/store", "store"),
@@ -260,11 +260,11 @@ fn an_exchange_that_was_cut_off_is_ended() {
     assert_eq!(all(&open(path).unwrap()), numbered(1));
     assert!(!path.join("restored").exists());
     assert!(path.join("aside/store.1").exists());
-    // What a kill leaves of the look at the file system at a start is no restore either.
+    // Leftovers of the file system check at start-up do not count as a restore.
     fs::create_dir_all(path.join("restored/one")).unwrap();
     assert_eq!(all(&open(path).unwrap()), numbered(1));
     assert!(!path.join("restored").exists());
-    // A restore that did not come to its end changes nothing.
+    // An incomplete restore changes nothing.
     fs::create_dir_all(path.join("restored/store/base")).unwrap();
     assert_eq!(all(&open(path).unwrap()), numbered(1));
     assert!(!path.join("restored").exists());
@@ -339,7 +339,7 @@ fn an_engine_that_has_grown_is_made_anew_by_itself() {
     clear(size - 1);
     assert_ne!(engine(), old);
     assert!(!old.exists() && size_of(&engine()) < size);
-    // It is as small as it can be, whatever would be enough.
+    // A newly compacted engine is not compacted again, even without a minimum size.
     let new = engine();
     clear(0);
     assert_eq!(engine(), new);

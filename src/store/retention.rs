@@ -1,4 +1,4 @@
-//! Which backups stay, and which make room for newer ones.
+//! Retention of backups.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,28 +8,26 @@ use super::StoreError;
 use super::backup::{Backup, list_backups};
 use super::table::Schema;
 
-/// Seconds of a day.
 const DAY: i64 = 86_400;
 
-/// Which backups stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention<'a> {
-    /// Whose backups count; all others stay.
+    /// Only backups of this store are pruned.
     pub instance: [u8; 16],
-    /// How many of a timeline stay.
+    /// Number of backups to keep per timeline.
     pub keep: usize,
-    /// The one that was just made, which stays whatever the clock said before.
+    /// The backup that was just made, which is always kept, even if the clock was wrong before.
     pub made: &'a Backup,
 }
 
-/// Removes old backups that a store made. Returns how many went.
+/// Removes old backups of a store; returns how many were removed.
 ///
-/// The newest of each timeline stay, by date. Of a timeline that was abandoned (the data directory was
-/// rolled back, or restored) they are what an operator may have to go back to: they go only once the
-/// present timeline has as many, all of them made later and over at least as many days.
+/// The newest `keep` of each timeline stay, by date. After a rollback or restore an operator may
+/// still need the abandoned timeline. Its backups are removed only once the current timeline has as
+/// many, all of them newer and spread over at least as many days.
 ///
 /// # Errors
-/// That one cannot be removed.
+/// [`StoreError::Io`] if a backup cannot be removed.
 pub fn prune_backups(
     directory: &Path,
     schema: &Schema,

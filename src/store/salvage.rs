@@ -1,7 +1,7 @@
-//! The last resort: everything that can still be read of a store that cannot be opened, as an export.
+//! Salvage: exports everything readable from a store that cannot be opened.
 //!
-//! It reads the base as far as it goes and every commit of the log that is not damaged, in order,
-//! and says which are missing. Nothing is changed.
+//! It reads the snapshot as far as possible and all undamaged commits of the WAL in order, and
+//! lists what is missing. It changes nothing.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,19 +16,17 @@ use super::table::Schema;
 use super::wal::{Expected, Survey, Witness, read_segment};
 use super::write_batch::WriteBatch;
 
-/// What could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// What was written out.
     pub exported: Exported,
-    /// What is missing, as sentences for a person.
+    /// The missing parts, as sentences for an operator.
     pub missing: Vec<String>,
 }
 
-/// Writes out what can be read of the store of a data directory that nobody else has open.
+/// Exports what is readable of the store in a data directory, which no process may have open.
 ///
 /// # Errors
-/// [`StoreError::InUse`], or that it cannot be written.
+/// [`StoreError::InUse`], or an error of `out`.
 pub fn salvage(
     directory: &Path,
     schema: &Schema,
@@ -51,11 +49,11 @@ pub fn salvage(
                     plan.set(tree, key, Some(value));
                     memory.apply(begin, &plan)?;
                 }
-                Err(error) => missing.push(format!("{error}; what follows in it is missing")),
+                Err(error) => missing.push(format!("{error}; the rest of this file is missing")),
             }
         }
     } else {
-        missing.push("there is no base that can be read".to_owned());
+        missing.push("no readable snapshot".to_owned());
     }
     let survey = Survey::read_directory(&place.log(), &Expected::default())?;
     if let Some(first) = survey
@@ -65,7 +63,7 @@ pub fn salvage(
     {
         let (from, to) = (begin + 1, first.first - 1);
         missing.push(format!(
-            "commits {from} to {to} are neither in base nor log"
+            "commits {from} to {to} are in neither snapshot nor WAL"
         ));
     }
     let gaps = survey.gaps.iter().filter(|gap| gap.to > begin + 1);
@@ -75,7 +73,7 @@ pub fn salvage(
     let last = survey.last().max(begin);
     if let Some(end) = end.end().filter(|end| end.written > last) {
         missing.push(format!(
-            "commits {} to {} were written, and the log ends before them",
+            "commits {} to {} were written, but the WAL ends before them",
             last + 1,
             end.written
         ));

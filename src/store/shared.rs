@@ -1,4 +1,4 @@
-//! What the handle of a store and its threads share.
+//! State shared by the handles of a store and its threads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,28 +18,28 @@ use super::snapshot::SnapshotHead;
 use super::table::Schema;
 use super::wal::Segments;
 
-/// How long the engine lets commits gather.
+/// How long the apply thread waits for further commits.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// Told once when a write or sync has failed and the process has to restart.
+/// Called once when a write or sync has failed and the process has to restart.
 pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
-/// Says whether a snapshot is good.
+/// Verifies a snapshot file.
 pub type VerifySnapshot = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
 
-/// Tells what is noted in a snapshot that is written now.
+/// Returns the application metadata for a new snapshot.
 pub type SnapshotMetadata = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 
 pub(super) struct Shared {
     pub(super) schema: Schema,
-    /// What stands below the tail. Another one takes its place when it fails for want of space.
+    /// The engine below the memtable; replaced when it has no disk space or was compacted.
     engine: RwLock<Arc<dyn Engine>>,
     pub(super) tail: Memtable,
     pub(super) failure: Failure,
-    /// Whether commits are taken; not while the disk is full or read-only.
+    /// Whether commits are accepted; false while the disk is full or read-only.
     writable: AtomicBool,
     pub(super) counts: Counts,
-    /// What only a store on a disk has.
+    /// `None` for a store in memory.
     pub(super) disk: Option<OnDisk>,
 }
 
@@ -48,21 +48,21 @@ pub(super) struct OnDisk {
     pub(super) identity: Identity,
     pub(super) space: Space,
     pub(super) segments: RwLock<Segments>,
-    /// The newest proven snapshot: nothing that it holds is needed in the log any more. Whoever
-    /// changes base or segments holds it.
+    /// The newest verified snapshot; the WAL may drop what it contains. Held while the snapshot or
+    /// the segments change.
     pub(super) base: Mutex<Option<SnapshotHead>>,
     pub(super) prove: VerifySnapshot,
     pub(super) notes: SnapshotMetadata,
-    /// What new timelines are derived from.
+    /// Random seed from which new timeline ids are derived.
     pub(super) seed: [u8; 16],
-    /// What the engine was rebuilt from since the store was opened, if it was.
+    /// Source of the engine if it was rebuilt since the store was opened.
     pub(super) rebuilt_from: Arc<OnceLock<String>>,
-    /// The commits that were given up when the store was opened, if any were.
+    /// The commits that were given up when the store was opened.
     pub(super) loss: Option<Loss>,
 }
 
 impl OnDisk {
-    /// Where the base lies that was made after a commit.
+    /// Path of the snapshot as of a commit.
     pub(super) fn base_path(&self, number: u64) -> PathBuf {
         self.place.base().join(format!("{number:020}.snapshot"))
     }
@@ -91,7 +91,7 @@ impl Shared {
         Arc::clone(&self.engine.read())
     }
 
-    /// Puts another engine, which has everything, in place of the one that is there and of the tail.
+    /// Replaces the engine by one that has every commit, and clears the memtable.
     pub(super) fn replace_engine(
         &self,
         engine: Arc<dyn Engine>,
@@ -103,8 +103,8 @@ impl Shared {
         std::mem::replace(&mut current, engine)
     }
 
-    /// Gives the engine what waits for it. It is not replaced meanwhile: what is taken from the tail
-    /// goes into the engine below it and no other.
+    /// Applies the waiting commits. Locks the engine, so that it cannot be replaced between taking
+    /// the commits and applying them.
     pub(super) fn apply_tail(&self) -> Result<(), StoreError> {
         let engine = self.engine.read();
         if let Some((number, plan)) = self.tail.next_batch() {
@@ -114,16 +114,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Brings the engine forward behind the log, until the store ends.
+    /// Applies commits to the engine until the store ends.
     pub(super) fn apply_loop(&self) {
         while self.tail.wait() {
-            // What follows closely goes with it, and the processors are left to whoever waits.
+            // Waits a moment so that commits in quick succession are applied together.
             std::thread::park_timeout(LINGER);
             match self.apply_tail() {
                 Ok(()) => {}
-                // The log has it. What the engine lacks stays readable in the tail.
+                // The WAL has every commit, and the memtable stays readable.
                 Err(StoreError::Full) => self.tail.stall(),
-                // The store is closing before the engine could take anything.
+                // The store is closing before the engine became ready.
                 Err(StoreError::Closed) => {
                     self.tail.end();
                     return;
@@ -137,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// Reports a failed sync, whoever met it: the process has to restart.
+    /// Reports a failed sync of any thread: the process has to restart.
     pub(super) fn or_fail<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error @ StoreError::NotSynced(_)) = &result {
             self.failure.report(error);
@@ -145,12 +145,11 @@ impl Shared {
         result
     }
 
-    /// Whether commits are taken.
     pub(super) fn is_writable(&self) -> bool {
         self.writable.load(Ordering::Acquire) && !self.tail.is_stalled()
     }
 
-    /// Whether there is room for something.
+    /// Returns whether writes of a priority are allowed.
     pub(super) fn admits(&self, need: WritePriority) -> bool {
         let room = self
             .disk
@@ -160,16 +159,16 @@ impl Shared {
     }
 }
 
-/// What was committed since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Plans that changed something.
+    /// Transactions that changed something.
     pub commits: u64,
-    /// Groups of them that were synced together.
+    /// Syncs, each for a group of commits.
     pub syncs: u64,
 }
 
-/// Written by the writer alone.
+/// Written only by the writer thread.
 #[derive(Default)]
 pub(super) struct Counts {
     commits: AtomicU64,
@@ -193,7 +192,7 @@ impl Counts {
     }
 }
 
-/// The one failure after which nothing is promised any more.
+/// The first fatal error. After it the store guarantees nothing more.
 pub(super) struct Failure {
     first: Mutex<Option<StoreError>>,
     on_failure: OnFailure,
@@ -207,7 +206,6 @@ impl Failure {
         }
     }
 
-    /// Who is told.
     pub(super) fn handler(&self) -> OnFailure {
         Arc::clone(&self.on_failure)
     }
@@ -216,7 +214,8 @@ impl Failure {
         self.first.lock().clone()
     }
 
-    /// A failed sync is never retried: the first failure stays, and is told once.
+    /// Records and reports the first failure; later ones are dropped. A failed sync is never
+    /// retried.
     pub(super) fn report(&self, error: &StoreError) -> StoreError {
         let mut first = self.first.lock();
         if let Some(failed) = &*first {

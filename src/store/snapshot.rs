@@ -256,7 +256,7 @@ impl Snapshot {
             .read_exact(&mut magic)
             .map_err(|_| damaged(path, "is too short"))?;
         if magic != *MAGIC {
-            return Err(damaged(path, "is no snapshot"));
+            return Err(damaged(path, "is not a snapshot"));
         }
         let mut snapshot = Self {
             path: path.to_owned(),
@@ -332,12 +332,11 @@ impl Snapshot {
             return self.check_foot().map(|()| false);
         };
         let payload = std::mem::replace(&mut self.ahead, next);
-        let plan = WriteBatch::decode(&payload, &self.schema).ok_or_else(|| {
-            self.damaged("holds tables that this version does not know, before it")
-        })?;
+        let plan = WriteBatch::decode(&payload, &self.schema)
+            .ok_or_else(|| self.damaged("has tables that this version does not know, before it"))?;
         let mut pairs = Vec::new();
         for (tree, key, change) in plan.into_changes() {
-            let value = change.ok_or_else(|| self.damaged("holds a deletion, before it"))?;
+            let value = change.ok_or_else(|| self.damaged("has a deletion, before it"))?;
             if self
                 .last
                 .as_ref()
@@ -363,7 +362,10 @@ impl Snapshot {
         if found.eq(foot.trees) {
             Ok(())
         } else {
-            Err(damaged(&self.path, "holds other pairs than its foot says"))
+            Err(damaged(
+                &self.path,
+                "has pairs that do not match the checksums in its foot",
+            ))
         }
     }
 }
@@ -464,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn snapshot_is_read_back_as_written() {
         let directory = tempfile::tempdir().unwrap();
         for count in [0, 1, 5_000] {
             let path = directory.path().join("s");
@@ -493,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_and_missing_ends_are_told() {
+    fn damage_and_missing_ends_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         written(&path, 600);
@@ -513,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_proven_does_not_stand_there() {
+    fn rejected_snapshot_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let refused = write(&path, &head(), pairs(3).into_iter().map(Ok), true, &|_| {

@@ -1,47 +1,42 @@
-//! What a table is, what an index is, and the list of all of them.
+//! Tables, indexes and the schema that lists them.
 
 use super::key::Key;
 use super::record::{self, Record};
 use super::{Store, StoreError};
 
-/// The name of a tree of the engine: that of a table or of an index.
+/// The name of a tree of the engine, which holds a table or an index.
 pub type TreeName = &'static str;
 
 /// A typed table: a zero-sized type that ties a name to a key, a record and its index entries.
 pub trait Table: Send + Sync + Sized + 'static {
-    /// The name of its tree; never changed once released.
+    /// Name of the tree; must not change after a release.
     const NAME: TreeName;
-    /// The primary key.
     type Key: Key;
-    /// What lies under it.
     type Record: Record;
 
-    /// The names of the indexes that [`Table::index`] fills.
+    /// Names of the indexes that [`Table::index`] fills.
     const INDEXES: &'static [TreeName] = &[];
 
-    /// The index entries of one record: a pure function, and the only place that makes entries.
-    /// Implementations take the record apart without `..`, so that a new field makes one think.
+    /// Computes the index entries of one record: a pure function, and the only source of entries.
+    /// Implementations destructure the record without `..`, so that a new field is a compile error.
     fn index(_key: &Self::Key, _record: &Self::Record, _entries: &mut Entries) {}
 }
 
-/// A hand-written index: index keys that lead to primary keys of its table.
+/// A secondary index: maps index keys to primary keys of its table.
 pub trait Index: 'static {
-    /// The name of its tree.
+    /// Name of the tree.
     const NAME: TreeName;
-    /// The table that it leads to.
     type Table: Table;
-    /// What it is ordered by.
     type Key: Key;
 }
 
-/// The primary key of an index's table.
 pub type PrimaryKey<I> = <<I as Index>::Table as Table>::Key;
 
-/// The index entries of one record, collected.
+/// Collects the index entries of one record.
 #[derive(Default)]
 pub struct Entries(Vec<Entry>);
 
-/// One entry: the tree it lies in and its key there, the index key followed by the primary key.
+/// A tree and the key in it: the index key followed by the primary key.
 pub(super) type Entry = (TreeName, Vec<u8>);
 
 impl Entries {
@@ -53,7 +48,7 @@ impl Entries {
     }
 }
 
-/// The entries of a record, sorted, without repeats.
+/// Returns the index entries of a record, sorted and without duplicates.
 pub(super) fn entries<T: Table>(key: &T::Key, record: &T::Record) -> Vec<Entry> {
     let mut entries = Entries::default();
     T::index(key, record, &mut entries);
@@ -62,12 +57,12 @@ pub(super) fn entries<T: Table>(key: &T::Key, record: &T::Record) -> Vec<Entry> 
     entries.0
 }
 
-/// A table without its types, as verification and replay see it.
+/// A table without its type parameters, for verification and replay.
 #[derive(Clone, Copy)]
 pub(super) struct TableInfo {
     pub(super) name: TreeName,
     pub(super) indexes: &'static [TreeName],
-    /// The index entries of a stored value, or nothing if key or value is damaged.
+    /// Returns the index entries of a stored value; `None` if key or value is damaged.
     pub(super) examine: fn(&[u8], &[u8]) -> Option<Vec<Entry>>,
 }
 
@@ -76,11 +71,11 @@ fn examine<T: Table>(key: &[u8], value: &[u8]) -> Option<Vec<Entry>> {
     Some(entries::<T>(&T::Key::from_bytes(key)?, &record))
 }
 
-/// One step from the format before it to its own. It runs once or more, whole or in part: what it
-/// finds done it leaves alone.
+/// An upgrade step from one format to the next. It may run more than once, after an interruption
+/// too, so it must be idempotent.
 pub type Step = fn(&Store) -> Result<(), StoreError>;
 
-/// Every table of a store, and how stores of older formats come to have them.
+/// All tables of a store, and the upgrade steps from older formats.
 #[derive(Clone, Default)]
 pub struct Schema {
     tables: Vec<TableInfo>,
@@ -106,7 +101,7 @@ impl Schema {
         self
     }
 
-    /// The format that stores of these tables have: the first one is 1, and each step makes the next.
+    /// Returns the format of these tables: 1, plus the number of upgrade steps.
     #[must_use]
     pub fn format(&self) -> u32 {
         u32::try_from(self.steps.len())
@@ -114,7 +109,7 @@ impl Schema {
             .saturating_add(1)
     }
 
-    /// The steps that lead on from a format, each with the format that it leads to.
+    /// Returns the steps after a format, each with the format that it leads to.
     pub(super) fn steps_from(&self, format: u32) -> impl Iterator<Item = (u32, Step)> {
         let steps = (2..).zip(self.steps.iter().copied());
         steps.filter(move |(to, _)| *to > format)
@@ -124,21 +119,21 @@ impl Schema {
         &self.tables
     }
 
-    /// The table of a name that was read from disk.
+    /// Finds the table with a name that was read from disk.
     pub(super) fn table(&self, name: &[u8]) -> Option<&TableInfo> {
         self.tables
             .iter()
             .find(|table| table.name.as_bytes() == name)
     }
 
-    /// All trees: the tables and their indexes.
+    /// All trees: tables and indexes.
     pub(super) fn trees(&self) -> impl Iterator<Item = TreeName> {
         self.tables
             .iter()
             .flat_map(|table| std::iter::once(table.name).chain(table.indexes.iter().copied()))
     }
 
-    /// The tree of a name that was read from disk.
+    /// Finds the tree with a name that was read from disk.
     pub(super) fn tree(&self, name: &[u8]) -> Option<TreeName> {
         self.trees().find(|tree| tree.as_bytes() == name)
     }

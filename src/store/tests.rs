@@ -1,4 +1,4 @@
-//! The promises of the store, on both engines.
+//! Tests of the store's guarantees, on both engines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -167,7 +167,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// The engine may lose everything since its last sync; the log brings it back.
+/// The engine may lose everything since its last sync; the WAL restores it.
 #[test]
 fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
     let directory = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
     for key in 0..100 {
         put(&store, key, person("Lund", 30)).unwrap();
     }
-    // As a power cut leaves it: the log was synced, the engine was not.
+    // The state after a power cut: the WAL was synced, the engine was not.
     copy_tree(directory.path(), copy.path());
     fs::remove_dir_all(copy.path().join("store/sled.1")).unwrap();
     let recovered = Store::open(copy.path(), schema(), Options::default()).unwrap();
@@ -218,7 +218,7 @@ fn damage_is_reported_with_its_place_and_never_served() {
         "{read:?}"
     );
     let report = store.verify().unwrap().tables.remove(0);
-    // The entry of the damaged record is stale too: nothing can be said for it.
+    // The index entry of the damaged record counts as stale too.
     assert_eq!(
         (
             report.damaged.count,
@@ -239,7 +239,7 @@ fn damage_is_reported_with_its_place_and_never_served() {
     );
 }
 
-/// Reads within a transaction see its own changes over its group's over the engine's.
+/// Reads in a transaction see its own changes first, then its group's, then the engine.
 #[test]
 fn a_transaction_sees_its_own_changes_in_order() {
     let store = Store::in_memory(schema());

@@ -1,4 +1,4 @@
-//! The threads of a store: a panic in one of them is a failure of all of it.
+//! Starts the threads of a store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use super::StoreError;
 use super::engine::panic_message;
 use super::shared::Shared;
 
-/// Starts a thread of the store. A panic in it is a failure of the store: without its threads nothing
-/// is written, and memory may be ahead of or behind what was promised.
+/// Starts a thread. If it panics, the store fails as a whole: without the thread nothing is
+/// written, and memory may not match the promised commits.
 pub(super) fn spawn(
     name: &'static str,
     core: &Arc<Shared>,
     work: impl FnOnce() + Send + 'static,
 ) -> Option<JoinHandle<()>> {
-    // The keeper must not keep the core alive.
+    // A thread must not keep the shared state alive.
     let core = Arc::downgrade(core);
     let guarded = move || {
         let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
@@ -29,10 +29,10 @@ pub(super) fn spawn(
             core.tail.end();
         }
     };
-    // Without the thread every write answers that the store is closed.
+    // Without the thread every write fails with `Closed`.
     Builder::new()
         .name(name.to_owned())
         .spawn(guarded)
-        .inspect_err(|error| tracing::error!(%error, name, "no thread could be started"))
+        .inspect_err(|error| tracing::error!(%error, name, "cannot start a thread"))
         .ok()
 }

@@ -1,5 +1,5 @@
-//! Verification of records and indexes, both ways, of the engine against base and log, and the mending
-//! of indexes. Nothing of it runs on the writer thread but short looks at what seems to be wrong.
+//! Verification of records and indexes in both directions, of the engine against snapshot and WAL,
+//! and the repair of indexes. Only short re-checks of suspected problems run on the writer thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,30 +11,27 @@ use super::txn::Txn;
 use super::writer::last_number;
 use super::{Durability, Store, StoreError};
 
-/// How many places a report names of each kind; the counts are whole.
+/// Maximum number of keys that a report lists; its counts are complete.
 const NAMED: usize = 100;
 
-/// What verification found in one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableReport {
-    /// The table.
     pub table: TreeName,
-    /// The records that were read.
+    /// Number of records that were read.
     pub records: u64,
-    /// Records that are damaged: how many, and the keys of some in hexadecimal.
+    /// Damaged records.
     pub damaged: Found,
-    /// Index entries that a record should have and has not.
+    /// Missing index entries.
     pub missing: Found,
-    /// Index entries that no record has.
+    /// Index entries without a record.
     pub stale: Found,
 }
 
-/// A count, and some of what was counted.
+/// A count and examples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// How many.
     pub count: u64,
-    /// Up to a hundred of them, as `tree:key in hexadecimal`.
+    /// Up to a hundred examples, as `tree:key in hexadecimal`.
     pub some: Vec<String>,
 }
 
@@ -59,41 +56,38 @@ impl TableReport {
         }
     }
 
-    /// Whether nothing is wrong.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.damaged.count == 0 && self.missing.count == 0 && self.stale.count == 0
     }
 }
 
-/// Everything that verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// Each table with its indexes.
     pub tables: Vec<TableReport>,
-    /// The engine against base and log; none of a store in memory.
+    /// Differences of the engine from snapshot and WAL; `None` for a store in memory.
     pub truth: Option<DurableStateReport>,
 }
 
-/// What the engine holds other than base and log.
+/// Differences of the engine from snapshot and WAL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DurableStateReport {
-    /// The commit that the base was made after; none if the log has everything.
+    /// Commit number of the snapshot; `None` without a snapshot.
     pub base: Option<u64>,
     /// The last commit.
     pub number: u64,
-    /// Pairs that base and log have and the engine has not, or has otherwise.
+    /// Pairs that the engine lacks or has with another value.
     pub missing: Found,
-    /// Pairs that the engine alone has.
+    /// Pairs that only the engine has.
     pub extra: Found,
-    /// Why base and log could not be read to their end.
+    /// Why snapshot or WAL could not be read to the end.
     pub damage: Option<String>,
-    /// What the engine was rebuilt from when the store was opened, if it was.
+    /// Source of the rebuild if the engine was rebuilt when the store was opened.
     pub rebuilt_from: Option<String>,
 }
 
 impl DurableStateReport {
-    /// Whether both are the same.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.missing.count == 0 && self.extra.count == 0 && self.damage.is_none()
@@ -114,7 +108,7 @@ impl DurableStateReport {
     }
 }
 
-/// Something that looked wrong in an engine that moves.
+/// A suspected problem, found while the engine was changing.
 #[derive(Clone)]
 enum Suspect {
     Damaged(Vec<u8>),
@@ -122,15 +116,16 @@ enum Suspect {
     Stale(Entry),
 }
 
-/// Compares each table with its indexes in the engine itself, as it is. What looks wrong is looked at
-/// again in a plan, some of it at a time: a plan sees one moment. With `mend` the plan makes it right.
-pub(super) fn examine_engine(store: &Store, mend: bool) -> Result<Vec<TableReport>, StoreError> {
-    /// A few of these take the writer about as long as a commit.
+/// Compares each table with its indexes in the engine. Suspected problems are checked again in
+/// transactions, a few at a time, since a transaction sees one consistent state. With `repair` it
+/// also repairs them.
+pub(super) fn examine_engine(store: &Store, repair: bool) -> Result<Vec<TableReport>, StoreError> {
+    /// Checking this many takes the writer about as long as a commit.
     const AT_A_TIME: usize = 16;
     let core = &store.0.core;
     let mut reports = Vec::new();
     for table in core.schema.tables() {
-        // What waits for the engine would look wrong. If it takes nothing, that is looked at again.
+        // Pending commits would look wrong. If the engine is stalled, the re-check sees them.
         let _ = core.tail.reach(last_number(&store.0.inbox)?);
         let (records, suspects) = examine(&*core.engine(), table)?;
         let mut report = TableReport {
@@ -142,7 +137,7 @@ pub(super) fn examine_engine(store: &Store, mend: bool) -> Result<Vec<TableRepor
             let wrong = store.write(Durability::Durable, move |txn| {
                 let mut wrong = Vec::new();
                 for suspect in some {
-                    if is_wrong(txn, &table, &suspect, mend)? {
+                    if is_wrong(txn, &table, &suspect, repair)? {
                         wrong.push(suspect);
                     }
                 }
@@ -161,8 +156,8 @@ pub(super) fn examine_engine(store: &Store, mend: bool) -> Result<Vec<TableRepor
     Ok(reports)
 }
 
-/// What looks wrong in a table and its indexes, which may change meanwhile; and how many records there
-/// are.
+/// Returns the number of records of a table, and suspected problems in it, which may come from
+/// concurrent changes.
 fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>), StoreError> {
     let mut records = 0;
     let mut suspects = Vec::new();
@@ -187,12 +182,12 @@ fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>)
     Ok((records, suspects))
 }
 
-/// Whether something that looked wrong is wrong now; with `mend` it is planned to be right.
+/// Returns whether a suspected problem is real; with `repair` adds the repair to the transaction.
 fn is_wrong(
     txn: &mut Txn<'_>,
     table: &TableInfo,
     suspect: &Suspect,
-    mend: bool,
+    repair: bool,
 ) -> Result<bool, StoreError> {
     let ((tree, entry), missing) = match suspect {
         Suspect::Damaged(key) => {
@@ -204,15 +199,15 @@ fn is_wrong(
     };
     let is_there = txn.raw(tree, entry)?.is_some();
     let wrong = is_there != missing && is_wanted(txn, table, tree, entry)? == missing;
-    if wrong && mend {
+    if wrong && repair {
         let change = missing.then(Vec::new);
         txn.plan.set(tree, entry.clone(), change);
     }
     Ok(wrong)
 }
 
-/// Whether a record should have an index entry. Its key is what the entry ends in, and nothing says
-/// how long that is.
+/// Returns whether a record should have an index entry. The primary key is a suffix of the entry of
+/// unknown length, so all suffixes are tried.
 fn is_wanted(
     txn: &Txn<'_>,
     table: &TableInfo,
@@ -235,25 +230,22 @@ fn is_wanted(
     Ok(false)
 }
 
-/// What a snapshot holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// The records of each table.
+    /// Number of records of each table.
     pub records: BTreeMap<TreeName, u64>,
-    /// Records that are damaged.
     pub damaged: Found,
     /// Index entries without their record, or records without their entry.
     pub unmatched: Found,
 }
 
 impl SnapshotReport {
-    /// The records of all tables.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.records.values().sum()
     }
 
-    /// What is wrong, if anything is.
+    /// Describes the damage, if there is any.
     #[must_use]
     pub fn damage(&self) -> Option<String> {
         let places = [&self.damaged.some[..], &self.unmatched.some[..]].concat();
@@ -267,25 +259,26 @@ impl SnapshotReport {
         })
     }
 
-    /// Whether another snapshot holds as much.
+    /// Fails if another snapshot has different counts.
     pub(super) fn same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
         if self.records == other.records {
             return Ok(());
         }
         Err(StoreError::Damaged {
             place: path.display().to_string(),
-            what: "holds another number of records than the backup".to_owned(),
+            what: "has a different number of records than the backup".to_owned(),
         })
     }
 }
 
-/// Examines every record of a snapshot, and its indexes both ways, in one pass.
+/// Checks every record of a snapshot, and its indexes in both directions, in one pass.
 pub(super) fn examine_snapshot(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     schema: &Schema,
 ) -> Result<SnapshotReport, StoreError> {
     let mut report = SnapshotReport::default();
-    // Entries that were found or made, until the other comes: in a sound snapshot none is left.
+    // Entries seen once, either stored or derived. In an intact snapshot every entry is seen twice,
+    // so that the set is empty at the end.
     let mut single = BTreeSet::new();
     let mut match_up = |entry| {
         if !single.remove(&entry) {

@@ -1,21 +1,22 @@
-//! A plan: what a commit changes, by tree and key, the last word for each key.
+//! A write batch: the changes of a commit by tree and key. Later changes of a key replace earlier
+//! ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::table::{Schema, TreeName};
 
-/// The lengths and the kind that the log keeps of each change.
+/// Bytes per change in the WAL for lengths and kind.
 const CHANGE_OVERHEAD: usize = 9;
 
 /// The new value of a key; `None` deletes it.
 pub(super) type Change = Option<Vec<u8>>;
 
-/// Changes that are made together or not at all.
+/// Changes that are applied atomically.
 #[derive(Default, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteBatch {
     trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, Change>>,
-    /// What it would take up in the log at the most; replaced changes are not taken off.
+    /// Upper bound of the encoded size; replaced changes are not subtracted.
     bytes: usize,
 }
 
@@ -29,7 +30,7 @@ impl WriteBatch {
         self.trees.get(tree)?.get(key)
     }
 
-    /// The changes of one tree within `from..to`, in order.
+    /// Iterates the changes of one tree within `from..to`, in order.
     pub(super) fn range<'a>(
         &'a self,
         tree: TreeName,
@@ -37,7 +38,7 @@ impl WriteBatch {
         to: Option<&[u8]>,
     ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Change)> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
-        // A map's range panics when it is turned round; such a range is empty.
+        // `BTreeMap::range` panics on a reversed range; such a range is empty.
         let sound = to.is_none_or(|to| from <= to);
         let upper = to.map_or(Unbounded, Excluded);
         self.trees
@@ -59,7 +60,7 @@ impl WriteBatch {
         self.trees.is_empty()
     }
 
-    /// Takes over the changes of a later plan.
+    /// Adds the changes of a later batch.
     pub(super) fn merge(&mut self, later: Self) {
         self.bytes += later.bytes;
         for (tree, changes) in later.trees {
@@ -67,7 +68,7 @@ impl WriteBatch {
         }
     }
 
-    /// The form in which the commit log keeps it.
+    /// Encodes the batch for the WAL.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         for (tree, changes) in &self.trees {
@@ -87,7 +88,7 @@ impl WriteBatch {
         out
     }
 
-    /// Reads it back; `None` if the bytes are no plan of this schema's trees.
+    /// Decodes a batch; `None` if the bytes are invalid or name a tree that the schema lacks.
     pub(super) fn decode(input: &[u8], schema: &Schema) -> Option<Self> {
         let mut plan = Self::default();
         visit(input, schema, &mut |tree, key, value| {
@@ -97,7 +98,6 @@ impl WriteBatch {
         Some(plan)
     }
 
-    /// The changes, by tree and key.
     pub(super) fn into_changes(self) -> impl Iterator<Item = (TreeName, Vec<u8>, Change)> {
         self.trees.into_iter().flat_map(|(tree, changes)| {
             changes
@@ -107,8 +107,8 @@ impl WriteBatch {
     }
 }
 
-/// Walks an encoded plan: tree, key, and where in the bytes the new value lies. `None` if the bytes
-/// are no plan of this schema's trees.
+/// Calls `each` for every change of an encoded batch: tree, key and range of the new value. Returns
+/// `None` if the bytes are invalid or name a tree that the schema lacks.
 pub(super) fn visit(
     input: &[u8],
     schema: &Schema,
@@ -137,7 +137,7 @@ pub(super) fn visit(
 }
 
 fn write_length(length: usize, out: &mut Vec<u8>) {
-    // No plan comes near 4 GiB: the writer bounds a group at a few MiB.
+    // A batch is far below 4 GiB: the writer limits a group to a few MiB.
     out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
 }
 

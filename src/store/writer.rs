@@ -209,7 +209,7 @@ impl Writer {
             plan: WriteBatch::default(),
         };
         catch_unwind(AssertUnwindSafe(|| job(txn)))
-            .inspect_err(|_| tracing::error!("a plan panicked; nothing of it was committed"))
+            .inspect_err(|_| tracing::error!("a transaction panicked; its changes were dropped"))
             .ok()
     }
 
@@ -264,7 +264,7 @@ impl Writer {
         if !self.core.tail.is_stalled() || number != self.number {
             return None;
         }
-        tracing::warn!("the disk is full: served from memory, without writes");
+        tracing::warn!("the disk is full: serving from memory, read-only");
         self.log = Box::new(FullLog);
         Some(self.core.replace_engine(Arc::new(memory), false))
     }
@@ -285,7 +285,7 @@ impl Writer {
     pub(super) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
         if number != self.number {
             self.core.failure.report(&StoreError::Engine(format!(
-                "it came back at commit {number} instead of {}",
+                "it was reopened at commit {number} instead of {}",
                 self.number
             )));
             return;
@@ -294,7 +294,7 @@ impl Writer {
         self.log = Box::new(log);
         self.unsynced = None;
         self.core.replace_engine(engine, true);
-        tracing::info!("the disk can be written again");
+        tracing::info!("the disk is writable again");
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

@@ -128,12 +128,12 @@ fn telemetry_is_refused_first_and_logins_last() {
         (
             7 * MIB,
             [503, 503, 200, 200, 200],
-            "nobody can begin to play",
+            "new playback sessions and telemetry are refused",
         ),
         (
             3 * MIB + MIB / 2,
             [503, 503, 503, 200, 200],
-            "log-ins alone are taken",
+            "only log-ins are accepted",
         ),
         (60 * MIB, [202, 200, 200, 200, 200], ""),
     ] {

@@ -107,7 +107,7 @@ fn damage_at_the_end_of_the_log_is_made_up_for_or_refused() {
             }
             let (outcome, told) = outcome(&template, &data, &dice);
             println!("| {name} | {engine} | {outcome:?} |");
-            let made_up_for = outcome == Outcome::Repaired && told.contains("log");
+            let made_up_for = outcome == Outcome::Repaired && told.contains("WAL");
             assert!(
                 made_up_for || outcome == Outcome::Refused,
                 "{name}, engine {engine}: {outcome:?}\n{}",

@@ -1,9 +1,9 @@
-//! What the pairs of a tree add up to: a count and a sum that does not depend on their order.
+//! An order-independent checksum of the pairs of a tree, with a count.
 //!
-//! It is kept with each commit, so that a start sees whether the engine has lost, kept or changed
-//! anything that it should not have. It guards against damage, not against an adversary.
+//! It is stored with each commit, so that a start can detect lost, changed or reappeared pairs. It
+//! protects against damage, not against an adversary.
 
-/// The digest of one tree.
+/// The checksum of one tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Digest {
     pub(in crate::store) count: u64,
@@ -35,7 +35,7 @@ impl Digest {
     }
 }
 
-/// What one pair adds: two checksums, mixed so that sums of them do not cancel out.
+/// The contribution of one pair: two checksums, mixed so that sums do not cancel out.
 fn term(key: &[u8], value: &[u8]) -> u64 {
     let of_value = crc32fast::hash(value);
     let mut both = crc32fast::Hasher::new_with_initial(!of_value);

@@ -1,5 +1,5 @@
-//! An engine in memory: for tests, since what the tables promise must not depend on sled, and for a
-//! start on a disk that cannot be written.
+//! An engine in memory: for tests, which must not depend on sled, and for a start on a disk that is
+//! not writable.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +11,6 @@ use crate::store::StoreError;
 use crate::store::table::TreeName;
 use crate::store::write_batch::WriteBatch;
 
-/// Trees of sorted maps.
 #[derive(Default)]
 pub(in crate::store) struct MemoryEngine(RwLock<State>);
 

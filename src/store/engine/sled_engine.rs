@@ -1,5 +1,5 @@
-//! sled 0.34.7, the only place that names it. It is brought forward by replaying the log, and synced
-//! at checkpoints.
+//! The sled 0.34.7 engine; no other module uses sled. It follows the WAL and is synced at
+//! checkpoints.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,29 +17,28 @@ use crate::store::files::{at, sync_data};
 use crate::store::table::{Schema, TreeName};
 use crate::store::write_batch::WriteBatch;
 
-/// The tree that holds the number of the last plan and the digest of each tree.
+/// The tree with the number of the last write batch and the checksum of each tree.
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
 
-/// sled's page cache, by the size of pages on the disk: decoded they take about four times that. It holds the
-/// inner nodes of a store with millions of records; hot reads do not need it, and leaves are in the
-/// cache of the operating system.
+/// sled's page cache, in bytes of pages on disk; decoded they take about four times as much. It
+/// holds the inner nodes of a store with millions of records. Hot reads do not need it, and leaves
+/// are in the page cache of the operating system.
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// sled as an engine.
 pub(in crate::store) struct SledEngine {
     trees: HashMap<TreeName, sled::Tree>,
     meta: sled::Tree,
-    /// What each tree adds up to; changed by `apply` alone.
+    /// The checksum of each tree; changed only by `apply`.
     digests: Mutex<HashMap<TreeName, Digest>>,
     db: sled::Db,
-    /// The same file that sled writes to: `flush` alone calls `sync_file_range`, which is no
-    /// barrier against a power cut.
+    /// The file that sled writes to. `flush` only calls `sync_file_range`, which does not protect
+    /// against a power cut, so the file is synced here as well.
     file: Option<(File, PathBuf)>,
 }
 
 impl SledEngine {
-    /// Opens the database in a directory of its own.
+    /// Opens the database in a directory.
     pub(in crate::store) fn open(
         directory: &Path,
         schema: &Schema,
@@ -69,9 +68,9 @@ impl SledEngine {
         })
     }
 
-    /// Reads everything and compares it with what was noted when it was applied: nothing is missing,
-    /// nothing has changed, nothing has come back. `steps` counts the pairs, for who watches; `stop`
-    /// ends it early, with [`StoreError::Closed`].
+    /// Reads everything and compares it with the stored checksums, to detect lost, changed and
+    /// reappeared pairs. `steps` counts the pairs for supervision; `stop` ends it early with
+    /// [`StoreError::Closed`].
     pub(in crate::store) fn prove(
         &self,
         steps: &AtomicU64,
@@ -109,7 +108,7 @@ fn noted(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError> {
     let value = meta.get(digest_key(name)).map_err(engine_error)?;
     value
         .map_or(Some(Digest::default()), |value| Digest::from_bytes(&value))
-        .ok_or_else(|| StoreError::Engine(format!("the digest of `{name}` is damaged")))
+        .ok_or_else(|| StoreError::Engine(format!("the checksum of `{name}` is damaged")))
 }
 
 fn digest_key(name: TreeName) -> String {
@@ -119,19 +118,19 @@ fn digest_key(name: TreeName) -> String {
 /// How long a database that was just closed in this process may keep its file locked.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Opens sled. Its own lock is released by threads of its own, some time after the last handle has
-/// gone; no other process can hold it, since the data directory's lock is ours.
+/// Opens sled. sled's threads release its lock some time after the last handle is dropped. No other
+/// process can hold it, since this one holds the lock of the data directory.
 fn open_database(directory: &Path) -> Result<sled::Db, StoreError> {
     let since = Instant::now();
     loop {
         let opened = sled::Config::new()
             .path(directory)
             .cache_capacity(CACHE_BYTES)
-            // The checkpoint flushes; a flusher of sled's own would only compete with the log.
+            // Checkpoints flush. A flusher thread of sled would only compete with the WAL.
             .flush_every_ms(None)
             .open();
         match opened {
-            // The pinned version gives this error no kind of its own.
+            // The pinned version has no separate error kind for this.
             Err(sled::Error::Io(error))
                 if error.to_string().starts_with("could not acquire lock")
                     && since.elapsed() < RELEASE_WITHIN =>
@@ -147,8 +146,8 @@ fn data_file(directory: &Path) -> PathBuf {
     directory.join("db")
 }
 
-/// What sled can do without and may stumble over: its snapshots, half written or damaged. It makes
-/// them again from its own log.
+/// Returns sled's snapshot files, which can be incomplete or damaged. sled recreates them from its
+/// own log.
 pub(in crate::store) fn leftovers(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -164,7 +163,7 @@ const EIO: i32 = 5;
 
 fn engine_error(error: sled::Error) -> StoreError {
     match error {
-        // A file that cannot be read or written is as good as damaged: it is made anew elsewhere.
+        // A file that cannot be read or written is treated as damaged and rebuilt elsewhere.
         sled::Error::Io(error) if error.raw_os_error() == Some(EIO) => {
             StoreError::Engine(error.to_string())
         }
@@ -185,7 +184,7 @@ impl Engine for SledEngine {
             Err(error) => return Box::new(std::iter::once(Err(error))),
         };
         let pairs = match to {
-            // sled panics on a range that is turned round.
+            // sled panics on a reversed range.
             Some(to) if from > to => return Box::new(std::iter::empty()),
             Some(to) => tree.range(from..to),
             None => tree.range(from..),
@@ -205,7 +204,8 @@ impl Engine for SledEngine {
             let digest = digests.get(name).copied().unwrap_or_default();
             parts.push((name, changes, digest));
         }
-        // The closure may run more than once, and hangs if it touches a plain tree.
+        // The closure may run more than once, and hangs if it accesses a tree outside the
+        // transaction.
         let changed = trees
             .as_slice()
             .transaction(|trees: &Vec<TransactionalTree>| {
@@ -247,7 +247,9 @@ impl Engine for SledEngine {
         };
         <[u8; 8]>::try_from(value.as_ref())
             .map(u64::from_be_bytes)
-            .map_err(|_| StoreError::Engine("the mark of the last plan is damaged".to_owned()))
+            .map_err(|_| {
+                StoreError::Engine("the number of the last write batch is damaged".to_owned())
+            })
     }
 
     fn sync(&self) -> Result<(), StoreError> {
@@ -260,7 +262,7 @@ impl Engine for SledEngine {
     }
 }
 
-/// Changes the files of an engine behind its back, as damage would that sled does not see.
+/// Changes an engine's files directly, like damage that sled does not detect.
 #[cfg(test)]
 pub(in crate::store) fn tamper(directory: &Path, tree: TreeName, key: &[u8], value: Option<&[u8]>) {
     let db = open_database(directory).unwrap();

@@ -1,7 +1,7 @@
-//! An engine under guard: a panic in it becomes an error, and a call that does not return is seen.
+//! Supervision of an engine: a panic becomes an error, and a call that hangs is detected.
 //!
-//! sled can panic on damaged files, and can spin in a read for ever. Either is told once, as a
-//! [`Fault`]: the process has to end, and the next start makes the engine anew.
+//! sled can panic on damaged files and can loop in a read for ever. Either is reported once as a
+//! [`Fault`]; the process must then restart, and the next start rebuilds the engine.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,18 +14,18 @@ use crate::store::StoreError;
 use crate::store::table::TreeName;
 use crate::store::write_batch::WriteBatch;
 
-/// How long one step in the engine may take. A step is milliseconds at the worst; a disk that
-/// stalls for longer is no better than one that is gone.
+/// Time limit of one engine call. A call takes milliseconds at most, and a disk that stalls for
+/// longer is as bad as a failed one.
 const STEP_LIMIT: Duration = Duration::from_secs(20);
-/// How often calls that run are looked at.
+/// Check interval for running calls.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How many calls are watched at a time: more than there are threads that read.
+/// Maximum number of supervised calls at a time; more than there are reading threads.
 const PLACES: usize = 64;
 
-/// Told what the engine did that it must not do.
+/// Called with a description of the panic or hang.
 type Fault = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// An engine whose every step is watched.
+/// An engine with supervised calls.
 pub(in crate::store) struct Guarded<E> {
     engine: E,
     watch: Arc<Watch>,
@@ -33,7 +33,7 @@ pub(in crate::store) struct Guarded<E> {
 
 struct Watch {
     began: Instant,
-    /// For each call that runs, the millisecond after `began` in which it did, plus one.
+    /// For each running call its start in milliseconds after `began`, plus one; 0 if unused.
     running: [AtomicU64; PLACES],
     told: AtomicBool,
     fault: Fault,
@@ -52,7 +52,7 @@ impl<E: Engine> Guarded<E> {
             .name("store-guard".to_owned())
             .spawn(move || check(&watched))
         {
-            tracing::error!(%error, "no thread can be started: a read that hangs is not seen");
+            tracing::error!(%error, "cannot start the supervising thread: a hanging read will not be detected");
         }
         Self { engine, watch }
     }
@@ -62,7 +62,7 @@ impl<E: Engine> Guarded<E> {
     }
 }
 
-/// What a panic said.
+/// Extracts the message of a panic.
 pub(in crate::store) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<String>()
@@ -150,7 +150,7 @@ impl<E: Engine> Engine for Guarded<E> {
         self.step(E::applied)
     }
 
-    /// Not timed: it takes as long as the disk does.
+    /// Not timed: its duration depends on the disk.
     fn sync(&self) -> Result<(), StoreError> {
         catch_unwind(AssertUnwindSafe(|| self.engine.sync())).unwrap_or_else(|_| {
             self.watch.report("a sync panicked");
@@ -159,7 +159,7 @@ impl<E: Engine> Engine for Guarded<E> {
     }
 }
 
-/// A scan of which each step is guarded; nothing comes after a failure.
+/// A scan with supervised steps. It ends after an error.
 struct Steps<'a> {
     scan: Option<Scan<'a>>,
     watch: &'a Watch,

@@ -194,9 +194,11 @@ impl FileLog {
         };
         // Never reported as `Full`: the frame is already in the log, so the caller must not treat
         // the commit as failed without effect.
-        self.end
-            .write(end)
-            .map_err(|error| StoreError::Failed(format!("the record of the log's end: {error}")))
+        self.end.write(end).map_err(|error| {
+            StoreError::Failed(format!(
+                "failed to write the end record of the WAL: {error}"
+            ))
+        })
     }
 
     /// Syncs the end record. Only valid right after a sync of the log.
@@ -243,7 +245,7 @@ impl CommitLog for FileLog {
     fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError> {
         if number != self.next {
             return Err(StoreError::Failed(format!(
-                "the log expects commit {} and was given {number}",
+                "the WAL expects commit {}, not {number}",
                 self.next
             )));
         }
@@ -261,7 +263,7 @@ impl CommitLog for FileLog {
             self.open = Some(self.start_segment(size)?);
         }
         let Some(open) = &mut self.open else {
-            return Err(StoreError::Failed("no segment is open".to_owned()));
+            return Err(StoreError::Failed("no WAL segment is open".to_owned()));
         };
         open.file.write_all_at(&frame, open.position)?;
         open.position += size;

@@ -294,7 +294,7 @@ impl Survey {
             return Some("is of another history of this store".to_owned());
         }
         if segment.first == self.next && !history.agrees(self.history) {
-            return Some("does not continue what lies before it".to_owned());
+            return Some("does not continue the segment before it".to_owned());
         }
         None
     }

@@ -207,7 +207,7 @@ fn a_magic_word_that_has_changed_hides_nothing() {
 
 /// Wherever a file is cut, the frames behind the cut are reported as missing.
 #[test]
-fn a_segment_that_was_cut_is_told() {
+fn truncated_segment_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
