@@ -1,8 +1,7 @@
-//! What one user, one partner and all together may have kept: a client that floods must not fill the
-//! disk that everybody plays from.
+//! Byte budgets of a user, a partner and the whole installation, so that a flooding client cannot fill the disk.
 //!
-//! Users and partners are counted by UTC day. The counts are in memory, and in the store at most
-//! [`super::Telemetry::save_usage`]'s interval later, so that a restart does not give a new budget.
+//! Usage of users and partners is counted by UTC day, in memory. [`super::Telemetry::save_usage`] stores it
+//! regularly, so that a restart does not reset the budgets.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,19 +16,19 @@ use crate::types::{LimitReached, PartnerId, UnixSeconds, UserId};
 pub struct Budgets {
     /// Events of one user in a UTC day.
     pub user_per_day: u64,
-    /// Events of one partner's users in a UTC day, where that is limited.
+    /// Events of all users of a partner in a UTC day; `None` for no limit.
     pub partner_per_day: Option<u64>,
-    /// What all files may take.
+    /// Size of all files.
     pub total: u64,
 }
 
-/// How long a client waits when all files together are full: a task makes room before.
+/// Seconds that a client waits when the files reach their limit. A job frees space before then.
 const MAKING_ROOM: i64 = 30;
-/// Users below this are not saved: a million of them would be a million records a day, and what a
-/// restart forgives them is little.
+/// Usage below this is not saved: a million users would mean a million records a day, and a restart then forgives
+/// little.
 const SAVED_FROM: u64 = 1024 * 1024;
 
-/// Whose bytes are counted.
+/// The user or partner that bytes are counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Owner {
     User([u8; 16]),
@@ -52,19 +51,19 @@ impl Owner {
     }
 }
 
-/// What was kept today, and what all files take.
+/// Bytes stored today by user and partner, and the size of all files.
 #[derive(Default)]
 pub(super) struct Usage {
     day: i64,
     bytes: HashMap<Owner, u64>,
-    /// What the store has not.
+    /// Usage that the store does not have yet.
     unsaved: BTreeMap<Owner, u64>,
-    /// Bytes of all files, as of the last look and with what was written since.
+    /// Size of all files at the last measurement, plus the bytes written since.
     pub(super) total: u64,
 }
 
 impl Usage {
-    /// Goes on with what was saved of the day.
+    /// Resumes from the saved usage of the day.
     pub(super) fn begin(now: UnixSeconds, rows: Vec<(UsageRow, UsageRecord)>) -> Self {
         let bytes = rows.into_iter();
         Self {
@@ -76,7 +75,7 @@ impl Usage {
         }
     }
 
-    /// Whether so much more of a sender may be kept.
+    /// Checks that `bytes` more of a sender stay within all budgets.
     pub(super) fn admit(
         &mut self,
         budgets: &Budgets,
@@ -117,7 +116,6 @@ impl Usage {
         Ok(())
     }
 
-    /// Counts what was kept.
     pub(super) fn add(&mut self, sender: &Sender, bytes: u64) {
         for owner in owners(sender) {
             let used = self.bytes.entry(owner).or_default();
@@ -129,7 +127,7 @@ impl Usage {
         self.total = self.total.saturating_add(bytes);
     }
 
-    /// The rows that the store lacks, and the day that they are of.
+    /// Returns the current day and the rows that the store does not have yet.
     pub(super) fn take_unsaved(&mut self) -> (i64, Vec<(UsageRow, UsageRecord)>) {
         let rows = std::mem::take(&mut self.unsaved).into_iter();
         let day = self.day;
@@ -137,7 +135,7 @@ impl Usage {
         (day, rows.collect())
     }
 
-    /// Forgets a user; returns the row that the store may have.
+    /// Removes a user's usage. Returns the key of the row that the store may have.
     pub(super) fn forget(&mut self, user: &UserId) -> UsageRow {
         let owner = Owner::User(*user.as_bytes());
         self.bytes.remove(&owner);

@@ -1,9 +1,9 @@
-//! Compressing finished segments in the background.
+//! Background compression of finished segments, and the merges of the dedup window.
 //!
-//! Each run packs a bounded number of bytes into a file beside the segment and holds no lock. When all is
-//! packed, the new file is synced and takes the place of the old one, unless that was changed meanwhile:
-//! erasure replaces it, and a clock that was put back appends to it. A kill leaves the old file or the
-//! new one; what is left of an unfinished one is removed at the next start.
+//! Each run packs a bounded number of bytes into a temporary file, without a lock. When the whole segment is packed,
+//! the file is synced and replaces the segment, unless the segment has changed: erasure rewrites it, and uploads after
+//! a clock was set back append to it. A kill leaves either the old or the new file; the next start removes temporary
+//! files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -19,43 +19,42 @@ use super::{Inner, Telemetry, hour_of};
 use crate::store::{WritePriority, sync_file};
 use crate::types::UnixSeconds;
 
-/// Members that one run packs: with a run a second some 4 MiB a second, about a tenth of a processor.
+/// Members packed by one run. At one run a second this is about 4 MiB/s, a tenth of a processor.
 const MEMBERS_AT_ONCE: usize = 4;
-/// How long after its end an hour is compressed: requests that straddle the hour, and players that
-/// send again at once, find it as it was.
+/// Seconds after its end from which an hour is compressed. Uploads that straddle the hour, and immediate retries,
+/// still find it plain.
 const AFTER: i64 = 300;
-/// Seconds between two searches for segments that are to be compressed.
+/// Seconds between two searches for segments to compress.
 const LOOK_EVERY: i64 = 60;
-/// Seconds after which an hour that failed is tried again.
+/// Seconds before a failed hour is retried.
 const AFTER_FAILURE: i64 = 3_600;
-/// A file below this takes one block of the disk in either form.
+/// A smaller file occupies one disk block in either form.
 const WORTHWHILE: u64 = 4096;
 
-/// What compression does between two runs.
+/// State between two runs.
 #[derive(Default)]
 pub(super) struct Compression {
     work: Option<Work>,
     looked: Option<UnixSeconds>,
-    /// Hours that failed, and when: the others go on.
+    /// Hours that failed, and when. They do not block the other hours.
     failed: BTreeMap<i64, UnixSeconds>,
 }
 
-/// A segment that is being compressed.
 struct Work {
     hour: i64,
     source: File,
     identity: Identity,
     frames: Frames<File>,
-    /// Where the event that was read last begins and ends.
+    /// Start and end of the event that was read last.
     event: (u64, u64),
     read_all: bool,
-    /// Where the next member begins.
+    /// Start of the next member.
     from: u64,
     target: Packer<File>,
     temporary: PathBuf,
 }
 
-/// Tells whether a file was replaced or changed since.
+/// Detects whether a file was replaced or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     inode: u64,
@@ -74,11 +73,11 @@ impl From<&Metadata> for Identity {
 }
 
 impl Telemetry {
-    /// Keeps small what is remembered of recent events. Returns how many days were merged.
+    /// Merges new fingerprints of the dedup window and drops old ones. Returns how many days were merged.
     pub fn tidy_recent(&self) -> usize {
         let state = &self.inner.state;
         let _one_at_a_time = self.inner.compression.lock();
-        // The hour that is written to and not the clock's: one that jumped ahead must not forget.
+        // The hour of the open segment, not of the clock: a clock that jumps ahead must not empty the window.
         let Some(hour) = state.lock().segment.as_ref().map(|open| open.hour) else {
             return 0;
         };
@@ -97,14 +96,11 @@ impl Telemetry {
         }
     }
 
-    /// Compresses a bounded part of the oldest segment that is finished and plain. Returns how many
-    /// members were written.
-    ///
-    /// # Errors
-    /// That a file failed; what was begun is dropped, and begun again later.
+    /// Compresses a bounded part of the oldest finished plain segment. Returns how many members were written.
+    /// After an error the partial file is deleted; the hour is retried later.
     pub fn compress(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
-        // Compressing takes space before it gives any.
+        // Compression needs space before it frees any.
         if inner.store.admits(WritePriority::Telemetry).is_err() {
             return Ok(0);
         }
@@ -122,12 +118,12 @@ impl Telemetry {
                 Ok(true) => members += 1,
                 Ok(false) => {
                     let hour = work.hour;
-                    let in_place = inner.or_fail(inner.take_place(work));
+                    let in_place = inner.or_fail(inner.replace_plain(work));
                     if in_place.is_err() {
                         compression.failed.insert(hour, now);
                     }
                     in_place?;
-                    // The next one is looked for at once.
+                    // Search for the next segment at once.
                     compression.looked = None;
                     return Ok(members + 1);
                 }
@@ -144,14 +140,13 @@ impl Telemetry {
 }
 
 impl Inner {
-    /// Begins with the oldest segment that is finished and plain.
     fn next_work(
         &self,
         compression: &mut Compression,
         now: UnixSeconds,
     ) -> Result<Option<Work>, TelemetryError> {
-        let rests = |looked: &UnixSeconds| (0..LOOK_EVERY).contains(&now.since(*looked));
-        if compression.looked.as_ref().is_some_and(rests) {
+        let is_recent = |looked: &UnixSeconds| (0..LOOK_EVERY).contains(&now.since(*looked));
+        if compression.looked.as_ref().is_some_and(is_recent) {
             return Ok(None);
         }
         compression.looked = Some(now);
@@ -159,7 +154,7 @@ impl Inner {
         compression.failed.retain(waits);
         let before = hour_of(UnixSeconds(now.0 - AFTER));
         for hour in self.directory.hours()? {
-            let skipped = compression.failed.contains_key(&hour) || self.is_appended_to(hour);
+            let skipped = compression.failed.contains_key(&hour) || self.is_open(hour);
             if hour >= before || skipped {
                 continue;
             }
@@ -180,19 +175,19 @@ impl Inner {
         Ok(None)
     }
 
-    /// Whether the segment of an hour is open, or not closed yet.
-    fn is_appended_to(&self, hour: i64) -> bool {
+    /// Returns whether the segment of an hour is open, or finished and not closed yet.
+    fn is_open(&self, hour: i64) -> bool {
         let state = self.state.lock();
         let mut open = state.segment.iter().chain(&state.done);
         open.any(|open| open.hour == hour)
     }
 
-    /// Puts the compressed file in the place of the plain one, if that is still what was packed.
-    fn take_place(&self, work: Work) -> Result<(), TelemetryError> {
+    /// Replaces the plain file by the compressed one, if it has not changed since packing began.
+    fn replace_plain(&self, work: Work) -> Result<(), TelemetryError> {
         let path = self.directory.events(work.hour);
         let (hour, identity, temporary) = (work.hour, work.identity, work.temporary.clone());
         let packed = work.finish(self.settings.sync).and_then(|packed| {
-            // Whoever opens the segment again, or erases from it, does so before or after, not meanwhile.
+            // Reopening and erasure hold `rewriting` too, so neither can run between the check and the rename.
             let _rewriting = self.rewriting.lock();
             let state = self.state.lock();
             let open = state.segment.iter().chain(&state.done);
@@ -209,7 +204,7 @@ impl Inner {
             Ok(Some(packed)) => {
                 self.directory.sync()?;
                 let plain = identity.length;
-                tracing::info!(hour, plain, packed, "a finished segment was compressed");
+                tracing::info!(hour, plain, packed, "compressed a telemetry segment");
                 Ok(())
             }
             Err(error) => {
@@ -221,11 +216,11 @@ impl Inner {
 }
 
 impl Work {
-    /// Begins with a segment; nothing where it is compressed already or too small.
+    /// Starts on a segment. Returns `None` if it is compressed already or too small.
     fn begin(hour: i64, path: &Path, temporary: PathBuf) -> io::Result<Option<Self>> {
         let source = File::open(path)?;
         let identity = Identity::from(&source.metadata()?);
-        if identity.length < WORTHWHILE || Form::of(&source)? == Form::Packed {
+        if identity.length < WORTHWHILE || Form::detect(&source)? == Form::Packed {
             return Ok(None);
         }
         let target = options().truncate(true).open(&temporary)?;
@@ -242,7 +237,7 @@ impl Work {
         }))
     }
 
-    /// Packs the next member. Whether there is more to do.
+    /// Packs the next member. Returns `false` at the end.
     fn step(&mut self) -> io::Result<bool> {
         let full = MEMBER as u64;
         let (mut begin, mut end) = self.event;
@@ -259,7 +254,7 @@ impl Work {
             };
         }
         self.event = (begin, end);
-        // No event is divided, but holes, damage and a torn end are.
+        // Events are never divided; holes, damage and a torn end may be.
         let to = match begin.saturating_sub(self.from) > full {
             true => self.from + full,
             false => end,
@@ -275,7 +270,7 @@ impl Work {
         Ok(true)
     }
 
-    /// Makes the packed file survive a power cut; returns its length.
+    /// Syncs the compressed file. Returns its length.
     fn finish(self, sync: bool) -> io::Result<u64> {
         let target = self.target.finish()?;
         if sync {

@@ -1,28 +1,27 @@
-//! Which events were received in the last seven days: players send again what they got no answer to.
+//! Dedup window: fingerprints of the events received in the last seven days. Players resend unanswered events.
 //!
-//! In memory, a day at a time: the newest in a hash map, the rest as a sorted list of nine bytes an event. A
-//! job merges the former into the latter. Files beside the segments bring it back at a start.
+//! Held in memory by day. New fingerprints of a day are in a hash map; a job merges them into a sorted list, which
+//! takes nine bytes an event. The fingerprint files of the segments restore the window at start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::model::Fingerprint;
 
-/// Hours for which an event is remembered; the hour is the unit, so up to one more.
+/// Hours for which an event is remembered. The unit is the hour, so an event may be known for up to one hour longer.
 pub(super) const REMEMBERED_HOURS: i64 = 7 * 24;
 
-/// Fingerprints that are held at most, some 400 MB. Beyond it the oldest day is forgotten, which
-/// shortens the time in which a repeated event is known.
+/// Maximum number of fingerprints, about 400 MB. Beyond it the oldest day is dropped, which shortens the window.
 const MOST: usize = 32_000_000;
 
 const HOURS: i64 = 24;
 
-/// New fingerprints of a day are merged into its sorted list from this many on, or from this part of
-/// the list on, whatever is more: the map stays small, and each fingerprint is merged a few times only.
+/// A day is merged from this many new fingerprints on, or from this fraction of its sorted list on, whichever is
+/// more. This keeps the map small and merges each fingerprint only a few times.
 const MERGE_FROM: usize = 65_536;
 const MERGE_PART: usize = 16;
 
-/// Fingerprints in order, and the hour of the day for each.
+/// Fingerprints in ascending order, each with its hour of the day.
 #[derive(Default)]
 struct Sorted {
     keys: Vec<u64>,
@@ -41,11 +40,11 @@ impl Sorted {
     }
 }
 
-/// The events of one UTC day, by when they were received.
+/// The events received on one UTC day.
 #[derive(Default)]
 struct Day {
     sorted: Arc<Sorted>,
-    /// What a [`Merge`] is moving into the sorted list.
+    /// Fingerprints that a running [`Merge`] moves into the sorted list. They stay known until it ends.
     merging: Option<Arc<HashMap<u64, u8>>>,
     fresh: HashMap<u64, u8>,
 }
@@ -73,8 +72,8 @@ impl Day {
     }
 }
 
-/// New fingerprints of a day that are to be merged into its sorted list. That takes as long as the day has
-/// events, so it is done while nothing is locked; what is merged stays known.
+/// A merge of a day's new fingerprints into its sorted list. Its duration grows with the day's events, so it runs
+/// without a lock.
 pub(super) struct Merge {
     day: i64,
     sorted: Arc<Sorted>,
@@ -97,7 +96,7 @@ impl Merge {
             while let Some((before, hour)) = known.next_if(|(before, _)| *before < key) {
                 sorted.push(before, hour);
             }
-            // The latest hour is the one that counts.
+            // The latest hour counts: a repeated event is known from its last arrival on.
             let same = known.next_if(|(same, _)| *same == key);
             sorted.push(key, same.map_or(hour, |(_, known)| known.max(hour)));
         }
@@ -111,20 +110,18 @@ impl Merge {
     }
 }
 
-/// The list that takes the place of a day's.
 pub(super) struct Merged {
     day: i64,
     sorted: Arc<Sorted>,
 }
 
-/// What is not remembered any more. Giving back its memory takes a while: drop it while nothing is locked.
+/// Dropped entries. Freeing them takes a while: drop this value outside of the lock.
 pub(super) struct Forgotten {
     _days: Vec<Day>,
     _sorted: Option<Arc<Sorted>>,
     _merging: Option<Arc<HashMap<u64, u8>>>,
 }
 
-/// The fingerprints of recent events.
 pub(super) struct DedupWindow {
     days: BTreeMap<i64, Day>,
     most: usize,
@@ -139,18 +136,17 @@ impl Default for DedupWindow {
     }
 }
 
-/// The day and the hour in it of an hour since 1970.
+/// Splits an hour since the Unix epoch into the day and the hour of the day.
 fn split(hour: i64) -> (i64, u8) {
     let of_day = u8::try_from(hour.rem_euclid(HOURS)).unwrap_or(0);
     (hour.div_euclid(HOURS), of_day)
 }
 
 impl DedupWindow {
-    /// Whether an event was received in the seven days before `hour`.
+    /// Returns whether an event was received in the seven days before `hour`.
     pub(super) fn knows(&self, fingerprint: Fingerprint, hour: i64) -> bool {
         let oldest = hour - REMEMBERED_HOURS;
-        // The latest days first: what is sent again is sent soon. Days that lie ahead are there
-        // when the clock was put back.
+        // Latest days first: most repeats arrive soon. Days in the future exist after the clock was set back.
         self.days
             .range(oldest.div_euclid(HOURS)..)
             .rev()
@@ -158,14 +154,13 @@ impl DedupWindow {
             .any(|received| received >= oldest)
     }
 
-    /// Remembers an event that was received in `hour`.
     pub(super) fn remember(&mut self, fingerprint: Fingerprint, hour: i64) {
         let (day, of_day) = split(hour);
         let known = self.days.entry(day).or_default();
         known.fresh.insert(fingerprint.0, of_day);
     }
 
-    /// Forgets what is over seven days old, or too much.
+    /// Drops the days before the window, and the oldest days while there are too many fingerprints.
     pub(super) fn forget(&mut self, hour: i64) -> Forgotten {
         let oldest = (hour - REMEMBERED_HOURS).div_euclid(HOURS);
         let kept = self.days.split_off(&oldest);
@@ -176,7 +171,7 @@ impl DedupWindow {
                 tracing::warn!(
                     day,
                     events = forgotten.len(),
-                    "too many events to remember; repeats of that day's are taken as new"
+                    "dedup window is full: dropped its oldest day, whose repeated events will count as new"
                 );
                 days.push(forgotten);
             }
@@ -188,8 +183,8 @@ impl DedupWindow {
         }
     }
 
-    /// Begins to merge the new fingerprints of a day that has many of them, or that is over. Nothing if
-    /// there is none. One merge is run at a time.
+    /// Starts a merge for a day that is over or has enough new fingerprints, if there is one. The caller runs one merge
+    /// at a time.
     pub(super) fn next_merge(&mut self, hour: i64) -> Option<Merge> {
         let (today, _) = split(hour);
         self.days.iter_mut().find_map(|(day, known)| {
@@ -202,7 +197,7 @@ impl DedupWindow {
         })
     }
 
-    /// Ends a merge.
+    /// Installs the result of a merge.
     pub(super) fn merged(&mut self, merged: Merged) -> Forgotten {
         let mut forgotten = Forgotten {
             _days: Vec::new(),
@@ -214,13 +209,13 @@ impl DedupWindow {
                 forgotten._sorted = Some(std::mem::replace(&mut day.sorted, merged.sorted));
                 forgotten._merging = day.merging.take();
             }
-            // It was forgotten meanwhile.
+            // The day was dropped during the merge.
             None => forgotten._sorted = Some(merged.sorted),
         }
         forgotten
     }
 
-    /// Forgets what is too old and merges all there is, at a start.
+    /// Drops old days and merges all others; for start-up only, since it does not release the lock.
     pub(super) fn tidy(&mut self, hour: i64) {
         self.forget(hour);
         let with_fresh = |(day, known): (&i64, &mut Day)| {
@@ -260,14 +255,14 @@ mod tests {
             }
             recent.tidy(NOW);
         }
-        // 400 hours ago is gone; 169 lies in a day of which a part is still remembered.
+        // The event of 400 hours ago is gone. That of 169 hours ago remains, since its day is partly inside the window.
         assert_eq!(recent.len(), 6);
         recent.tidy(NOW + 1_000);
         assert_eq!(recent.len(), 0);
     }
 
     #[test]
-    fn an_event_that_came_again_is_known_from_then_on() {
+    fn a_repeated_event_is_known_from_its_last_arrival() {
         let mut recent = DedupWindow::default();
         recent.remember(Fingerprint(1), NOW);
         recent.tidy(NOW);
@@ -283,7 +278,7 @@ mod tests {
         for key in 0..3 {
             recent.remember(Fingerprint(key), NOW);
         }
-        // Too few of today's to be merged, until the day is over.
+        // Today has too few fingerprints for a merge until the day is over.
         assert!(recent.next_merge(NOW).is_none());
         let merge = recent.next_merge(NOW + HOURS).unwrap();
         assert!(recent.next_merge(NOW + HOURS).is_none(), "one at a time");
@@ -304,7 +299,7 @@ mod tests {
         drop(recent.merged(merged));
         assert_eq!(known(&recent), expected);
         assert_eq!(recent.len(), 4);
-        // A day that is forgotten while it is merged stays forgotten.
+        // A day dropped during its merge does not come back.
         recent.remember(Fingerprint(9), NOW);
         let merged = recent.next_merge(NOW + HOURS).unwrap().run();
         drop(recent.forget(NOW + 1_000));
@@ -327,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_events_push_out_the_oldest_day() {
+    fn a_full_window_drops_the_oldest_day() {
         let mut recent = DedupWindow {
             most: 3,
             ..DedupWindow::default()
@@ -343,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_put_back_forgets_nothing() {
+    fn a_clock_set_back_drops_no_events() {
         let mut recent = DedupWindow::default();
         recent.remember(Fingerprint(1), NOW + 1_000);
         recent.tidy(NOW);

@@ -1,7 +1,7 @@
-//! Erasing what is known of a user: the segments that hold it are written anew without it.
+//! Erases a user's events: rewrites the segments that contain them.
 //!
-//! Decision: a hole takes its place, so that a position in the segment stays true whatever a kill
-//! comes between. The space comes back with the retention of the hour.
+//! Erased events become holes of the same length, so that offsets into the segment stay valid even if the process
+//! is killed in between. Their space is freed when retention drops the hour.
 
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write};
 
@@ -14,14 +14,11 @@ use super::{Inner, Telemetry};
 use crate::store::{All, Durability, StoreError, Txn, sync_file};
 use crate::types::{UnixSeconds, UserId};
 
-/// Users whose events are erased in one go of the job.
+/// Users erased by one run of the job.
 const USERS_AT_ONCE: usize = 16;
 
-/// Notes in the transaction that removes an account that its events are to go too; the job
-/// [`Telemetry::run_erasures`] does it.
-///
-/// # Errors
-/// As [`Txn::put`].
+/// Records, in the transaction that removes an account, that its events are to be erased.
+/// [`Telemetry::run_erasures`] erases them later.
 pub fn request_erasure(
     txn: &mut Txn<'_>,
     user: &UserId,
@@ -31,10 +28,7 @@ pub fn request_erasure(
 }
 
 impl Telemetry {
-    /// Erases what is known of a user now.
-    ///
-    /// # Errors
-    /// That a file or the store failed; the job tries again.
+    /// Erases a user's events now. After an error the job tries again.
     pub fn erase(&self, user: UserId, now: UnixSeconds) -> Result<(), TelemetryError> {
         self.inner
             .store
@@ -42,27 +36,24 @@ impl Telemetry {
                 request_erasure(txn, &user, now)
             })
             .wait()?;
-        self.erase_noted(user)
+        self.erase_requested(user)
     }
 
-    /// Erases what was noted, a bounded number of users at a time. Returns how many were done.
-    ///
-    /// # Errors
-    /// As [`Telemetry::erase`].
+    /// Runs recorded erasures, a bounded number of users at a time. Returns how many were done.
     pub fn run_erasures(&self) -> Result<usize, TelemetryError> {
         let noted = self
             .inner
             .store
             .read(|txn| txn.scan::<Erasures>(&All, USERS_AT_ONCE))?;
         for (user, ErasureRecord { since }) in &noted {
-            self.erase_noted(*user)?;
-            tracing::info!(%user, %since, "telemetry of a user erased");
+            self.erase_requested(*user)?;
+            tracing::info!(%user, %since, "erased the telemetry of a user");
         }
         Ok(noted.len())
     }
 
-    fn erase_noted(&self, user: UserId) -> Result<(), TelemetryError> {
-        // From now on a batch of the user has to enter the index anew, after what is removed here.
+    fn erase_requested(&self, user: UserId) -> Result<(), TelemetryError> {
+        // A concurrent batch of the user then adds its index entry again, after the entry removed below.
         self.inner.state.lock().indexed.1.remove(&user);
         for hour in self.hours_of(&user)? {
             let inner = &self.inner;
@@ -88,11 +79,11 @@ impl Telemetry {
 }
 
 impl Inner {
-    /// Writes a segment anew without the events of a user. Those who append wait for none of it but
-    /// what came while the rest was copied.
+    /// Rewrites a segment without the events of a user. Appends are only blocked while the events that arrived
+    /// during the copy are copied.
     ///
-    /// The file of fingerprints stays as it is: what is in it names nobody, and keeps events that
-    /// are still on their way from being taken again.
+    /// The fingerprint file is kept: it identifies no user, and prevents retries of the erased events from being
+    /// stored.
     fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
         let _rewriting = self.rewriting.lock();
         let path = self.directory.events(hour);
@@ -112,37 +103,37 @@ impl Inner {
             if self.settings.sync {
                 sync_file(target.get_ref(), &path)?;
             }
-            // From here on nobody appends.
+            // Appends are blocked from here on.
             state = Some(self.state.lock());
             (&source).seek(SeekFrom::Start(length))?;
             length = copy_without(&source, &mut target, user, length)?;
             target.flush()?;
-            // Before it takes the place of the longer one, which is never too long.
-            Lengths::of_whole(length).write(&self.directory.lengths(hour))
+            // Before the rename: the recorded length must never exceed the length of the segment.
+            Lengths::from_synced(length).write(&self.directory.lengths(hour))
         })?;
         if let Some(state) = &mut state {
             let open = state.segment.as_mut().filter(|open| open.hour == hour);
-            // The old handle leads to a file that has no name any more.
+            // The old handle refers to a deleted file.
             if let Some(open) = open {
-                open.moved(&self.directory, length)?;
+                open.reopen(&self.directory, length)?;
             }
         }
         Ok(())
     }
 
-    /// The same for a compressed segment, which nobody appends to while `rewriting` is locked.
+    /// As `rewrite_without`, for a compressed segment; `rewriting` is locked, so no upload reopens it.
     fn repack_without(&self, hour: i64, source: Members, user: &UserId) -> io::Result<()> {
         self.directory
             .replace(&self.directory.events(hour), |target| {
                 let mut packer = Packer::new(target);
                 let length = copy_without(source, &mut packer, user, 0)?;
                 packer.finish()?;
-                Lengths::of_whole(length).write(&self.directory.lengths(hour))
+                Lengths::from_synced(length).write(&self.directory.lengths(hour))
             })
     }
 }
 
-/// Copies the events of others from there on to the end of the segment; returns where the last one ends.
+/// Copies the events of other users from `from` on. Returns the end of the last one.
 fn copy_without(
     source: impl Read,
     target: &mut impl Write,

@@ -1,27 +1,26 @@
-//! What can go wrong with telemetry, as situations that callers act on.
+//! Errors of telemetry.
 
 use std::io;
 
 use crate::store::{StoreError, is_failed_sync};
 use crate::types::LimitReached;
 
-/// Why telemetry could not be taken, read or erased.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TelemetryError {
     /// There is no space, or the file system is read-only. Nothing was changed.
     #[error("the disk is full or read-only")]
     Full,
-    /// The user's account was erased while the request ran.
-    #[error("the user is gone")]
+    /// The user's account was erased during the request.
+    #[error("the user no longer exists")]
     UserGone,
-    /// The sender, or all together, have used up what may be kept. Nothing was changed.
-    #[error("a budget of telemetry is used up: {0}")]
+    /// A budget of the sender or of the installation is exhausted. Nothing was changed.
+    #[error("telemetry budget exhausted: {0}")]
     OverBudget(LimitReached),
-    /// Too much is waiting to be written.
-    #[error("too much is waiting to be written")]
+    /// The write queue is full.
+    #[error("the write queue is full; retry later")]
     Overloaded,
     /// A write or sync failed: the process must restart.
-    #[error("the log of events has failed: {0}")]
+    #[error("telemetry log failed: {0}")]
     Failed(String),
     /// Something could not be read.
     #[error("{0}")]
@@ -32,7 +31,7 @@ impl From<io::Error> for TelemetryError {
     fn from(error: io::Error) -> Self {
         if is_failed_sync(&error) {
             Self::Failed(error.to_string())
-        } else if Self::is_of_space(error.kind()) {
+        } else if Self::is_out_of_space(error.kind()) {
             Self::Full
         } else {
             Self::Io(error.to_string())
@@ -41,8 +40,8 @@ impl From<io::Error> for TelemetryError {
 }
 
 impl TelemetryError {
-    /// Whether the disk is full or read-only, which passes.
-    pub(super) const fn is_of_space(kind: io::ErrorKind) -> bool {
+    /// Returns whether the error means a full or read-only disk, which may pass.
+    pub(super) const fn is_out_of_space(kind: io::ErrorKind) -> bool {
         matches!(
             kind,
             io::ErrorKind::StorageFull

@@ -1,13 +1,12 @@
-//! How events get to a sink of the operator's: a job's work.
+//! Forwards events to the operator's event sink, driven by a job.
 //!
-//! A batch is what lies between two places of a segment, as lines of an export. The position moves on,
-//! durably, once the sink has said that it took the batch. A crash in between, or a connection that
-//! breaks before the answer, sends the same batch again under the same key: events may come twice,
-//! by which they never come not at all. The key is a hash of the batch; a sink that compares content by
-//! itself, as ClickHouse does, needs none.
+//! A batch is a range of a segment, sent as export lines. The cursor advances durably after the sink has accepted the
+//! batch. Delivery is at-least-once: after a crash, or a connection that breaks before the answer, the same batch is
+//! sent again. Each batch carries the SHA-256 hash of its content as deduplication key; sinks that compare content,
+//! such as ClickHouse, do not need it.
 //!
-//! Decision: the first run sends everything that is kept, from the oldest on. There is one position,
-//! whatever sink is configured: who wants an older part elsewhere exports it.
+//! The first run sends all retained events, oldest first. There is one cursor, whichever sink is configured: older
+//! events reach a new sink by `playgate telemetry export`.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -30,48 +29,42 @@ use crate::store::{All, Durability};
 use crate::types::time::HOUR;
 use crate::types::{UnixSeconds, UserId};
 
-/// Bytes after which a batch takes no further event: what is held in memory, and sent within the time
-/// that a sink has.
+/// Bytes after which a batch takes no more events. It bounds memory and the duration of one request to the sink.
 const LINES_MAX: usize = 8 * 1024 * 1024;
-/// After a batch was not taken.
 const AFTER_FAILURE: Backoff = Backoff {
     first: 1,
     longest: 300,
 };
-/// The longest that a sink is left alone because it asks for it.
+/// The longest pause, in seconds, that a sink can ask for.
 const ASKED_MAX: i64 = HOUR;
-/// Seconds after which events that wait are told of.
+/// Age of the oldest unsent event, in seconds, from which forwarding is reported as behind.
 const BEHIND: i64 = 600;
-/// How often an event that is refused alone is offered while nothing shows that the sink takes any:
+/// How often a single rejected event is offered while the sink accepts nothing else: with the pauses in between
 /// about a quarter of an hour.
 const REFUSALS: u32 = 10;
 
-/// Appends an event as a line of an export.
 pub type WriteLine = fn(&StoredEvent, &mut Vec<u8>) -> io::Result<()>;
 
-/// How events are forwarded.
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardSettings {
-    /// The most events of a batch.
+    /// Maximum number of events in a batch.
     pub batch: usize,
-    /// For how many seconds events wait for others to fill it.
+    /// Seconds that events wait for a batch to fill.
     pub interval: i64,
 }
 
-/// Counts since the start, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForwardCounts {
-    /// Events that the sink took.
+    /// Events that the sink accepted.
     pub sent: u64,
-    /// Events that it refused, one by one, and that were passed over.
+    /// Events that the sink rejected one by one and that were skipped, and events that cannot be exported.
     pub refused: u64,
-    /// Events whose retention was over before the sink took them.
+    /// Events dropped by retention before the sink accepted them.
     pub expired: u64,
-    /// Batches that were offered and not taken.
+    /// Failed attempts to send a batch.
     pub failures: u64,
 }
 
-/// Sends what telemetry holds to a sink.
 pub struct Forwarder {
     pub(super) telemetry: Telemetry,
     sink: Box<dyn EventSink>,
@@ -79,9 +72,9 @@ pub struct Forwarder {
     settings: ForwardSettings,
     entropy: Arc<dyn Entropy>,
     pub(super) positions: Mutex<Positions>,
-    /// Locked for as long as a run takes: there is never more than one.
+    /// Locked during a run, so that runs never overlap.
     progress: Mutex<Progress>,
-    /// When the oldest event was received that the sink has not taken.
+    /// When the oldest unsent event was received.
     oldest: Mutex<Option<UnixSeconds>>,
     trouble: Mutex<Option<String>>,
     stopped: AtomicBool,
@@ -91,53 +84,47 @@ pub struct Forwarder {
     failures: AtomicU64,
 }
 
-/// What one run tells the next.
+/// State carried from one run to the next.
 struct Progress {
-    /// The most events of a batch at present: halved when one is refused, and then growing again.
+    /// Maximum events in a batch at present: halved after a rejection, then growing again.
     most: usize,
-    /// Whether the sink has taken something since an event was last passed over: what it refuses next
-    /// it refuses for what it is.
+    /// Whether the sink has accepted a batch since an event was last skipped. If so, a rejection is due to the event.
     proven: bool,
-    /// How often in a row an event was refused alone.
+    /// Consecutive rejections of the same single event.
     refusals: u32,
-    /// How often in a row nothing could be sent.
+    /// Consecutive failures.
     failures: u32,
-    rests_until: Option<UnixSeconds>,
+    paused_until: Option<UnixSeconds>,
 }
 
-/// What is sent at once.
 #[derive(Default)]
 struct Batch {
     hour: i64,
-    /// Where it ends, and where there is nothing more to be read before.
+    /// `to` is the end of the batch; the segment holds nothing to read between `to` and `looked`.
     to: u64,
     looked: u64,
     lines: Vec<u8>,
     events: usize,
-    /// Events that cannot be written as lines, and bytes that are none.
-    spoilt: u64,
+    /// `unwritable` counts events that the line writer rejects, `damaged` counts bytes that are no valid frame.
+    unwritable: u64,
     damaged: u64,
-    /// When its first event was received.
+    /// When the first event of the batch was received.
     oldest: Option<UnixSeconds>,
-    /// Whether it waits for no further events.
+    /// Whether the batch is sent now, without waiting for more events.
     whole: bool,
 }
 
-/// What became of a batch.
 enum Outcome {
-    /// It is done with; the sink took so many events of it.
+    /// The batch is finished; the sink accepted this many events of it.
     Done(usize),
-    /// A smaller one is to be tried.
+    /// Send a smaller batch.
     Smaller,
-    /// The sink is left alone for a while.
-    Rest,
+    /// Pause before the next attempt.
+    Pause,
 }
 
 impl Forwarder {
-    /// Goes on where the store says that forwarding was.
-    ///
-    /// # Errors
-    /// That the store or the directory of the segments could not be read.
+    /// Resumes from the cursor in the store.
     pub fn open(
         telemetry: Telemetry,
         sink: Box<dyn EventSink>,
@@ -155,7 +142,7 @@ impl Forwarder {
                 proven: false,
                 refusals: 0,
                 failures: 0,
-                rests_until: None,
+                paused_until: None,
             }),
             settings,
             entropy,
@@ -169,17 +156,14 @@ impl Forwarder {
         })
     }
 
-    /// Sends what is due, batch after batch; blocking. Returns how many events the sink took.
-    ///
-    /// # Errors
-    /// That the store or a segment failed.
+    /// Sends all due batches; blocking. Returns how many events the sink accepted.
     pub fn run(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let mut progress = self.progress.lock();
         let mut sent = 0;
-        if progress.rests(now) {
+        if progress.is_paused(now) {
             return Ok(sent);
         }
-        self.positions.lock().write_down(Durability::Durable)?;
+        self.positions.lock().write_pending(Durability::Durable)?;
         let mut unsent = VecDeque::from(self.telemetry.extents()?);
         while let Some(extent) = unsent.front().copied() {
             if !self.positions.lock().is_unsent(extent) {
@@ -189,7 +173,7 @@ impl Forwarder {
             let mut batch = self.batch(extent, progress.most)?;
             if let Some(oldest) = batch.oldest {
                 *self.oldest.lock() = Some(oldest);
-                // What was received in the future came before a clock was put back.
+                // An event from the future was received before the clock was set back: do not wait for it.
                 let waits = (0..self.settings.interval).contains(&now.since(oldest));
                 let due = batch.whole || unsent.len() > 1 || !waits;
                 if !due || self.stopped.load(Relaxed) {
@@ -198,13 +182,17 @@ impl Forwarder {
                 match self.offer(&mut batch, &mut progress, now)? {
                     Outcome::Done(taken) => sent += taken,
                     Outcome::Smaller => continue,
-                    Outcome::Rest => return Ok(sent),
+                    Outcome::Pause => return Ok(sent),
                 }
             }
-            if batch.spoilt + batch.damaged > 0 {
-                self.refused.fetch_add(batch.spoilt, Relaxed);
-                let (events, bytes) = (batch.spoilt, batch.damaged);
-                tracing::error!(events, bytes, "what is damaged is not forwarded");
+            if batch.unwritable + batch.damaged > 0 {
+                self.refused.fetch_add(batch.unwritable, Relaxed);
+                let (events, bytes) = (batch.unwritable, batch.damaged);
+                tracing::error!(
+                    events,
+                    bytes,
+                    "skipped damaged telemetry events; they were not forwarded"
+                );
             }
             let mut positions = self.positions.lock();
             positions.pass(batch.hour, batch.to, batch.looked)?;
@@ -213,13 +201,13 @@ impl Forwarder {
         Ok(sent)
     }
 
-    /// Ends what is being sent: the process is about to end. What was not taken is sent after the start.
+    /// Aborts the running request at shutdown. The unfinished batch is sent again after the start.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.sink.stop();
     }
 
-    /// Counts since the start.
+    /// Returns the counts since the start.
     #[must_use]
     pub fn counts(&self) -> ForwardCounts {
         ForwardCounts {
@@ -230,14 +218,14 @@ impl Forwarder {
         }
     }
 
-    /// How many seconds the oldest event has waited that the sink has not taken.
+    /// Returns the age of the oldest unsent event in seconds.
     #[must_use]
     pub fn lag(&self, now: UnixSeconds) -> i64 {
         let oldest = *self.oldest.lock();
         oldest.map_or(0, |oldest| now.since(oldest).max(0))
     }
 
-    /// Why events do not get out at present, or not soon enough, if that is so.
+    /// Describes why forwarding fails or is behind, if it does.
     #[must_use]
     pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
         let lag = self.lag(now);
@@ -263,7 +251,7 @@ impl Forwarder {
             looked: length,
             ..Batch::default()
         };
-        // Before the segment is opened: whose erasure is done by then is no longer in it.
+        // Must precede opening the segment: an erasure that completes in between has removed its events from the file.
         let erased = self.to_be_erased()?;
         let Some(mut events) = self.telemetry.part(hour, (from, end))? else {
             return Ok(batch);
@@ -284,7 +272,7 @@ impl Forwarder {
             }
             if (self.line)(&event, &mut batch.lines).is_err() {
                 batch.lines.truncate(line);
-                batch.spoilt += 1;
+                batch.unwritable += 1;
                 continue;
             }
             batch.oldest = batch.oldest.or(Some(event.received));
@@ -298,7 +286,7 @@ impl Forwarder {
         Ok(batch)
     }
 
-    /// The users whose accounts are gone, and whose events are about to go.
+    /// Returns the users with a pending erasure.
     fn to_be_erased(&self) -> Result<HashSet<UserId>, TelemetryError> {
         let store = &self.telemetry.inner.store;
         let noted = store.read(|txn| txn.scan::<Erasures>(&All, usize::MAX))?;
@@ -323,7 +311,7 @@ impl Forwarder {
             return Ok(Outcome::Done(batch.events));
         };
         if self.stopped.load(Relaxed) {
-            return Ok(Outcome::Rest);
+            return Ok(Outcome::Pause);
         }
         self.failures.fetch_add(1, Relaxed);
         let (words, wait) = match unsent {
@@ -331,7 +319,7 @@ impl Forwarder {
                 tracing::debug!(
                     events = batch.events,
                     words,
-                    "a batch is refused and halved"
+                    "the event sink rejected a batch; retrying with half of it"
                 );
                 progress.most = batch.events / 2;
                 let mut positions = self.positions.lock();
@@ -340,14 +328,14 @@ impl Forwarder {
                 return Ok(Outcome::Smaller);
             }
             SinkError::Refused(words) => {
-                if progress.gives_up() {
+                if progress.skips_event() {
                     self.refused.fetch_add(1, Relaxed);
                     let received = batch.oldest.unwrap_or(now).0;
                     tracing::error!(
                         received,
                         bytes,
                         words,
-                        "the sink refuses an event; it is passed over, and `playgate telemetry export` has it"
+                        "the event sink rejected an event; skipped it (`playgate telemetry export` still has it)"
                     );
                     return Ok(Outcome::Done(0));
                 }
@@ -358,42 +346,39 @@ impl Forwarder {
         let random = u64::from_be_bytes(self.entropy.array());
         progress.failed(wait, random, now);
         self.report_failure(Some(words));
-        Ok(Outcome::Rest)
+        Ok(Outcome::Pause)
     }
 
-    /// Says once when events stop getting out, and once when they do again.
+    /// Logs once when forwarding starts to fail, and once when it works again.
     fn report_failure(&self, trouble: Option<String>) {
-        let mut told = self.trouble.lock();
-        match (&*told, &trouble) {
+        let mut reported = self.trouble.lock();
+        match (&*reported, &trouble) {
             (old, Some(new)) if old.as_ref() != Some(new) => {
-                tracing::warn!(
-                    words = new,
-                    "telemetry cannot be forwarded; it is tried again"
-                );
+                tracing::warn!(words = new, "failed to forward telemetry; will retry");
             }
-            (Some(_), None) => tracing::info!("telemetry is forwarded again"),
+            (Some(_), None) => tracing::info!("telemetry forwarding works again"),
             _ => {}
         }
-        *told = trouble;
+        *reported = trouble;
     }
 }
 
 impl Progress {
-    fn rests(&self, now: UnixSeconds) -> bool {
-        // A rest that is longer than any was begun by a clock that was ahead.
-        self.rests_until
+    fn is_paused(&self, now: UnixSeconds) -> bool {
+        // A pause longer than any allowed one was set by a clock that was ahead.
+        self.paused_until
             .is_some_and(|until| now < until && until <= now + 2 * ASKED_MAX)
     }
 
     fn taken(&mut self, batch: usize) {
-        // Slowly: where one batch was too large the next one of its size is so too.
+        // Grow slowly: if one batch was too large, others of its size will be too.
         let more = self.most.saturating_add(self.most / 8 + 1);
         *self = Self {
             most: more.min(batch),
             proven: true,
             refusals: 0,
             failures: 0,
-            rests_until: None,
+            paused_until: None,
         };
     }
 
@@ -401,24 +386,24 @@ impl Progress {
         let asked = wait.map_or(0, |wait| i64::try_from(wait).unwrap_or(ASKED_MAX));
         let pause = AFTER_FAILURE.after(self.failures, random).max(1);
         self.failures = self.failures.saturating_add(1);
-        self.rests_until = Some(now + pause.max(asked.min(ASKED_MAX)));
+        self.paused_until = Some(now + pause.max(asked.min(ASKED_MAX)));
     }
 
-    /// Whether an event that was refused alone is passed over.
+    /// Returns whether to skip an event that was rejected by itself.
     ///
-    /// Decision: at once where the sink takes others; where it may be refusing everything, as a wrong
-    /// table makes it, after a quarter of an hour. So an event holds up the others no longer than that, and
-    /// a sink that is set up wrongly costs a handful of events an hour and not the whole store of them;
-    /// those are in the log and in the export.
-    const fn gives_up(&mut self) -> bool {
+    /// If the sink has accepted others, the event is skipped at once. If the sink may be rejecting everything, for
+    /// example for a wrong table, it is skipped after [`REFUSALS`] attempts. So one event blocks the others for at most
+    /// a quarter of an hour, and a misconfigured sink loses only a handful of events an hour. Skipped events are logged
+    /// and remain in the export.
+    const fn skips_event(&mut self) -> bool {
         self.refusals += 1;
-        let gives_up = self.proven || self.refusals > REFUSALS;
-        if gives_up {
+        let skip = self.proven || self.refusals > REFUSALS;
+        if skip {
             self.proven = false;
             self.refusals = 0;
             self.failures = 0;
         }
-        gives_up
+        skip
     }
 }
 

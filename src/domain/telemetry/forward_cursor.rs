@@ -1,7 +1,8 @@
-//! How far events have been forwarded: for each hour an offset into its unpacked segment, kept in the store.
+//! The forwarding cursor: for each hour an offset into its unpacked segment, kept in the store.
 //!
-//! By the hour, since a clock that is put back goes on in an old one. Nothing is forwarded that a power
-//! cut could take back: what came in its place would lie before the position, and never be sent.
+//! There is one offset per hour, since a clock that is set back appends to an older hour. Only synced bytes are
+//! forwarded: after a power cut, new events could take the place of unsynced ones, behind the cursor, and would
+//! never be sent.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Take};
@@ -13,31 +14,31 @@ use super::packed::{SegmentReader, unpacked_length};
 use super::tables::{Forwarded, ForwardedRecord};
 use crate::store::{All, Durability, Store, StoreError};
 
-/// An hour, and how much of its segment is there for good.
+/// An hour, and the synced length of its segment.
 pub(super) type Extent = (i64, u64);
 
-/// A place in the segment of an hour.
+/// The cursor of one hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
-    /// What the store keeps.
+    /// As in the store.
     pub(super) kept: ForwardedRecord,
-    /// Behind `sent` there is nothing to be read up to here: a torn end, until it is cut off.
+    /// There is nothing to read between `sent` and this offset: a torn end that is not cut off yet.
     looked: u64,
 }
 
 impl Position {
-    /// Where the batch ends that may be with the sink already, if there is one.
+    /// Returns the end of the batch that the sink may have received already, if any.
     pub(super) fn offered(&self) -> Option<u64> {
         Some(self.kept.offered).filter(|offered| *offered > self.kept.sent)
     }
 }
 
-/// The places of all hours.
+/// The cursors of all hours.
 pub(super) struct Positions {
     store: Store,
     hours: BTreeMap<i64, Position>,
-    /// The hour whose place the store has not taken yet. Nothing is sent before it has, or the same
-    /// batch would be sent for as long as a disk is full.
+    /// The hour with a cursor that the store has not written yet. Nothing is sent until it is written; otherwise
+    /// the same batch would be sent again and again while the disk is full.
     unwritten: Option<i64>,
 }
 
@@ -49,10 +50,10 @@ impl Positions {
         for (hour, mut kept) in store.read(|txn| txn.scan::<Forwarded>(&All, usize::MAX))? {
             let length = extents.get(&hour).copied().unwrap_or(kept.sent);
             if kept.sent > length {
-                // Damage, or another machine's files. What comes twice does less harm.
+                // The file is damaged or from another server. Sending twice does less harm than losing events.
                 tracing::warn!(
                     hour,
-                    "a file of events has been cut short; it is forwarded anew"
+                    "a telemetry segment is shorter than its forwarding cursor; forwarding it from its beginning"
                 );
                 kept = ForwardedRecord::default();
             }
@@ -75,8 +76,8 @@ impl Positions {
         self.get(hour).looked < length
     }
 
-    /// Has the store take what it has not.
-    pub(super) fn write_down(&mut self, durability: Durability) -> Result<(), StoreError> {
+    /// Writes the unwritten cursor to the store.
+    pub(super) fn write_pending(&mut self, durability: Durability) -> Result<(), StoreError> {
         let Some(hour) = self.unwritten else {
             return Ok(());
         };
@@ -88,18 +89,18 @@ impl Positions {
         Ok(())
     }
 
-    /// A batch that ends there is about to be offered, or none any more. A power cut may forget that:
-    /// then the batch that goes out again is another.
+    /// Records the end of the batch that is about to be offered, or that none is. A power cut may lose the record;
+    /// then the batch that is sent again may have another end.
     pub(super) fn offer(&mut self, hour: i64, to: u64) -> Result<(), StoreError> {
         let position = self.hours.entry(hour).or_default();
         if position.kept.offered != to {
             position.kept.offered = to;
             self.unwritten = Some(hour);
         }
-        self.write_down(Durability::Logged)
+        self.write_pending(Durability::Logged)
     }
 
-    /// What lies before `to` is done with, and there is nothing more to be read before `looked`.
+    /// Advances the cursor of an hour to `to`. There is nothing to read between `to` and `looked`.
     pub(super) fn pass(&mut self, hour: i64, to: u64, looked: u64) -> Result<(), StoreError> {
         let kept = ForwardedRecord {
             sent: to,
@@ -109,10 +110,10 @@ impl Positions {
         if before.is_none_or(|before| before.kept != kept) {
             self.unwritten = Some(hour);
         }
-        self.write_down(Durability::Durable)
+        self.write_pending(Durability::Durable)
     }
 
-    /// Forgets the hours before `oldest`, which there are no events of any more.
+    /// Removes the cursors of hours before `oldest`, which have no segment any more.
     pub(super) fn forget(&mut self, oldest: i64) -> Result<(), StoreError> {
         let kept = self.hours.split_off(&oldest);
         let gone: Vec<i64> = self.hours.keys().copied().collect();
@@ -131,7 +132,7 @@ impl Positions {
 }
 
 impl Telemetry {
-    /// The hours that there are events of, in order.
+    /// Returns the hours with events, in order.
     pub(super) fn extents(&self) -> Result<Vec<Extent>, TelemetryError> {
         let inner = &self.inner;
         let mut extents = Vec::new();
@@ -142,7 +143,7 @@ impl Telemetry {
                 Err(error) => return Err(error.into()),
             }
         }
-        // After the files were looked at: one that is not appended to any more has been synced.
+        // Read after the files were listed: a segment that is not open any more by now has been synced.
         let state = inner.state.lock();
         for open in state
             .segment
@@ -158,7 +159,7 @@ impl Telemetry {
         Ok(extents)
     }
 
-    /// Reads a part of a segment; nothing if it is gone.
+    /// Reads a range of a segment. Returns `None` if the segment is gone.
     pub(super) fn part(
         &self,
         hour: i64,

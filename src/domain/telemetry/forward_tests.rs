@@ -1,4 +1,4 @@
-//! The promises of forwarding, against a sink that does as it is told.
+//! Behaviour of event forwarding, against a sink that each test scripts.
 
 use std::fs::{self, File};
 
@@ -9,10 +9,10 @@ use crate::domain::telemetry::{NewEvent, hour_of, request_erasure};
 use crate::ports::entropy::SeededEntropy;
 use crate::store::StoreError;
 
-/// What a sink does with a batch.
+/// How a sink answers a batch.
 type Manner = Box<dyn Fn(&[i64]) -> Result<(), SinkError> + Send + Sync>;
 
-/// A sink, and what it has seen: the numbers of each batch with its key, taken or not.
+/// A scripted sink. Records the sequence numbers and the key of each batch, and whether it was accepted.
 #[derive(Clone)]
 struct Sink(Arc<SinkInner>);
 
@@ -29,16 +29,16 @@ impl Sink {
         }))
     }
 
-    fn willing() -> Self {
+    fn accepting() -> Self {
         Self::new(|_| Ok(()))
     }
 
-    fn becomes(&self, manner: impl Fn(&[i64]) -> Result<(), SinkError> + Send + Sync + 'static) {
+    fn set_manner(&self, manner: impl Fn(&[i64]) -> Result<(), SinkError> + Send + Sync + 'static) {
         *self.0.manner.lock() = Box::new(manner);
     }
 
-    /// Batches since the last look, each with whether it was taken.
-    fn saw(&self) -> Vec<(Vec<i64>, bool)> {
+    /// Returns the batches since the last call, each with whether it was accepted.
+    fn batches(&self) -> Vec<(Vec<i64>, bool)> {
         let seen = self.with_keys().into_iter();
         seen.map(|(numbers, _, taken)| (numbers, taken)).collect()
     }
@@ -47,9 +47,9 @@ impl Sink {
         std::mem::take(&mut *self.0.seen.lock())
     }
 
-    /// What it has taken since the last look.
-    fn took(&self) -> Vec<i64> {
-        let seen = self.saw().into_iter();
+    /// Returns the events accepted since the last call.
+    fn accepted(&self) -> Vec<i64> {
+        let seen = self.batches().into_iter();
         seen.filter(|(_, taken)| *taken)
             .flat_map(|(numbers, _)| numbers)
             .collect()
@@ -80,7 +80,7 @@ fn refused() -> Result<(), SinkError> {
     Err(SinkError::Refused("no".to_owned()))
 }
 
-/// The line of an event is its number, and one that has none is no JSON.
+/// Writes the sequence number of an event as its line. An event without one fails.
 fn line(event: &StoredEvent, out: &mut Vec<u8>) -> io::Result<()> {
     if event.sequence < 0 {
         return Err(io::Error::other("no JSON"));
@@ -96,7 +96,7 @@ fn forwarder(telemetry: &Telemetry, sink: &Sink, batch: usize) -> Forwarder {
     Forwarder::open(telemetry.clone(), sink, line, settings, entropy).unwrap()
 }
 
-/// Takes events, and waits until no power cut takes them back.
+/// Ingests events and waits until they are synced.
 fn accept(telemetry: &Telemetry, user: u8, events: Vec<NewEvent>, now: UnixSeconds) {
     telemetry.accept(sender(user), events, now).unwrap();
     let written = |(hour, length): &Extent| {
@@ -109,45 +109,48 @@ fn accept(telemetry: &Telemetry, user: u8, events: Vec<NewEvent>, now: UnixSecon
 }
 
 #[test]
-fn full_batches_go_at_once_and_others_after_the_interval() {
+fn full_batches_are_sent_at_once_and_others_after_the_interval() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    let sink = Sink::willing();
+    let sink = Sink::accepting();
     let forwarder = forwarder(&telemetry, &sink, 3);
     assert_eq!(forwarder.run(NOW), Ok(0));
     accept(&telemetry, 1, events(0..7), NOW);
     assert_eq!(forwarder.run(NOW + 4), Ok(6));
-    assert_eq!(sink.saw(), [(vec![0, 1, 2], true), (vec![3, 4, 5], true)]);
+    assert_eq!(
+        sink.batches(),
+        [(vec![0, 1, 2], true), (vec![3, 4, 5], true)]
+    );
     assert_eq!(forwarder.lag(NOW + 4), 4);
     assert_eq!(forwarder.run(NOW + 5), Ok(1));
-    assert_eq!(sink.took(), [6]);
+    assert_eq!(sink.accepted(), [6]);
     assert_eq!((forwarder.lag(NOW + 9), forwarder.run(NOW + 9)), (0, Ok(0)));
-    // A clock that was put back makes nothing wait for it to catch up, and goes on in an old hour.
+    // A clock set back does not delay sending, and appends to an older hour.
     accept(&telemetry, 1, events([7]), NOW + 2 * HOUR);
     assert_eq!(forwarder.run(NOW), Ok(1));
     accept(&telemetry, 1, events([8]), NOW);
     assert_eq!(forwarder.run(NOW + 5), Ok(1));
-    // The end of an hour that is over does not wait.
+    // The rest of a finished hour is sent without waiting.
     accept(&telemetry, 1, events([9]), NOW);
     accept(&telemetry, 1, events([10]), NOW + 2 * HOUR);
     assert_eq!(forwarder.run(NOW + 1), Ok(2));
-    assert_eq!(sink.took(), [7, 8, 9, 10]);
+    assert_eq!(sink.accepted(), [7, 8, 9, 10]);
     assert_eq!(forwarder.counts().sent, 11);
 }
 
 #[test]
-fn the_position_is_kept_and_a_batch_without_an_answer_goes_out_again_as_it_was() {
+fn the_cursor_survives_a_restart_and_an_unanswered_batch_is_resent_unchanged() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     accept(&telemetry, 1, events(0..4), NOW);
-    let sink = Sink::willing();
+    let sink = Sink::accepting();
     assert_eq!(forwarder(&telemetry, &sink, 3).run(NOW), Ok(3));
-    sink.becomes(|_| away());
+    sink.set_manner(|_| away());
     assert_eq!(forwarder(&telemetry, &sink, 3).run(NOW + 5), Ok(0));
     let seen = sink.with_keys();
-    // More has come meanwhile, and the process has begun again.
+    // More events arrived before the restart.
     accept(&telemetry, 1, events(4..9), NOW + 6);
-    sink.becomes(|_| Ok(()));
+    sink.set_manner(|_| Ok(()));
     let again = forwarder(&telemetry, &sink, 3);
     assert_eq!(again.run(NOW + 6), Ok(4));
     let more = sink.with_keys();
@@ -155,7 +158,7 @@ fn the_position_is_kept_and_a_batch_without_an_answer_goes_out_again_as_it_was()
     assert_eq!((&more[0].0, &more[1].0), (&vec![3], &vec![4, 5, 6]));
     assert_ne!(more[0].1, more[1].1);
     drop(again);
-    // Without the position everything would come again.
+    // Without the cursor everything is sent again.
     let forgotten: Result<(), StoreError> = bench
         .store
         .write(Durability::Durable, |txn| {
@@ -170,7 +173,7 @@ fn the_position_is_kept_and_a_batch_without_an_answer_goes_out_again_as_it_was()
 }
 
 #[test]
-fn pauses_grow_and_the_sink_is_heard() {
+fn pauses_grow_and_respect_what_the_sink_asks_for() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     accept(&telemetry, 1, events([1]), NOW);
@@ -180,7 +183,7 @@ fn pauses_grow_and_the_sink_is_heard() {
         seconds
             .filter(|second| {
                 forwarder.run(NOW + *second).unwrap();
-                !sink.saw().is_empty()
+                !sink.batches().is_empty()
             })
             .count()
     };
@@ -191,23 +194,23 @@ fn pauses_grow_and_the_sink_is_heard() {
     );
     let trouble = forwarder.trouble(NOW + 4_000).unwrap();
     assert_eq!(trouble, "away; events have waited for 4000 seconds");
-    sink.becomes(|_| {
+    sink.set_manner(|_| {
         Err(SinkError::Later {
             words: "busy".to_owned(),
             wait: Some(100_000),
         })
     });
     assert_eq!(tries(5_000..5_400), 1);
-    // However long it asks for.
+    // The pause that a sink asks for is capped.
     assert_eq!(tries(5_400..9_200), 1);
-    // A clock that was ahead when it was asked holds nothing up.
-    sink.becomes(|_| Ok(()));
+    // A pause set by a clock that was ahead is ignored.
+    sink.set_manner(|_| Ok(()));
     assert_eq!(forwarder.run(NOW), Ok(1));
     assert_eq!(forwarder.trouble(NOW), None);
 }
 
 #[test]
-fn a_refused_batch_is_halved_and_one_event_alone_passed_over() {
+fn a_rejected_batch_is_halved_until_a_single_event_is_skipped() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     accept(&telemetry, 1, events(0..100), NOW);
@@ -220,19 +223,23 @@ fn a_refused_batch_is_halved_and_one_event_alone_passed_over() {
     let forwarder = forwarder(&telemetry, &sink, 64);
     assert_eq!(forwarder.run(NOW + 5), Ok(99));
     let all: Vec<i64> = (0..100).filter(|number| *number != 42).collect();
-    assert_eq!(sink.took(), all);
+    assert_eq!(sink.accepted(), all);
     assert_eq!(forwarder.counts().refused, 1);
     assert_eq!(forwarder.trouble(NOW + 5), None);
-    // Later batches are as large as the settings say again.
+    // Later batches grow back to the configured size.
     accept(&telemetry, 1, events(100..1_000), NOW + 6);
-    sink.becomes(|_| Ok(()));
+    sink.set_manner(|_| Ok(()));
     assert_eq!(forwarder.run(NOW + 11), Ok(900));
-    let largest = sink.saw().iter().map(|(numbers, _)| numbers.len()).max();
+    let largest = sink
+        .batches()
+        .iter()
+        .map(|(numbers, _)| numbers.len())
+        .max();
     assert_eq!(largest, Some(64));
 }
 
 #[test]
-fn a_sink_that_refuses_everything_gets_nearly_everything_once_it_is_mended() {
+fn a_sink_that_rejects_everything_gets_nearly_everything_once_it_is_repaired() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     accept(&telemetry, 1, events(0..100), NOW);
@@ -242,22 +249,22 @@ fn a_sink_that_refuses_everything_gets_nearly_everything_once_it_is_mended() {
         assert_eq!(forwarder.run(NOW + 5 + second), Ok(0));
     }
     let refused = forwarder.counts().refused;
-    // It goes on, and slowly.
+    // Events are skipped slowly.
     assert!((5..=15).contains(&refused), "{refused}");
     assert_eq!(forwarder.trouble(NOW).as_deref(), Some("no"));
-    sink.saw();
-    sink.becomes(|_| Ok(()));
+    sink.batches();
+    sink.set_manner(|_| Ok(()));
     let later = NOW + 4 * HOUR;
     assert_eq!(
         forwarder.run(later),
         Ok(100 - usize::try_from(refused).unwrap())
     );
     let rest: Vec<i64> = (refused..100).map(|number| number.cast_signed()).collect();
-    assert_eq!(sink.took(), rest);
+    assert_eq!(sink.accepted(), rest);
 }
 
 #[test]
-fn an_erased_user_is_not_forwarded_and_nobody_else_is_missed() {
+fn events_of_an_erased_user_are_not_forwarded_and_all_others_are() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let mut sequences = 0..;
@@ -266,21 +273,21 @@ fn an_erased_user_is_not_forwarded_and_nobody_else_is_missed() {
         accept(&telemetry, user, events(next.clone()), NOW);
         next
     };
-    let sink = Sink::willing();
+    let sink = Sink::accepting();
     let forwarder = forwarder(&telemetry, &sink, 100);
     send(1);
     send(2);
     assert_eq!(forwarder.run(NOW + 5), Ok(4));
-    sink.saw();
-    // What lay before the position is gone, and it is true all the same.
+    sink.batches();
+    // The erased event was before the cursor, which stays valid.
     send(1);
     let kept = send(2);
     let user = sender(1).user;
     telemetry.erase(user, NOW).unwrap();
     let later = send(3);
     assert_eq!(forwarder.run(NOW + 5), Ok(4));
-    assert_eq!(sink.took(), [kept, later].concat());
-    // The account is gone, and its events are about to go.
+    assert_eq!(sink.accepted(), [kept, later].concat());
+    // The account is removed; its erasure is pending.
     send(1);
     let noted: Result<(), StoreError> = bench
         .store
@@ -293,28 +300,28 @@ fn an_erased_user_is_not_forwarded_and_nobody_else_is_missed() {
     let last = send(2);
     telemetry.run_erasures().unwrap();
     assert_eq!(forwarder.run(NOW + 5), Ok(2));
-    assert_eq!(sink.saw(), [(last, true)]);
+    assert_eq!(sink.batches(), [(last, true)]);
 }
 
 #[test]
-fn what_retention_takes_unsent_is_counted() {
+fn unsent_events_dropped_by_retention_are_counted() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    let sink = Sink::willing();
+    let sink = Sink::accepting();
     let forwarder = forwarder(&telemetry, &sink, 2);
     accept(&telemetry, 1, events(0..2), NOW);
     assert_eq!(forwarder.run(NOW), Ok(2));
-    sink.becomes(|_| away());
+    sink.set_manner(|_| away());
     accept(&telemetry, 1, events(2..5), NOW);
     accept(&telemetry, 1, events(5..7), NOW + HOUR);
     assert_eq!(forwarder.run(NOW + HOUR), Ok(0));
     let over = NOW + 30 * 24 * HOUR + HOUR;
     assert_eq!(forwarder.retain(over), Ok(1));
     assert_eq!(forwarder.counts().expired, 3);
-    sink.saw();
-    sink.becomes(|_| Ok(()));
+    sink.batches();
+    sink.set_manner(|_| Ok(()));
     assert_eq!(forwarder.run(over), Ok(2));
-    assert_eq!(sink.took(), [5, 6]);
+    assert_eq!(sink.accepted(), [5, 6]);
     assert_eq!(forwarder.retain(over + HOUR), Ok(1));
     assert_eq!(forwarder.counts().expired, 3);
     let rows = |txn: &crate::store::Txn<'_>| txn.scan::<super::super::tables::Forwarded>(&All, 9);
@@ -322,51 +329,51 @@ fn what_retention_takes_unsent_is_counted() {
 }
 
 #[test]
-fn what_a_power_cut_could_take_back_is_not_forwarded() {
+fn unsynced_events_are_not_forwarded() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    let sink = Sink::willing();
+    let sink = Sink::accepting();
     accept(&telemetry, 1, events(0..2), NOW);
     assert_eq!(forwarder(&telemetry, &sink, 1).run(NOW), Ok(2));
     let extents = telemetry.extents().unwrap();
     telemetry.accept(sender(1), events([2]), NOW).unwrap();
     let length = fs::metadata(bench.file(".events")).unwrap().len();
-    // Unless the sync was quicker than this.
+    // Unless the sync thread was faster.
     let now = telemetry.extents().unwrap();
     assert!(extents[0].1 < length && (now == extents || now[0].1 == length));
     drop(telemetry);
-    // A file that is shorter than the position was damaged, or is another one: it is sent anew.
+    // A segment shorter than its cursor was damaged or replaced: it is sent from its beginning.
     let file = File::options().write(true).open(bench.file(".events"));
     file.unwrap().set_len(extents[0].1 - 1).unwrap();
     let telemetry = bench.open(NOW);
     let anew = forwarder(&telemetry, &sink, 9);
-    sink.saw();
+    sink.batches();
     assert_eq!(anew.run(NOW + 5), Ok(1));
-    assert_eq!(sink.took(), [0]);
+    assert_eq!(sink.accepted(), [0]);
 }
 
 #[test]
-fn a_torn_end_and_what_is_no_json_hold_nothing_up() {
+fn a_torn_end_and_invalid_json_do_not_block_forwarding() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     accept(&telemetry, 1, events([0, -1, 1]), NOW);
-    // Another hour is open, so that nobody cuts the end off.
+    // Another hour is open, so the torn end is not cut off.
     accept(&telemetry, 1, events([2]), NOW + HOUR);
     let first = telemetry.inner.directory.events(super::super::hour_of(NOW));
     let length = fs::metadata(&first).unwrap().len();
     let file = File::options().write(true).open(&first).unwrap();
     file.set_len(length + 50).unwrap();
-    let sink = Sink::willing();
+    let sink = Sink::accepting();
     let forwarder = forwarder(&telemetry, &sink, 9);
     for second in [0, 5, 10] {
         forwarder.run(NOW + HOUR + second).unwrap();
     }
-    assert_eq!(sink.saw(), [(vec![0, 1], true), (vec![2], true)]);
+    assert_eq!(sink.batches(), [(vec![0, 1], true), (vec![2], true)]);
     assert_eq!(forwarder.counts().refused, 1);
 }
 
 #[test]
-fn an_hour_that_is_compressed_halfway_is_forwarded_without_a_gap_or_a_repeat() {
+fn an_hour_compressed_while_it_is_forwarded_is_sent_without_gaps_or_repeats() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     for from in (0..5_000).step_by(500) {
@@ -380,15 +387,15 @@ fn an_hour_that_is_compressed_halfway_is_forwarded_without_a_gap_or_a_repeat() {
     let sink = Sink::new(|numbers| if numbers[0] < 1_000 { Ok(()) } else { away() });
     let first = forwarder(&telemetry, &sink, 70);
     first.run(later).unwrap();
-    let mut took = sink.took();
+    let mut took = sink.accepted();
     assert_eq!(took.len(), 1_050);
-    // The batch that was offered is offered again as it was, from the compressed file.
+    // The batch that was offered is sent again unchanged, now read from the compressed file.
     while telemetry.compress(later).unwrap() > 0 {}
     let file = File::open(telemetry.inner.directory.events(hour_of(NOW))).unwrap();
-    assert_eq!(Form::of(&file).unwrap(), Form::Packed);
+    assert_eq!(Form::detect(&file).unwrap(), Form::Packed);
     let waits = later + 3_600;
     first.run(waits).unwrap();
-    sink.becomes(|_| Ok(()));
+    sink.set_manner(|_| Ok(()));
     let offered = sink.with_keys().pop().unwrap();
     drop(first);
     let second = forwarder(&telemetry, &sink, 70);

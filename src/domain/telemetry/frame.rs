@@ -1,26 +1,24 @@
-//! How events lie in a file: one frame after the other, each with a mark, a length and a checksum,
-//! so that a torn end and damage in the middle are found, and what follows damage is found again.
-//! Where events were erased lie holes of their length: what is behind them stays where it was, as
-//! whoever is in the midst of reading relies on.
-//! No event can hold a frame of its own making: the mark has a byte that JSON has only escaped.
+//! Frame format of segment files: each event has a mark, a length and a checksum.
+//!
+//! Readers detect a torn end and damage, and resume at the next valid frame. Erased events become holes of the same
+//! length, so that all later offsets, which cursors rely on, stay valid.
+//! An event cannot forge a frame: the mark contains a byte that JSON always escapes.
 
 use std::io::{self, Read, Write};
 
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
-/// What a frame begins with; the last byte is the version.
+/// Start of a frame. The last byte is the version.
 const MARK: [u8; 4] = *b"PGe\x01";
-/// What a hole begins with; nothing but zeros follow its head.
+/// Start of a hole. Its body is all zeros.
 const HOLE: [u8; 4] = *b"PGe\x02";
-/// Mark, length and checksum.
+/// Length of mark, body length and checksum.
 const HEAD: usize = 12;
-/// What stands before the event's text: user, partner, received, timestamp, number, fingerprint.
+/// Length of the fields before the JSON text: user, partner, received, timestamp, sequence, fingerprint.
 const FIELDS: usize = 16 + 16 + 8 + 8 + 8 + 8;
-/// The longest body of a frame.
 const BODY_MAX: usize = FIELDS + EVENT_BYTES_MAX;
 
-/// Appends the frame of an event.
 pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
     let start = begin(MARK, FIELDS + event.json.len(), out);
     out.extend_from_slice(event.sender.user.as_bytes());
@@ -33,17 +31,16 @@ pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
     seal(start, out);
 }
 
-/// Bytes of the frame of an event.
 pub(super) const fn length(event: &StoredEvent) -> u64 {
     (HEAD + FIELDS + event.json.len()) as u64
 }
 
-/// Fills a gap of that many bytes with holes. One that no hole fits into is left empty, as damage.
+/// Fills `gap` bytes with holes. A gap shorter than a frame head is filled with zeros, which read as damage.
 pub(super) fn write_holes(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
     const LONGEST: u64 = (HEAD + BODY_MAX) as u64;
     while gap > 0 {
         let mut piece = gap.min(LONGEST);
-        // What is left over has room for a head.
+        // Leave enough bytes for the head of the next hole.
         if (1..HEAD as u64).contains(&(gap - piece)) {
             piece -= HEAD as u64;
         }
@@ -61,7 +58,7 @@ pub(super) fn write_holes(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends the head of a frame, but for its checksum; returns where it begins.
+/// Appends a frame head without its checksum. Returns the offset of the frame.
 fn begin(mark: [u8; 4], body: usize, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&mark);
@@ -71,7 +68,7 @@ fn begin(mark: [u8; 4], body: usize, out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Puts the checksum into the frame that begins at `start` and ends with the buffer.
+/// Writes the checksum of the frame that begins at `start` and ends with the buffer.
 fn seal(start: usize, out: &mut [u8]) {
     let sum = crc32fast::hash(out.get(start + HEAD..).unwrap_or_default());
     if let Some(field) = out.get_mut(start + 8..start + HEAD) {
@@ -79,7 +76,7 @@ fn seal(start: usize, out: &mut [u8]) {
     }
 }
 
-/// The event at the start of `bytes`, or none in a hole, with the length of its frame.
+/// Parses the frame at the start of `bytes`. Returns its event (`None` for a hole) and the length of the frame.
 fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
     let (mark, rest) = bytes.split_first_chunk::<4>()?;
     let hole = match *mark {
@@ -121,18 +118,18 @@ fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
     Some((Some(event), HEAD + length))
 }
 
-/// Reads frames from a file, a piece at a time.
+/// Streams the frames of a file through a bounded buffer.
 pub(super) struct Frames<R> {
     from: R,
     buffer: Vec<u8>,
-    /// Where in the buffer the next frame begins.
+    /// Offset of the next frame in the buffer.
     at: usize,
     /// Bytes of the file before the buffer.
     before: u64,
     ended: bool,
-    /// Where the last sound frame ended.
+    /// End of the last valid frame.
     sound_end: u64,
-    /// Bytes between sound frames.
+    /// Bytes between valid frames.
     damaged: u64,
 }
 
@@ -141,7 +138,7 @@ impl<R: Read> Frames<R> {
         Self::resume(from, 0)
     }
 
-    /// Goes on where so many bytes of the file have been read.
+    /// Starts at a reader that is `before` bytes into the file.
     pub(super) fn resume(from: R, before: u64) -> Self {
         Self {
             from,
@@ -154,20 +151,16 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// Where the last sound frame ended: what lies behind it is torn.
+    /// Returns the end of the last valid frame. What follows is a torn end.
     pub(super) const fn sound_end(&self) -> u64 {
         self.sound_end
     }
 
-    /// How many bytes between sound frames could not be read.
     pub(super) const fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// The next sound event; nothing at the end.
-    ///
-    /// # Errors
-    /// That the file could not be read.
+    /// Returns the next valid event; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<StoredEvent>> {
         loop {
             self.fill()?;
@@ -185,15 +178,14 @@ impl<R: Read> Frames<R> {
                     None => continue,
                 }
             }
-            // Goes on at the next byte that could begin a frame.
+            // Resume at the next byte that could begin a frame.
             let skip = rest.iter().skip(1).position(|byte| *byte == MARK[0]);
             self.at += skip.map_or(rest.len(), |skip| skip + 1);
         }
     }
 
-    /// Has a whole frame in the buffer, unless the file ends before.
+    /// Buffers at least one whole frame, unless the file ends first.
     fn fill(&mut self) -> io::Result<()> {
-        /// Bytes that are read at once.
         const PIECE: u64 = 256 * 1024;
         while !self.ended && self.buffer.len() - self.at < HEAD + BODY_MAX {
             self.buffer.drain(..self.at);
@@ -224,7 +216,7 @@ mod tests {
             timestamp_millis: 1_799_999_999_500,
             sequence,
             fingerprint: Fingerprint(7),
-            // A body full of beginnings of frames.
+            // A body that consists of frame marks.
             json: MARK.iter().copied().cycle().take(length).collect(),
         }
     }
@@ -247,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_golden() {
+    fn frames_match_their_golden_bytes() {
         let mut small = event(3, 0);
         small.json = b"{}".to_vec();
         let bytes = written(std::slice::from_ref(&small));
@@ -279,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_keeps_what_is_behind_it_in_its_place() {
+    fn a_hole_keeps_the_offsets_of_later_events() {
         let longest = (HEAD + BODY_MAX) as u64;
         for gap in [
             0,
@@ -301,11 +293,11 @@ mod tests {
             assert_eq!(rest.next().unwrap().unwrap().sequence, 2);
             assert_eq!((rest.sound_end(), rest.damaged()), (2 * one + gap, 0));
         }
-        // What has no room for a head.
+        // Too short for a head.
         let mut bytes = Vec::new();
         write_holes(11, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 11]);
-        // An event cannot pass for a hole.
+        // An event does not parse as a hole: its body is not zero.
         let mut bytes = written(&[event(1, 9)]);
         bytes[3] = HOLE[3];
         assert_eq!(read(&bytes).0, Vec::<i64>::new());
@@ -322,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_costs_one_event() {
+    fn a_flipped_bit_loses_one_event() {
         let whole = written(&[event(1, 9), event(2, 9), event(3, 9)]);
         let one = whole.len() / 3;
         for bit in one * 8..2 * one * 8 {

@@ -1,11 +1,10 @@
-//! What [`crate::fuzzing`] has to reach of the files of events.
+//! Fuzzing entry point for segment files, called by [`crate::fuzzing`].
 
 use super::frame::{Frames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
-/// Any bytes as a file of events, and between two events: what lies between is passed over, and both are
-/// read as they were written.
+/// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.
 pub fn events(data: &[u8]) {
     let mut frames = Frames::new(data);
     let mut bytes = 0;
@@ -41,7 +40,7 @@ pub fn events(data: &[u8]) {
         read.push(event);
     }
     assert!(read.first() == Some(&first), "the event before is lost");
-    // What is between may begin a frame of its own, which takes the last one in.
+    // The bytes in between may begin a frame that includes the last event.
     let begins = |mark: &[u8]| mark == b"PGe\x01" || mark == b"PGe\x02";
     let swallowed = data.windows(4).any(begins);
     assert!(

@@ -1,4 +1,4 @@
-//! Taking events.
+//! Accepts batches of events.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,14 +12,11 @@ use crate::store::{Durability, WritePriority};
 use crate::types::{UnixSeconds, UserId};
 
 impl Telemetry {
-    /// Keeps the events that are new. They are in the log when this returns, and synced within half
-    /// a second: a kill loses nothing, a power cut at most that much.
-    ///
-    /// Blocks for as long as a write to a file may take.
+    /// Stores the new events of a batch. They are in the log when this returns and are synced within half a second:
+    /// a kill loses nothing, a power cut loses at most that half second. Blocks during the file write.
     ///
     /// # Errors
-    /// [`TelemetryError::Full`], or that a file or the store failed; then nothing of the batch is
-    /// kept.
+    /// [`TelemetryError::Full`], or an error of a file or the store. Nothing of the batch is stored then.
     pub fn accept(
         &self,
         sender: Sender,
@@ -34,7 +31,7 @@ impl Telemetry {
             return Ok(Taken::default());
         }
         let inner = &self.inner;
-        // The first thing that goes when space runs out.
+        // Telemetry is the first kind of write to be rejected when space runs out.
         inner.store.admits(WritePriority::Telemetry)?;
         let (mut state, hour) = inner.ready(sender.user, hour_of(now))?;
         let mut batch = HashSet::new();
@@ -91,7 +88,7 @@ fn stored(sender: Sender, event: NewEvent, received: UnixSeconds) -> StoredEvent
     }
 }
 
-/// Tells devices apart for the estimate of loss.
+/// Identifies a device for the estimate of lost events.
 fn device_of(sender: &Sender, event: &NewEvent) -> u64 {
     let mut hasher = DefaultHasher::new();
     (sender.user, &event.device).hash(&mut hasher);
@@ -99,11 +96,10 @@ fn device_of(sender: &Sender, event: &NewEvent) -> u64 {
 }
 
 impl Inner {
-    /// The state with the segment open that events of an hour go into, and its hour.
+    /// Locks the state with the open segment for events of `hour`; also returns the segment's hour.
     ///
-    /// A request may have read the clock before the hour ended and get here after: its events go
-    /// into the segment that has begun. The one that is done is not opened again, which would take
-    /// as long as it is large.
+    /// A request may read the clock before the hour ends and arrive here later. Its events go to the new segment,
+    /// since reopening the finished one would take as long as the file is large.
     fn ready(
         &self,
         user: UserId,
@@ -116,8 +112,7 @@ impl Inner {
             }
             let open = state.segment.as_ref().map(|open| open.hour);
             let hour = open.filter(|open| *open == now + 1).unwrap_or(now);
-            // The index comes first: an entry without events does no harm, events without an entry
-            // would never be erased.
+            // Index first: an entry without events does no harm, but events without an entry would never be erased.
             if state.indexed.0 != hour {
                 state.indexed = (hour, HashSet::new());
             }
@@ -128,7 +123,7 @@ impl Inner {
                 return Ok((state, hour));
             } else if self.directory.events(hour).exists() {
                 drop(state);
-                self.open_again(hour)?;
+                self.reopen_segment(hour)?;
             } else {
                 state.begin(Segment::open(&self.directory, hour)?);
                 return Ok((state, hour));
@@ -136,7 +131,7 @@ impl Inner {
         }
     }
 
-    /// Has the index say that the user has events in the hour.
+    /// Adds the user's entry for the hour to the index.
     fn index(&self, user: UserId, hour: i64) -> Result<(), TelemetryError> {
         let exists = self.settings.exists;
         self.store
@@ -149,16 +144,16 @@ impl Inner {
             })
             .wait()?;
         let mut state = self.state.lock();
-        // Another hour may have begun since; then it is asked for again.
+        // If another hour has begun, the caller indexes the user again for that hour.
         if state.indexed.0 == hour {
             state.indexed.1.insert(user);
         }
         Ok(())
     }
 
-    /// Opens a segment that has a file: after a start on a full disk, and where the clock was set
-    /// back. Its file is read to the end first, while others go on.
-    fn open_again(&self, hour: i64) -> Result<(), TelemetryError> {
+    /// Opens a segment that already has a file: after a start on a full disk, and after the clock was set back. The
+    /// file is read to its end before the state is locked.
+    fn reopen_segment(&self, hour: i64) -> Result<(), TelemetryError> {
         let _rewriting = self.rewriting.lock();
         {
             let mut state = self.state.lock();
@@ -178,7 +173,7 @@ impl Inner {
 }
 
 impl State {
-    /// Goes on with another segment; the sync thread closes the one before.
+    /// Switches to another segment. The sync thread closes the previous one.
     fn begin(&mut self, segment: Segment) {
         let before = self.segment.replace(segment);
         self.done.extend(before);

@@ -1,8 +1,8 @@
-//! Players' telemetry: taken, kept in a log of hourly files, read back, erased, summed up, forwarded.
+//! Player telemetry events: ingest, hourly segment files, reads, erasure, reports and forwarding.
 //!
-//! The file of the hour is the log: an event is in it before its sender is told so, and it is
-//! synced within half a second. The store holds the index only: in which hours a user sent events.
-//! The text of an event is kept as it was sent; nothing here understands it.
+//! The segment file of the hour is the log. An event is written to it before its sender gets an answer, and is synced
+//! within half a second. The store only holds the index: the hours in which each user sent events.
+//! The text of an event is stored as it was sent. This module never interprets it.
 
 mod budget;
 mod compress;
@@ -55,28 +55,23 @@ use sequence_gaps::Gaps;
 use sync_thread::SyncThread;
 use tables::DayUsage;
 
-/// How telemetry is kept.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the files lie.
     pub directory: PathBuf,
-    /// Days that events are kept.
     pub retention_days: u32,
-    /// What may be kept.
     pub budgets: Budgets,
-    /// The unit of `context.duration` in players' events, where their partner has none of its own.
+    /// The unit of `context.duration` in players' events, unless their partner has its own setting.
     pub duration_unit: DurationUnit,
-    /// Whether anything is synced; switched off only by the control runs of durability tests.
+    /// Whether files are synced. Only the control runs of durability tests switch this off.
     pub sync: bool,
-    /// Knows the users of the same store: events that come after an erasure would stay.
+    /// Checks that the user exists in the same transaction: an event stored after an erasure would never be erased.
     pub exists: UserExists,
 }
 
-/// The telemetry of an appliance.
 #[derive(Clone)]
 pub struct Telemetry {
     inner: Arc<Inner>,
-    /// Stops with the last handle.
+    /// The thread stops when the last handle is dropped.
     _sync: Arc<SyncThread>,
 }
 
@@ -85,44 +80,42 @@ struct Inner {
     settings: Settings,
     directory: Directory,
     state: Mutex<State>,
-    /// Held while the file of a segment is written anew, or read before it is appended to again:
-    /// both take as long as the file is large. Taken before `state`, never while that is locked.
+    /// Held while a segment file is rewritten, or read before it is reopened: both take time in proportion to its size.
+    /// Lock order: before `state`, never while `state` is locked.
     rewriting: Mutex<()>,
-    /// Held by the job that compresses alone.
+    /// Locked only by the job that compresses and merges.
     compression: Mutex<Compression>,
 }
 
-/// What those who send, one after the other, change.
+/// The state that concurrent uploads share.
 #[derive(Default)]
 struct State {
     segment: Option<Segment>,
-    /// Segments that are done and not synced yet: the sync thread closes them.
+    /// Finished segments that are not synced yet. The sync thread closes them.
     done: Vec<Segment>,
     usage: Usage,
-    /// When hours were last dropped for want of room, and what to tell of it.
+    /// When hours were last dropped because the files exceeded their limit, and the message about it.
     cut: Option<(UnixSeconds, String)>,
     recent: DedupWindow,
     gaps: Gaps,
-    /// An hour, and the users whose events in it the index knows of.
+    /// An hour, and the users that the index already has an entry for in that hour.
     indexed: (i64, HashSet<UserId>),
     counts: Counts,
-    /// Whether something has been written and not synced.
+    /// Whether bytes have been written and not synced.
     dirty: bool,
-    /// Once set, every batch is answered with it: a failed sync is never retried.
+    /// Once set, every batch is rejected with this error: a failed sync is never retried.
     failed: Option<TelemetryError>,
 }
 
-/// The hour since 1970 that an instant lies in.
+/// Returns the hour since the Unix epoch that contains `now`.
 const fn hour_of(now: UnixSeconds) -> i64 {
     now.0.div_euclid(crate::types::time::HOUR)
 }
 
 impl Telemetry {
-    /// Opens the files and learns which events were received in the last seven days.
-    /// `on_failure` is told once when a sync has failed and the process has to restart.
+    /// Opens the segment files and loads the fingerprints of the last seven days.
     ///
-    /// # Errors
-    /// That a file could not be read or made.
+    /// `on_failure` is called once, when a sync has failed and the process has to restart.
     pub fn open(
         store: Store,
         settings: Settings,
@@ -154,7 +147,7 @@ impl Telemetry {
                     }
                     state.segment = Some(segment);
                 }
-                // The first batch that finds space opens it.
+                // The disk is full: the first batch after space is freed opens the segment.
                 Err(TelemetryError::Full) => {
                     for key in directory.fingerprints(hour)? {
                         state.recent.remember(key, hour);
@@ -176,16 +169,18 @@ impl Telemetry {
             inner,
             _sync: Arc::new(sync),
         };
-        match telemetry.catch_up() {
+        match telemetry.complete_index() {
             Ok(0) => {}
-            Ok(added) => tracing::info!(added, "events that the index did not know of"),
-            // The next start does it.
-            Err(error) => tracing::warn!(%error, "the index of events could not be made whole"),
+            Ok(added) => tracing::info!(added, "added missing entries to the telemetry index"),
+            // The next start tries again.
+            Err(error) => {
+                tracing::warn!(%error, "failed to complete the telemetry index; the next start tries again")
+            }
         }
         Ok(telemetry)
     }
 
-    /// Counts since the start.
+    /// Returns the counts since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let state = self.inner.state.lock();

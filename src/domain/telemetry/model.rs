@@ -1,31 +1,28 @@
-//! What an event is to us: where it came from, what tells it from others, and the text as sent.
+//! Telemetry events: sender, identity for deduplication, and the JSON text as sent.
 
 use ring::digest;
 
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
-/// Events of one request.
+/// Maximum events in one request.
 pub const EVENTS_MAX: usize = 500;
-/// Bytes of one event.
+/// Maximum bytes of one event.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
 
-/// Who sent a batch.
+/// The sender of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The user.
     pub user: UserId,
-    /// The user's partner.
     pub partner: PartnerId,
 }
 
-/// An event that has been found well-formed.
+/// A validated event that is not stored yet.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
-    /// When the player says that it happened, in milliseconds since 1970.
+    /// Event time according to the player, in milliseconds since the Unix epoch.
     pub timestamp_millis: i64,
-    /// The player's running number.
+    /// The player's sequence number.
     pub sequence: i64,
-    /// What happened.
     pub action: String,
     /// `context.device_id`.
     pub device: Option<String>,
@@ -33,35 +30,33 @@ pub struct NewEvent {
     pub json: Vec<u8>,
 }
 
-/// What became of a batch.
+/// Result of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Events that were new.
+    /// New events.
     pub accepted: u32,
-    /// Events that were known.
+    /// Events that were known already.
     pub duplicates: u32,
 }
 
-/// An event as it is kept.
+/// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Who sent it.
     pub sender: Sender,
-    /// When it was received.
     pub received: UnixSeconds,
-    /// When the player says that it happened, in milliseconds since 1970.
+    /// Event time according to the player, in milliseconds since the Unix epoch.
     pub timestamp_millis: i64,
-    /// The player's running number.
+    /// The player's sequence number.
     pub sequence: i64,
-    /// What tells it from others.
+    /// Identifies the event in the dedup window.
     pub(super) fingerprint: Fingerprint,
     /// The event as sent, on one line.
     pub json: Vec<u8>,
 }
 
 impl StoredEvent {
-    /// By how many seconds the player's clock runs ahead of ours, if events are sent at once; an
-    /// event that waited for a connection makes it look behind.
+    /// Returns by how many seconds the player's clock is ahead of the server's, assuming that the event was sent at
+    /// once. An event that waited for a connection looks as if the clock were behind.
     #[must_use]
     pub fn clock_skew(&self) -> i64 {
         self.timestamp_millis
@@ -70,10 +65,10 @@ impl StoredEvent {
     }
 }
 
-/// 64 bits of a hash of what makes two events the same: user, device, running number, time, action.
+/// 64-bit hash of the fields that identify an event: user, device, sequence number, time, action.
 ///
-/// Among a hundred million events a new one meets a stranger's fingerprint once in 10^11; and only
-/// a user's own events can be made to collide, since the user is part of what is hashed.
+/// With 10^8 events in the window, a new event collides with probability below 10^-11. The user is part of the
+/// hash, so a user can only make their own events collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Fingerprint(pub(super) u64);
 
@@ -83,7 +78,7 @@ impl Fingerprint {
         context.update(sender.user.as_bytes());
         context.update(&event.timestamp_millis.to_be_bytes());
         context.update(&event.sequence.to_be_bytes());
-        // The length parts device and action; an absent device is not an empty one.
+        // The length prefix separates device from action and an absent device from an empty one.
         let device = event.device.as_deref();
         let length = device.map_or(u64::MAX, |device| device.len() as u64);
         context.update(&length.to_be_bytes());
@@ -98,14 +93,14 @@ impl Fingerprint {
 /// Counts since the start, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events that were kept.
+    /// Events stored.
     pub accepted: u64,
-    /// Events that were known.
+    /// Events that were known already.
     pub duplicates: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub bytes: u64,
-    /// Events that players numbered and that did not arrive: an estimate.
+    /// Estimated number of events that players numbered and that did not arrive.
     pub lost: u64,
-    /// Fingerprints held in memory.
+    /// Fingerprints in memory.
     pub remembered: u64,
 }

@@ -1,11 +1,10 @@
-//! The compressed form of a finished segment: gzip members one after the other, so that `zcat` writes
-//! the original bytes.
+//! Compressed form of a finished segment: a series of gzip members, which `zcat` unpacks to the original bytes.
 //!
-//! Each member's header has an extra field with the member's place in the unpacked segment and both of
-//! its lengths. A reader jumps from header to header, and every position outside of this file stays an
-//! offset into the unpacked segment. The last member is empty and gives the unpacked length.
+//! Each member's header has an extra field with the member's offset in the unpacked segment and both of its lengths.
+//! Readers skip from header to header. All positions that other modules store are offsets into the unpacked segment.
+//! The last member is empty; its offset is the unpacked length.
 //!
-//! Damage costs only its member: its place reads as zeros, in which the reader of frames finds nothing.
+//! A damaged member reads as zeros, which contain no frame. All other members stay readable.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
@@ -16,30 +15,27 @@ use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
-/// Unpacked bytes after which a member ends. A frame is never divided.
+/// Unpacked bytes after which a member ends. Members contain whole frames.
 pub(super) const MEMBER: usize = 1024 * 1024;
-/// A member with more unpacked or packed bytes than this is damage: readers hold one in memory.
+/// A header with a larger length is damaged. The limit bounds the memory of a reader, which holds one member.
 const MEMBER_MAX: u32 = 4 * 1024 * 1024;
-/// Magic, method, flags (`FEXTRA`), time, extra flags, system; the length of the extra field; the name
-/// and the length of its one subfield. The last byte of the mark is the version.
+/// Magic, method, flags (`FEXTRA`), time, extra flags and system; the length of the extra field; the name
+/// and length of its only subfield. The last byte of the magic is the version.
 const PREFIX: [u8; 20] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1c\0PG\x18\0PGz\x01";
-/// The prefix, then place, unpacked length, packed length and a checksum of all that.
+/// The prefix, then offset, unpacked length, packed length and a checksum of all of these.
 const HEAD: usize = PREFIX.len() + 8 + 4 + 4 + 4;
-/// Checksum and length behind the packed bytes, as gzip has them.
+/// The CRC-32 and length that end each gzip member.
 const TAIL: usize = 8;
-/// The packed form of nothing: one final block with the fixed code.
+/// Deflate stream of an empty input: one final block with the fixed code.
 const NOTHING: [u8; 2] = [3, 0];
-/// Zeros that are handed out at a time.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// The header of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
-    /// Where its bytes begin in the unpacked segment.
+    /// Offset in the unpacked segment.
     place: u64,
-    /// Its unpacked bytes.
     unpacked: u32,
-    /// The bytes of the whole member in the file.
+    /// Length of the whole member in the file.
     packed: u32,
 }
 
@@ -71,17 +67,15 @@ impl Header {
         (crc32fast::hash(body) == u32::from_le_bytes(*sum) && fits).then_some(header)
     }
 
-    /// Where its bytes end in the unpacked segment.
     const fn end(self) -> u64 {
         self.place.saturating_add(self.unpacked as u64)
     }
 }
 
-/// Writes the compressed form.
 pub(super) struct Packer<W: Write> {
     to: W,
     place: u64,
-    /// What [`Write`] has collected for the next member.
+    /// Bytes of the next member, collected by [`Write`].
     collected: Vec<u8>,
 }
 
@@ -94,17 +88,17 @@ impl<W: Write> Packer<W> {
         }
     }
 
-    /// Appends a member.
     pub(super) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
         let header = vec![0; HEAD];
         let mut encoder = DeflateEncoder::new(header, Compression::default());
         encoder.write_all(bytes)?;
-        self.put(bytes, encoder.finish()?)
+        self.write_member(bytes, encoder.finish()?)
     }
 
-    /// Completes and writes a member of which `packed` has the packed bytes behind an empty header.
-    fn put(&mut self, bytes: &[u8], mut packed: Vec<u8>) -> io::Result<()> {
-        let too_long = |_| io::Error::other("a member of a compressed segment is too long");
+    /// Completes and writes a member. `packed` starts with an empty header, which is filled in here.
+    fn write_member(&mut self, bytes: &[u8], mut packed: Vec<u8>) -> io::Result<()> {
+        let too_long =
+            |_| io::Error::other("a gzip member of a compressed telemetry segment is too long");
         let unpacked = u32::try_from(bytes.len()).map_err(too_long)?;
         packed.extend(crc32fast::hash(bytes).to_le_bytes());
         packed.extend(unpacked.to_le_bytes());
@@ -121,17 +115,17 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    /// Writes the last members.
+    /// Writes the collected bytes and the empty last member.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         let mut empty = vec![0; HEAD];
         empty.extend(NOTHING);
-        self.put(&[], empty)?;
+        self.write_member(&[], empty)?;
         Ok(self.to)
     }
 }
 
-/// Collects frames into members. Members end between two calls: each call writes whole frames.
+/// Collects whole frames into members: every call must write whole frames, since members end between calls.
 impl<W: Write> Write for Packer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.collected.extend_from_slice(bytes);
@@ -150,11 +144,9 @@ impl<W: Write> Write for Packer<W> {
     }
 }
 
-/// Reads the unpacked bytes of a segment in either form.
+/// Reads the unpacked bytes of a plain or compressed segment.
 pub(super) enum SegmentReader {
-    /// A plain file.
     Plain(File),
-    /// A compressed one.
     Packed(Members),
 }
 
@@ -163,10 +155,9 @@ impl SegmentReader {
         Self::open_at(path, 0)
     }
 
-    /// Opens a segment at an offset into its unpacked bytes.
     pub(super) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
-        match Form::of(&file)? {
+        match Form::detect(&file)? {
             Form::Plain => {
                 file.seek(SeekFrom::Start(from))?;
                 Ok(Self::Plain(file))
@@ -189,7 +180,6 @@ impl Read for SegmentReader {
     }
 }
 
-/// The form of a segment's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
@@ -197,9 +187,9 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Tells the form by the first bytes. Where they are damaged, by whether a member follows: frames
-    /// hold JSON, in which no byte of the magic stands unescaped.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
+    /// Detects the form of a file from its first bytes. If they are damaged, looks for a member behind them: frames
+    /// contain JSON, which always escapes one byte of the gzip magic.
+    pub(super) fn detect(file: &File) -> io::Result<Self> {
         let mut head = [0; HEAD];
         let read = read_at(file, &mut head, 0)?;
         let head = head.get(..read).unwrap_or_default();
@@ -214,11 +204,10 @@ impl Form {
     }
 }
 
-/// The length of the unpacked bytes of a segment in either form.
 pub(super) fn unpacked_length(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
-    if Form::of(&file)? == Form::Plain {
+    if Form::detect(&file)? == Form::Plain {
         return Ok(length);
     }
     let mut head = [0; HEAD];
@@ -226,7 +215,7 @@ pub(super) fn unpacked_length(path: &Path) -> io::Result<u64> {
     read_at(&file, &mut head, length.saturating_sub(last))?;
     match Header::parse(&head) {
         Some(header) if header.unpacked == 0 => Ok(header.place),
-        // The end is missing or damaged.
+        // The last member is missing or damaged: add up the others.
         _ => {
             let mut members = Members::new(file, path);
             members.skip_members(u64::MAX)?;
@@ -235,7 +224,7 @@ pub(super) fn unpacked_length(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// Reads into a buffer as far as the file goes.
+/// Fills `to` from offset `at`, up to the end of the file.
 fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     let mut read = 0;
     while let Some(rest) = to.get_mut(read..).filter(|rest| !rest.is_empty()) {
@@ -249,7 +238,7 @@ fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     Ok(read)
 }
 
-/// The first sound header from there on, within so many bytes.
+/// Returns the offset of the first valid header at or after `from`, searching `within` bytes.
 fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
     const PIECE: usize = 256 * 1024;
     let mut piece = vec![0; PIECE];
@@ -265,24 +254,22 @@ fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
         if read < PIECE {
             return Ok(None);
         }
-        // A header may lie across the end of the piece.
+        // Overlap the pieces: a header may cross their boundary.
         at += (PIECE - HEAD + 1) as u64;
     }
     Ok(None)
 }
 
-/// Reads the members of a compressed segment.
 pub(super) struct Members {
     file: File,
     name: String,
-    /// Where the next member begins in the file.
+    /// Offset of the next member in the file.
     at: u64,
-    /// Unpacked bytes before it.
+    /// Unpacked bytes before the next member.
     place: u64,
-    /// Zeros that stand for damaged members, and come before `buffer`.
+    /// Zeros still to be read in place of damaged members. They come before `buffer`.
     zeros: u64,
     buffer: Vec<u8>,
-    /// How much of `buffer` has been read.
     used: usize,
 }
 
@@ -300,7 +287,7 @@ impl Members {
         }
     }
 
-    /// The next sound header, which is searched for where damage stands. Nothing at the end.
+    /// Returns the next valid header, searching past damage; `None` at the end.
     fn next_header(&mut self) -> io::Result<Option<Header>> {
         loop {
             let mut head = [0; HEAD];
@@ -308,7 +295,7 @@ impl Members {
             if read == 0 {
                 return Ok(None);
             }
-            // Members stand in order: one that goes back is no member of this file.
+            // Offsets only grow: a member that goes back does not belong to this file.
             if let Some(header) = Header::parse(&head).filter(|header| header.place >= self.place) {
                 return Ok(Some(header));
             }
@@ -325,11 +312,11 @@ impl Members {
         tracing::error!(
             file,
             offset,
-            "a member of a compressed segment is damaged; its events are lost, the others are kept"
+            "a member of a compressed telemetry segment is damaged; its events are lost, other members are intact"
         );
     }
 
-    /// Passes over whole members that end at or before `to`.
+    /// Skips whole members that end at or before `to`.
     fn skip_members(&mut self, to: u64) -> io::Result<()> {
         while let Some(header) = self.next_header()?.filter(|header| header.end() <= to) {
             self.at += u64::from(header.packed);
@@ -341,7 +328,6 @@ impl Members {
         Ok(())
     }
 
-    /// Continues at that unpacked offset.
     fn skip_to(&mut self, to: u64) -> io::Result<()> {
         self.skip_members(to)?;
         let rest = to.saturating_sub(self.place);
@@ -349,7 +335,7 @@ impl Members {
         Ok(())
     }
 
-    /// Unpacks the next member. Whether there was one.
+    /// Unpacks the next member. Returns `false` at the end.
     fn advance(&mut self) -> io::Result<bool> {
         let Some(header) = self.next_header()? else {
             return Ok(false);
@@ -365,7 +351,7 @@ impl Members {
             None => {
                 self.report_damage();
                 self.zeros += u64::from(header.unpacked);
-                // Bytes may be missing or too many: the next header need not be where this one says.
+                // Bytes may be missing or inserted, so the packed length of a damaged member is not reliable.
                 let from = self.at + HEAD as u64;
                 let next = find_header(&self.file, from, u64::MAX)?;
                 self.at = match next {
@@ -378,7 +364,7 @@ impl Members {
         Ok(header.unpacked > 0 || self.zeros > 0)
     }
 
-    /// The bytes of a member; nothing if it is damaged.
+    /// Returns the bytes of a member, or `None` if it is damaged.
     fn unpack(&self, header: Header) -> io::Result<Option<Vec<u8>>> {
         let length = usize::try_from(header.packed).unwrap_or(0);
         let mut packed = vec![0; length];
@@ -431,7 +417,7 @@ impl Read for Members {
 mod tests {
     use super::*;
 
-    /// Three members of different lengths, and the bytes that they hold.
+    /// Returns three members of different lengths in both forms.
     fn sample() -> (Vec<u8>, Vec<u8>) {
         let parts: Vec<Vec<u8>> = [300_u16, 40, 200]
             .iter()
@@ -465,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_golden() {
+    fn header_matches_its_golden_bytes() {
         let header = Header {
             place: 0x0102_0304,
             unpacked: 7,
@@ -485,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_unpack_it() {
+    fn gzip_decoders_read_the_compressed_form() {
         let (packed, plain) = sample();
         let mut unpacked = Vec::new();
         let mut gzip = flate2::read::MultiGzDecoder::new(&packed[..]);
@@ -504,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_costs_one_member_and_moves_nothing() {
+    fn damage_loses_one_member_and_keeps_all_offsets() {
         let (packed, plain) = sample();
         for at in 0..packed.len() {
             let mut damaged = packed.clone();
@@ -523,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_short_or_shifted_gives_what_is_left() {
+    fn truncated_or_shifted_file_reads_its_intact_members() {
         let (packed, plain) = sample();
         for end in HEAD..packed.len() {
             let cut = &packed[..end];
@@ -554,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_file_stays_one() {
+    fn plain_files_are_read_unchanged() {
         for plain in [
             &b""[..],
             b"PGe\x01abc",

@@ -1,7 +1,7 @@
-//! Figures of quality, by minute and asset, as far as players' events tell them.
+//! Quality of experience figures by minute and asset, from players' events.
 //!
-//! The interface document names one event, `playback_buffering`, and leaves the others open. What
-//! stands here reads that one, and the names that players commonly use for a start and an error.
+//! `docs/interface.md` defines one event, `playback_buffering`, and leaves others open. The report uses it, and the
+//! names that players commonly use for start and error events.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,17 +12,16 @@ use super::model::StoredEvent;
 use super::read::Selection;
 use crate::types::{DurationUnit, PartnerId, UnixSeconds};
 
-/// Rows of a report at most; a longer one is cut, and says so.
+/// Maximum rows of a report. A longer one is truncated and marked.
 const ROWS: usize = 100_000;
-/// How late an event may arrive and still count for the minute in which it happened.
+/// Seconds by which an event may be late and still count for the minute in which it happened.
 const LATE: i64 = 3_600;
-/// How far a player's clock may run ahead of ours.
+/// Seconds by which a player's clock may be ahead of the server's.
 const AHEAD: i64 = 60;
 
-/// What the text of an event says that is of interest here.
+/// The parts of an event's text that the report uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// `action`.
     pub action: String,
     /// `context.asset_id`.
     pub asset: Option<String>,
@@ -36,38 +35,35 @@ pub struct Facts {
     pub bitrate: Option<f64>,
 }
 
-/// The figures of one asset in one minute.
+/// Figures of one asset in one minute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quality {
-    /// When the minute begins.
+    /// Start of the minute.
     pub minute: UnixSeconds,
-    /// The asset; nothing for events that name none.
+    /// The asset; `None` for events that name none.
     pub asset: Option<String>,
-    /// Plays that began.
+    /// Playbacks started.
     pub starts: u32,
-    /// How long they took to begin, in milliseconds, on average.
+    /// Average time to start, in milliseconds.
     pub startup_millis: Option<f64>,
-    /// The part of the playing time that was spent buffering after the start, 0 to 1. The playing
-    /// time is an estimate: a minute for each stream that was heard of in it.
+    /// Fraction of the playing time spent buffering after the start, 0 to 1. The playing time is an estimate: one
+    /// minute for each device with an event in that minute.
     pub rebuffering_ratio: f64,
-    /// Bits per second, the average of what the events say.
+    /// Average of the reported bitrates, in bits per second.
     pub mean_bitrate: Option<f64>,
-    /// Errors.
     pub errors: u32,
-    /// Devices that were heard of.
+    /// Devices with at least one event.
     pub streams: u32,
 }
 
-/// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QualityReport {
     /// By minute, then by asset.
     pub rows: Vec<Quality>,
-    /// Whether there would have been more rows.
+    /// Whether rows are missing.
     pub cut: bool,
 }
 
-/// Sums of one asset in one minute.
 #[derive(Default)]
 struct Sums {
     started: u32,
@@ -81,12 +77,8 @@ struct Sums {
 }
 
 impl Telemetry {
-    /// The figures for the minutes from `from` up to, not including, `to`. `read` understands the
-    /// text of an event; `unit_of` returns the unit of a partner that has one of its own. Reads files:
-    /// for threads that may block.
-    ///
-    /// # Errors
-    /// That a file could not be read.
+    /// Computes the figures for the minutes in `from..to`. `read` parses the text of an event; `unit_of` returns
+    /// the duration unit of a partner that has its own. Reads files: call it on a thread that may block.
     pub fn report(
         &self,
         from: UnixSeconds,
@@ -124,7 +116,7 @@ impl Telemetry {
     }
 }
 
-/// When an event happened: when the player says so, unless its clock is plainly wrong.
+/// Returns the player's time of an event, or the time of receipt if the player's clock is implausible.
 fn happened(event: &StoredEvent) -> UnixSeconds {
     if (-LATE..=AHEAD).contains(&event.clock_skew()) {
         UnixSeconds(event.timestamp_millis.div_euclid(1_000))
@@ -165,7 +157,7 @@ impl Sums {
         Quality {
             minute,
             asset,
-            // A player that tells of both tells of each start twice.
+            // Players that send both kinds of event report each start twice.
             starts: self.started.max(self.initial),
             startup_millis: mean(self.initial_millis, self.initial),
             rebuffering_ratio: (self.rebuffering_millis / played_millis).min(1.0),

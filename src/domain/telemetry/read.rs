@@ -1,4 +1,4 @@
-//! Reading events back: for the export, for a user, for the figures.
+//! Reads events back: for the export, for a user and for reports.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,14 +13,13 @@ use super::tables::HoursByUser;
 use super::{Telemetry, hour_of};
 use crate::types::{UnixSeconds, UserId};
 
-/// Which events are wanted: all, unless something is set.
+/// Filter for events. The default selects all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Those received from then on.
+    /// Inclusive lower bound of the time of receipt.
     pub from: Option<UnixSeconds>,
-    /// Those received before then.
+    /// Exclusive upper bound of the time of receipt.
     pub to: Option<UnixSeconds>,
-    /// Those of one user.
     pub user: Option<UserId>,
 }
 
@@ -33,11 +32,8 @@ impl Selection {
 }
 
 impl Telemetry {
-    /// The events of a selection, in the order in which they were received. Each step reads from
-    /// a file: for threads that may block.
-    ///
-    /// # Errors
-    /// That the directory, or the index of the user, could not be read.
+    /// Returns the selected events in the order of receipt. Each step reads a file: call it on a thread that may
+    /// block.
     pub fn events(&self, selection: Selection) -> Result<Events, TelemetryError> {
         let mut hours = match selection.user {
             Some(user) => self.hours_of(&user)?,
@@ -45,7 +41,7 @@ impl Telemetry {
         };
         hours.retain(|hour| {
             selection.from.is_none_or(|from| *hour >= hour_of(from))
-                // What straddled the end of an hour lies in the next one.
+                // A request that straddled the end of an hour is in the segment of the next one.
                 && selection.to.is_none_or(|to| *hour <= hour_of(to) + 1)
         });
         let directory = &self.inner.directory;
@@ -59,7 +55,6 @@ impl Telemetry {
         })
     }
 
-    /// The hours in which a user sent events.
     pub(super) fn hours_of(&self, user: &UserId) -> Result<Vec<i64>, TelemetryError> {
         let entries = self
             .inner
@@ -69,15 +64,14 @@ impl Telemetry {
     }
 }
 
-/// Events, read from one file after the other.
 pub struct Events {
-    /// Those still to come, each with that of its lengths.
+    /// Remaining segments, each with its length file.
     files: VecDeque<(PathBuf, PathBuf)>,
     open: Option<OpenFile>,
     selection: Selection,
 }
 
-/// A file that is being read, and how long it was at least when that began.
+/// A segment that is being read, and its minimum length when reading began.
 struct OpenFile {
     frames: Frames<SegmentReader>,
     path: PathBuf,
@@ -85,11 +79,10 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    /// Tells what could not be read of it.
     fn report_damage(&self) {
         let (damaged, end) = (self.frames.damaged(), self.frames.sound_end());
         if damaged > 0 {
-            super::segment::tell_damage(&self.path, damaged);
+            super::segment::report_damage(&self.path, damaged);
         }
         self.lengths.compare(&self.path, end);
     }
@@ -115,11 +108,11 @@ impl Events {
                     self.open = Some(OpenFile {
                         frames: Frames::new(file),
                         path,
-                        // After the file, which may be replaced by a shorter one; before its events.
+                        // Order: after the segment, which may be replaced by a shorter one, and before its events.
                         lengths: Lengths::read(&lengths),
                     });
                 }
-                // Its time has come meanwhile, or the index is ahead of the segment.
+                // Retention has removed the hour, or the index is ahead of the segment.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -133,7 +126,7 @@ impl Iterator for Events {
     fn next(&mut self) -> Option<Self::Item> {
         let event = self.read().map_err(TelemetryError::from).transpose()?;
         if event.is_err() {
-            // The same error would come again.
+            // A retry would fail in the same way.
             self.files.clear();
             self.open = None;
         }

@@ -1,8 +1,8 @@
-//! The index made whole again at a start.
+//! Completes the index at a start.
 //!
-//! A restored backup has the index as it was when the backup was made, and the files have gone on
-//! since. Events without an entry would never be erased, nor found for their user; so what the index
-//! may lack is looked up in the files. An entry without events does no harm.
+//! A restored backup holds an older index than the segment files. Events without an index entry would never be
+//! erased, nor found for their user, so missing entries are added from the files. An entry without events does no
+//! harm.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ use super::{Inner, Telemetry};
 use crate::store::{Durability, StoreError};
 use crate::types::UserId;
 
-/// Entries that one transaction adds.
+/// Entries added by one transaction.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 impl Telemetry {
-    /// Adds the entries that are missing: of the last hour that the index knows, which may have gone
-    /// on, and of those that it knows nothing of. Returns how many.
-    pub(super) fn catch_up(&self) -> Result<usize, TelemetryError> {
+    /// Adds missing entries for the last indexed hour, which may have received more events, and for all hours
+    /// without an entry. Returns how many were added.
+    pub(super) fn complete_index(&self) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
         let mut added = 0;
         let mut last_known = true;

@@ -1,4 +1,4 @@
-//! Dropping events whose time has come, whole hours at a time.
+//! Drops expired events, a whole hour at a time.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,21 @@ use crate::store::{All, Durability, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// Index entries that one transaction removes.
+/// Index entries removed by one transaction.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 impl Telemetry {
-    /// The oldest hour that is kept.
     pub(super) fn oldest_kept(&self, now: UnixSeconds) -> i64 {
         hour_of(now) - i64::from(self.inner.settings.retention_days) * 24
     }
 
-    /// Drops the hours that are older than the retention. Returns how many files went.
-    ///
-    /// # Errors
-    /// That a file or the store failed.
+    /// Drops the hours that are older than the retention. Returns how many files were removed.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         self.drop_before(self.oldest_kept(now))
     }
 
-    /// The oldest hour that there is room for, if the files take more than they may. Some of the
-    /// room is kept free for what comes until the next look; the hour that is written to stays.
-    ///
-    /// # Errors
-    /// That the directory could not be read.
+    /// Returns the oldest hour to retain if the files exceed their limit. Some space is left free for new events
+    /// until the next check. The hour that is written to is never dropped.
     pub(super) fn oldest_with_room(&self, now: UnixSeconds) -> Result<Option<i64>, TelemetryError> {
         let sizes = self.inner.directory.sizes()?;
         let total = sizes.values().sum();
@@ -49,42 +42,36 @@ impl Telemetry {
             left -= size;
             oldest = Some(hour + 1);
         }
-        // What goes is gone before anything is written again, or the next look finds it.
+        // The files are removed before the next write, or measured again by the next check.
         state.usage.total = left;
         if let Some(oldest) = oldest {
             let days = (hour_of(now) - oldest).max(0) / 24;
-            let told = format!(
-                "`telemetry.max_bytes` is reached: events are kept for {days} days and not for \
+            let message = format!(
+                "`telemetry.max_bytes` is reached: events are kept for {days} days instead of \
                  `telemetry.retention_days`"
             );
-            tracing::warn!(bytes = total, "{told}");
-            state.cut = Some((now, told));
+            tracing::warn!(bytes = total, "{message}");
+            state.cut = Some((now, message));
         }
         Ok(oldest)
     }
 
-    /// Drops the oldest hours where the files take more than they may. Returns how many files went.
-    ///
-    /// # Errors
-    /// That a file or the store failed.
+    /// Drops the oldest hours while the files exceed their limit. Returns how many files were removed.
     pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let oldest = self.oldest_with_room(now)?;
         oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
     }
 
-    /// What to tell where hours went within the last day for want of room.
+    /// Returns a message if hours were dropped for lack of space within the last day.
     #[must_use]
     pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
         let state = self.inner.state.lock();
-        let (at, told) = state.cut.as_ref()?;
-        (now.since(*at).abs() < DAY).then(|| told.clone())
+        let (at, message) = state.cut.as_ref()?;
+        (now.since(*at).abs() < DAY).then(|| message.clone())
     }
 
-    /// Writes down what counts against the budgets, so that a restart gives no new ones. Returns how
-    /// many rows there were.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Saves the usage that counts against the budgets, so that a restart does not reset them. Returns how many
+    /// rows were written.
     pub fn save_usage(&self) -> Result<usize, TelemetryError> {
         Ok(self.inner.save_usage()?)
     }
@@ -97,22 +84,16 @@ impl Telemetry {
     }
 }
 
-/// Where events are forwarded too: what was never sent is counted.
+/// With forwarding, retention also counts the events that were never sent.
 impl Forwarder {
-    /// Drops the hours that are older than the retention, and counts what was never sent of them. Returns
-    /// how many files went.
-    ///
-    /// # Errors
-    /// As [`Telemetry::retain`].
+    /// Drops the hours that are older than the retention, and counts their unsent events. Returns how many files
+    /// were removed.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         self.drop_before(self.telemetry.oldest_kept(now))
     }
 
-    /// Drops the oldest hours where the files take more than they may, and counts what was never sent
-    /// of them. Returns how many files went.
-    ///
-    /// # Errors
-    /// As [`Telemetry::make_room`].
+    /// Drops the oldest hours while the files exceed their limit, and counts their unsent events. Returns how many
+    /// files were removed.
     pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let oldest = self.telemetry.oldest_with_room(now)?;
         oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
@@ -135,7 +116,7 @@ impl Forwarder {
             self.expired.fetch_add(expired, Relaxed);
             tracing::error!(
                 events = expired,
-                "events are too old to be kept, and the sink never took them"
+                "retention dropped telemetry events that the event sink never accepted"
             );
         }
         Ok(dropped)
@@ -171,7 +152,7 @@ impl Inner {
             if hour >= oldest {
                 break;
             }
-            // Only a clock that was moved makes the open segment an old one.
+            // Only after a clock change the open segment can be an old one.
             state.segment.take_if(|segment| segment.hour == hour);
             state.done.retain(|segment| segment.hour != hour);
             let of = &self.directory;
@@ -192,7 +173,7 @@ impl Inner {
         Ok(dropped)
     }
 
-    /// Removes the oldest index entries, if their hour is over. Returns how many.
+    /// Removes the oldest index entries if their hour has expired. Returns how many.
     fn drop_entries(&self, oldest: i64) -> Result<usize, StoreError> {
         self.store
             .write(Durability::Logged, move |txn| {

@@ -1,5 +1,5 @@
-//! The files of events: one segment an hour, appended to, and beside each that is done a file of
-//! its fingerprints, from which a start learns quickly what it has to remember.
+//! Segment files: one append-only file of events an hour. Each finished segment has a fingerprint file next to it,
+//! from which a start restores the dedup window without reading the events.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,12 +17,10 @@ use super::packed::SegmentReader;
 use super::segment_length::{LengthFile, Lengths};
 use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
-/// Seconds of a segment.
 const HOUR: i64 = crate::types::time::HOUR;
-/// What a file of fingerprints begins with; the last byte is the version.
+/// Start of a fingerprint file. The last byte is the version.
 const KEYS_MARK: [u8; 4] = *b"PGk\x01";
 
-/// The directory of the segments.
 pub(super) struct Directory {
     path: PathBuf,
     sync: bool,
@@ -33,7 +31,7 @@ impl Directory {
         make_directory(path, sync)?;
         for entry in fs::read_dir(path)? {
             let path = entry?.path();
-            // What a kill left half made.
+            // Left by a process that was killed while it wrote.
             if path.extension().is_some_and(|extension| extension == "new") {
                 where_writable(fs::remove_file(path))?;
             }
@@ -58,7 +56,7 @@ impl Directory {
         self.file(hour, "keys")
     }
 
-    /// Where the compressed form of a segment is written before it takes its place.
+    /// Temporary path of a segment's compressed form, before it replaces the plain file.
     pub(super) fn packing(&self, hour: i64) -> PathBuf {
         self.file(hour, "packed.new")
     }
@@ -67,7 +65,7 @@ impl Directory {
         self.file(hour, "length")
     }
 
-    /// The hours that there are segments of, in order.
+    /// Returns the hours that have a segment, in order.
     pub(super) fn hours(&self) -> io::Result<Vec<i64>> {
         let mut hours = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -79,7 +77,7 @@ impl Directory {
         Ok(hours)
     }
 
-    /// The bytes that the files of each hour take.
+    /// Returns the size of each hour's files.
     pub(super) fn sizes(&self) -> io::Result<BTreeMap<i64, u64>> {
         let mut sizes = BTreeMap::new();
         for hour in self.hours()? {
@@ -90,7 +88,7 @@ impl Directory {
         Ok(sizes)
     }
 
-    /// Makes new and removed names survive a power cut.
+    /// Makes created, renamed and removed files durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         if self.sync {
             sync_directory(&self.path)?;
@@ -98,7 +96,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Puts a file in place, whole or not at all.
+    /// Replaces a file atomically.
     pub(super) fn replace(
         &self,
         path: &Path,
@@ -121,7 +119,7 @@ impl Directory {
         self.sync()
     }
 
-    /// The fingerprints of a segment that is done: from its file, or from the segment itself.
+    /// Returns the fingerprints of a finished segment, from its fingerprint file if that is valid.
     pub(super) fn fingerprints(&self, hour: i64) -> io::Result<Vec<Fingerprint>> {
         let kept = fs::read(self.keys(hour)).ok();
         if let Some(keys) = kept.as_deref().and_then(read_keys) {
@@ -132,28 +130,27 @@ impl Directory {
         let end = scan(&path, |event| keys.push(event.fingerprint))?;
         Lengths::read(&self.lengths(hour)).compare(&path, end);
         if self.sync {
-            // It was not closed, so a killed process may have left its end in the page cache alone.
+            // The segment was never closed: after a kill its end may only be in the page cache.
             match sync_file(&File::open(&path)?, &path) {
-                // On a disk that has been made read-only nothing is left to be written.
+                // A disk that was remounted read-only has no pending writes.
                 Err(error) if error.kind() != io::ErrorKind::ReadOnlyFilesystem => {
                     return Err(error);
                 }
                 _ => {}
             }
         }
-        self.keep_fingerprints(hour, &keys)?;
+        self.write_fingerprints(hour, &keys)?;
         Ok(keys)
     }
 
-    /// Writes fingerprints down, which is only a help for the next start: where it cannot be done, that
-    /// reads the segment instead. A failed sync alone is an error.
-    fn keep_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
+    /// Writes a fingerprint file. It only speeds up the next start, so errors other than a failed sync are ignored.
+    fn write_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
         let mut bytes = KEYS_MARK.to_vec();
         bytes.extend(keys.iter().flat_map(|key| key.0.to_le_bytes()));
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         match self.replace(&self.keys(hour), |file| file.write_all_at(&bytes, 0)) {
             Err(error) if !is_failed_sync(&error) => {
-                tracing::warn!(%error, hour, "failed to write the fingerprints of events");
+                tracing::warn!(%error, hour, "failed to write a fingerprint file; the next start reads the segment instead");
                 Ok(())
             }
             other => other,
@@ -161,10 +158,10 @@ impl Directory {
     }
 }
 
-/// What only tidies up is left out on a disk that is full or read-only.
+/// Ignores errors of a clean-up on a full or read-only disk.
 fn where_writable(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| match error.kind() {
-        kind if TelemetryError::is_of_space(kind) => Ok(()),
+        kind if TelemetryError::is_out_of_space(kind) => Ok(()),
         _ => Err(error),
     })
 }
@@ -190,24 +187,24 @@ fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
     rest.is_empty().then(|| keys.collect())
 }
 
-/// Shows every sound event of a file to `each`; returns where the last one ends.
+/// Calls `each` for every valid event of a file. Returns the end of the last one.
 pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Result<u64> {
     let mut frames = Frames::new(SegmentReader::open(path)?);
     while let Some(event) = frames.next()? {
         each(&event);
     }
     if frames.damaged() > 0 {
-        tell_damage(path, frames.damaged());
+        report_damage(path, frames.damaged());
     }
     Ok(frames.sound_end())
 }
 
-pub(super) fn tell_damage(path: &Path, bytes: u64) {
+pub(super) fn report_damage(path: &Path, bytes: u64) {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
-    tracing::error!(%file, bytes, "a file of events is damaged; what could be read was kept");
+    tracing::error!(%file, bytes, "a telemetry segment is damaged; skipped the damaged bytes");
 }
 
-/// Makes a compressed segment plain, so that it can be appended to: a clock was put back.
+/// Replaces a compressed segment by its plain form, to append to it after the clock was set back.
 fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
     match SegmentReader::open(path) {
         Ok(mut packed @ SegmentReader::Packed(_)) => {
@@ -218,22 +215,21 @@ fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The segment that is appended to.
 pub(super) struct Segment {
     pub(super) hour: i64,
-    /// Shared with the thread that syncs: a second descriptor might not be had.
+    /// Shared with the sync thread: a second open could fail for lack of descriptors.
     file: Arc<File>,
     lengths: Lengths,
-    keeper: LengthFile,
+    length_file: LengthFile,
     keys: Vec<Fingerprint>,
 }
 
 impl Segment {
-    /// Opens or makes the segment of an hour. A torn end, which a kill or a power cut leaves, is
-    /// cut off: nothing in it was promised.
+    /// Opens or creates the segment of an hour. Cuts off a torn end, which a kill or a power cut leaves: its events
+    /// were never acknowledged.
     pub(super) fn open(directory: &Directory, hour: i64) -> io::Result<Self> {
         let path = directory.events(hour);
-        // It will not be true any more.
+        // The fingerprint file would be outdated after the first append.
         match fs::remove_file(directory.keys(hour)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -249,17 +245,17 @@ impl Segment {
             file.set_len(length)?;
         }
         if directory.sync {
-            // What a killed process wrote may be in the page cache alone, and counts as kept.
+            // Bytes from a killed process may only be in the page cache, but count as synced from here on.
             sync_file(&file, &path)?;
         }
-        let lengths = Lengths::of_whole(length);
-        let keeper = LengthFile::open(&place)?;
-        keeper.write(lengths)?;
+        let lengths = Lengths::from_synced(length);
+        let length_file = LengthFile::open(&place)?;
+        length_file.write(lengths)?;
         Ok(Self {
             hour,
             file: Arc::new(file),
             lengths,
-            keeper,
+            length_file,
             keys,
         })
     }
@@ -268,7 +264,7 @@ impl Segment {
         &self.keys
     }
 
-    /// Appends frames and remembers their fingerprints. After an error nothing has been added.
+    /// Appends frames with their fingerprints. After an error the segment is unchanged.
     pub(super) fn append(
         &mut self,
         frames: &[u8],
@@ -276,8 +272,7 @@ impl Segment {
     ) -> Result<(), TelemetryError> {
         let end = self.lengths.written;
         if let Err(error) = self.file.write_all_at(frames, end) {
-            // The next frames are written over what was written; but a shorter batch would leave a
-            // rest behind it that reads as damage.
+            // A later batch overwrites the partial write. If it is shorter, the rest would read as damage.
             return Err(match self.file.set_len(end) {
                 Ok(()) => error.into(),
                 Err(second) => TelemetryError::Failed(second.to_string()),
@@ -285,42 +280,41 @@ impl Segment {
         }
         self.lengths.written += frames.len() as u64;
         self.keys.extend_from_slice(keys);
-        self.keep_lengths()
+        self.write_lengths()
     }
 
-    fn keep_lengths(&self) -> Result<(), TelemetryError> {
-        let written = where_writable(self.keeper.write(self.lengths));
+    fn write_lengths(&self) -> Result<(), TelemetryError> {
+        let written = where_writable(self.length_file.write(self.lengths));
         written.map_err(|error| TelemetryError::Failed(error.to_string()))
     }
 
-    /// A second handle, to sync without holding up those who append, and how much there is to sync.
+    /// Returns a handle to sync without blocking appends, and the length that a sync makes durable.
     pub(super) fn handle(&self) -> (Arc<File>, u64) {
         (Arc::clone(&self.file), self.lengths.written)
     }
 
-    /// How much of it a power cut leaves.
+    /// Returns the length that survives a power cut.
     pub(super) const fn length_synced(&self) -> u64 {
         self.lengths.synced
     }
 
-    /// So much of it has been synced.
     pub(super) fn synced(&mut self, length: u64) -> Result<(), TelemetryError> {
         self.lengths.synced = self.lengths.synced.max(length);
-        self.keep_lengths()
+        self.write_lengths()
     }
 
-    /// Writes the fingerprints of a segment down that has been synced and is not appended to again.
+    /// Writes the fingerprint file of a synced segment that is no longer appended to.
     pub(super) fn close(self, directory: &Directory) -> io::Result<()> {
-        directory.keep_fingerprints(self.hour, &self.keys)
+        directory.write_fingerprints(self.hour, &self.keys)
     }
 
-    /// Goes on with the file that has taken the place of this one's, of that length.
-    pub(super) fn moved(&mut self, directory: &Directory, length: u64) -> io::Result<()> {
+    /// Switches to the file that has replaced this segment's file.
+    pub(super) fn reopen(&mut self, directory: &Directory, length: u64) -> io::Result<()> {
         let file = options()
             .truncate(false)
             .open(directory.events(self.hour))?;
         self.file = Arc::new(file);
-        self.lengths = Lengths::of_whole(length);
-        self.keeper.write(self.lengths)
+        self.lengths = Lengths::from_synced(length);
+        self.length_file.write(self.lengths)
     }
 }

@@ -1,5 +1,5 @@
-//! How long a segment has become, kept in a small file beside it. A segment that is cut short, or
-//! whose end is damaged, looks like one with a torn end; this tells them apart.
+//! Stores the length of a segment in a small file next to it. It distinguishes a torn end, which is normal after a
+//! kill, from a segment that was truncated or damaged at its end.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,29 +8,27 @@ use std::path::Path;
 
 use super::segment::options;
 
-/// Two lengths and their checksum: always overwritten in place, within one sector.
+/// Two lengths and their checksum. Always overwritten in place, within one disk sector.
 const SIZE: usize = 20;
 
-/// The lengths of a segment in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lengths {
-    /// What was written. After a power cut it may be more than what is there.
+    /// Bytes written. After a power cut the segment may be shorter.
     pub(super) written: u64,
-    /// What was synced: never more than what is there, unless the file was damaged.
+    /// Bytes synced. A shorter segment is damaged.
     pub(super) synced: u64,
 }
 
 impl Lengths {
-    /// Those of a file that is all there and synced.
-    pub(super) const fn of_whole(length: u64) -> Self {
+    /// Returns the lengths of a fully synced file.
+    pub(super) const fn from_synced(length: u64) -> Self {
         Self {
             written: length,
             synced: length,
         }
     }
 
-    /// What was kept of a segment; nothing where that cannot be read, which loses the comparison
-    /// only.
+    /// Reads the lengths of a segment. An unreadable file yields the default, so that nothing is compared.
     pub(super) fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap_or_default();
         let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
@@ -46,7 +44,7 @@ impl Lengths {
         }
     }
 
-    /// What is missing of a segment whose last sound event ends there.
+    /// Returns what is missing if the last valid event ends at `sound_end`.
     fn missing(self, sound_end: u64) -> Option<Missing> {
         match (self.synced.checked_sub(sound_end), self.written) {
             (Some(bytes @ 1..), _) => Some(Missing::Synced(bytes)),
@@ -55,36 +53,36 @@ impl Lengths {
         }
     }
 
-    /// Tells that a segment ends before it should.
+    /// Logs if a segment ends too early.
     pub(super) fn compare(self, path: &Path, sound_end: u64) {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         match self.missing(sound_end) {
             Some(Missing::Synced(bytes)) => {
-                tracing::error!(%file, bytes, "a file of events is damaged: its end is missing");
+                tracing::error!(%file, bytes, "a telemetry segment is damaged: its end is missing");
             }
             Some(Missing::Unsynced(bytes)) => {
-                tracing::warn!(%file, bytes, "events that were not synced yet are gone");
+                tracing::warn!(%file, bytes, "lost telemetry events that were not synced before the restart");
             }
             None => {}
         }
     }
 
-    /// Writes them down for a segment that nobody appends to.
+    /// Writes the length file of a segment that is not open.
     pub(super) fn write(self, path: &Path) -> io::Result<()> {
         LengthFile::open(path)?.write(self)
     }
 }
 
-/// Bytes that should be there.
+/// Missing bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Missing {
-    /// A power cut took them, within what is promised.
+    /// Lost in a power cut, before they were synced.
     Unsynced(u64),
-    /// Damage.
+    /// Lost to damage.
     Synced(u64),
 }
 
-/// The file while the segment is appended to.
+/// The open length file of the segment that is appended to.
 pub(super) struct LengthFile(File);
 
 impl LengthFile {
@@ -106,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_synced_is_told_from_what_was_not() {
+    fn missing_synced_and_unsynced_bytes_are_distinguished() {
         let lengths = Lengths {
             written: 300,
             synced: 200,
@@ -114,13 +112,13 @@ mod tests {
         assert_eq!(lengths.missing(199), Some(Missing::Synced(1)));
         assert_eq!(lengths.missing(200), Some(Missing::Unsynced(100)));
         assert_eq!(lengths.missing(300), None);
-        // The file is ahead of what is kept of it.
+        // The file is longer than its recorded length.
         assert_eq!(lengths.missing(400), None);
         assert_eq!(Lengths::default().missing(0), None);
     }
 
     #[test]
-    fn lengths_are_read_back_and_damage_is_no_length() {
+    fn lengths_are_read_back_and_damaged_ones_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.length");
         assert_eq!(Lengths::read(&path), Lengths::default());

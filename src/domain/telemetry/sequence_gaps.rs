@@ -1,13 +1,13 @@
-//! How many events got lost on the way, by the players' running numbers: an estimate.
+//! Estimates how many events were lost in transit from gaps in the players' sequence numbers.
 
 use std::collections::HashMap;
 
-/// Devices that are watched at most; beyond it all are forgotten and counting starts anew.
+/// Maximum number of devices. Beyond it, all are forgotten and counting starts again.
 const DEVICES: usize = 200_000;
-/// A number this far from the last one is a new run of the player, not a gap.
+/// A larger jump is a restart of the player, not a gap.
 const FAR: u64 = 1_000;
 
-/// The last running number of each device.
+/// Last sequence number of each device.
 #[derive(Default)]
 pub(super) struct Gaps {
     last: HashMap<u64, i64>,
@@ -15,8 +15,7 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    /// Takes note of an event. A jump forward counts what it leaves out; an event that comes late
-    /// takes one of those back.
+    /// Records an event. A jump forward counts the numbers that it skips; a late event takes one of them back.
     pub(super) fn record(&mut self, device: u64, sequence: i64) {
         if self.last.len() >= DEVICES && !self.last.contains_key(&device) {
             self.last.clear();
@@ -47,7 +46,7 @@ mod tests {
         let mut gaps = Gaps::default();
         for sequence in sequences {
             gaps.record(1, *sequence);
-            // Another device has numbers of its own.
+            // Sequence numbers are per device.
             gaps.record(2, 7);
         }
         gaps.lost()
@@ -59,7 +58,7 @@ mod tests {
         assert_eq!(lost(&[5, 8]), 2);
         assert_eq!(lost(&[5, 8, 6, 7, 9]), 0);
         assert_eq!(lost(&[5, 8, 6]), 1);
-        // A new run of the player.
+        // The player was restarted.
         assert_eq!(lost(&[50_000, 1, 2]), 0);
         assert_eq!(lost(&[1, 50_000]), 0);
         assert_eq!(lost(&[i64::MIN, i64::MAX]), 0);

@@ -1,4 +1,4 @@
-//! The thread that syncs what was appended, within half a second.
+//! The thread that syncs appended events within half a second.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +11,10 @@ use super::Inner;
 use super::error::TelemetryError;
 use crate::store::sync_data;
 
-/// How often it looks; with the time that a sync takes this stays under the promised 500 ms.
+/// With the duration of a sync this stays below the promised 500 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Runs until it is dropped, and syncs once more then.
+/// Runs until dropped, then syncs once more.
 pub(super) struct SyncThread {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ impl SyncThread {
         Self::start_with(inner, sync, on_failure)
     }
 
-    /// The same with what is done at each look.
+    /// As `start`, with an injected sync function for tests.
     pub(super) fn start_with(
         inner: Arc<Inner>,
         sync: impl Fn(&Inner) -> Result<(), TelemetryError> + Send + 'static,
@@ -41,7 +41,7 @@ impl SyncThread {
             .spawn(move || {
                 loop {
                     let stop = stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
-                    // Without this thread nothing that is taken would ever be synced.
+                    // A panic must stop ingestion: without this thread, events would be accepted and never synced.
                     let synced = catch_unwind(AssertUnwindSafe(|| sync(&inner)))
                         .unwrap_or_else(|_| Err(inner.fail("its sync panicked")));
                     if let Err(error) = synced {
@@ -50,7 +50,7 @@ impl SyncThread {
                     }
                     if stop {
                         if let Err(error) = inner.save_usage() {
-                            tracing::warn!(%error, "failed to save what telemetry has used of its budgets");
+                            tracing::warn!(%error, "failed to save the usage of the telemetry budgets");
                         }
                         return;
                     }
@@ -73,14 +73,14 @@ impl Drop for SyncThread {
 }
 
 impl Inner {
-    /// Notes a failure after which nothing more is taken; the sync thread tells of it.
+    /// Records a failure after which all uploads are rejected. The sync thread reports it.
     pub(super) fn fail(&self, why: &str) -> TelemetryError {
         let failed = TelemetryError::Failed(why.to_owned());
         let mut state = self.state.lock();
         state.failed.get_or_insert(failed).clone()
     }
 
-    /// The same for a result, if that says so.
+    /// Records the error of a result that requires a restart.
     pub(super) fn or_fail<T>(
         &self,
         result: Result<T, TelemetryError>,
@@ -91,8 +91,8 @@ impl Inner {
         })
     }
 
-    /// Closes the segments that are done: their last sync, and their fingerprints for the next start.
-    /// Both take long for a large one, and hold up nobody.
+    /// Closes finished segments: last sync and fingerprint file. Both take long for a large segment, so they run
+    /// without the state lock.
     fn close_done(&self) -> Result<(), TelemetryError> {
         loop {
             let (hour, (file, length)) = match self.state.lock().done.first() {
@@ -104,7 +104,7 @@ impl Inner {
             }
             let done = {
                 let mut state = self.state.lock();
-                // It may be the open one again, or have been dropped with its hour.
+                // The segment may be open again, or removed by retention.
                 let at = state.done.iter().position(|done| done.hour == hour);
                 at.map(|at| state.done.swap_remove(at))
             };
@@ -115,7 +115,7 @@ impl Inner {
         }
     }
 
-    /// Syncs what has been appended, without holding up those who append.
+    /// Syncs appended events without blocking appends.
     fn sync(&self) -> Result<(), TelemetryError> {
         let (hour, file, path, length) = {
             let mut state = self.state.lock();
@@ -132,7 +132,8 @@ impl Inner {
             let path = self.directory.events(segment.hour);
             (segment.hour, file, path, length)
         };
-        // Whatever the reason: the next sync would succeed without what this one could not write.
+        // After any failed sync: the kernel may drop the dirty pages, and the next sync would then succeed without
+        // them.
         let synced = sync_data(&file, &path).map_err(TelemetryError::from);
         let mut state = self.state.lock();
         let noted = match (synced, &mut state.segment) {

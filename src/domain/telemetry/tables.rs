@@ -1,5 +1,4 @@
-//! The index of the segments: in which hours a user sent events, whose events are to go, and how far
-//! each hour has been forwarded.
+//! Store tables of telemetry: the index of the segments, pending erasures, forwarding cursors and budget usage.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +15,13 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<DayUsage>()
 }
 
-/// That a user has events in the segment of an hour.
+/// A user has events in the segment of an hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UserHourRecord {}
 
 impl Record for UserHourRecord {}
 
-/// By the hour since 1970, so that retention finds whole hours, and the user.
+/// Index by hour since the Unix epoch, then user: retention removes whole hours.
 pub(super) struct UserHours;
 
 impl Table for UserHours {
@@ -38,7 +37,7 @@ impl Table for UserHours {
     }
 }
 
-/// Finds the hours of a user.
+/// Index by user, then hour.
 pub(super) struct HoursByUser;
 
 impl Index for HoursByUser {
@@ -47,8 +46,7 @@ impl Index for HoursByUser {
     type Key = (UserId, i64);
 }
 
-/// That a user's events are to be erased. The record outlives a kill between the removal of an
-/// account and that of its events.
+/// A pending erasure of a user's events. It survives a crash between the removal of the account and the erasure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ErasureRecord {
     pub(super) since: UnixSeconds,
@@ -56,7 +54,7 @@ pub(super) struct ErasureRecord {
 
 impl Record for ErasureRecord {}
 
-/// Erasures that are to be done, by user.
+/// Pending erasures by user.
 pub(super) struct Erasures;
 
 impl Table for Erasures {
@@ -65,18 +63,18 @@ impl Table for Erasures {
     type Record = ErasureRecord;
 }
 
-/// How far the events of an hour have been forwarded, in bytes of its segment.
+/// Forwarding cursor of an hour, in bytes of its unpacked segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ForwardedRecord {
-    /// The sink has what lies before.
+    /// The sink has accepted everything before this offset.
     pub(super) sent: u64,
-    /// Where the batch ends that was offered last, so that it is offered again as it was.
+    /// End of the batch that was offered last, so that a retry sends the same batch.
     pub(super) offered: u64,
 }
 
 impl Record for ForwardedRecord {}
 
-/// How far events have been forwarded, by the hour since 1970.
+/// Forwarding cursors by hour since the Unix epoch.
 pub(super) struct Forwarded;
 
 impl Table for Forwarded {
@@ -85,7 +83,7 @@ impl Table for Forwarded {
     type Record = ForwardedRecord;
 }
 
-/// How many bytes of events were kept of somebody in a day.
+/// Bytes of events that a user or partner has stored in a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UsageRecord {
     pub(super) bytes: u64,
@@ -93,10 +91,10 @@ pub(super) struct UsageRecord {
 
 impl Record for UsageRecord {}
 
-/// The UTC day since 1970, whether it is a user (0) or a partner (1), and the id.
+/// The UTC day since the Unix epoch, the kind of owner (0: user, 1: partner), and its id.
 pub(super) type UsageRow = (i64, u8, [u8; 16]);
 
-/// What counts against the budgets of a day.
+/// Budget usage of a day.
 pub(super) struct DayUsage;
 
 impl Table for DayUsage {
@@ -117,7 +115,7 @@ mod tests {
         let hex = data_encoding::HEXLOWER.encode(&key);
         assert_eq!(hex, format!("800000000007a120{}", "07".repeat(16)));
         assert_eq!(read_record(&[]), Some(UserHourRecord {}));
-        // 1,800,000,000 as a zigzag varint of 64 bits.
+        // 1,800,000,000 as a 64-bit zigzag varint.
         let since = UnixSeconds(1_800_000_000);
         let golden = [0xfc, 0x00, 0xa4, 0x93, 0xd6];
         assert_eq!(read_record(&golden), Some(ErasureRecord { since }));

@@ -1,4 +1,4 @@
-//! The promises of telemetry, on files in a temporary directory.
+//! Behaviour of telemetry as a whole, with segment files in a temporary directory.
 
 mod compressed;
 mod limits;
@@ -52,7 +52,7 @@ impl Bench {
             budgets,
             duration_unit: unit,
             sync: true,
-            // User 66 has been erased.
+            // User 66 was erased.
             exists: |_, user| Ok(*user != UserId::from_bytes([66; 16])),
         };
         let failed = |error: &TelemetryError| panic!("{error}");
@@ -133,11 +133,10 @@ fn events_are_kept_as_sent() {
     assert_eq!(telemetry.counts().accepted, 2);
 }
 
-/// Without its thread nothing that is taken would ever be synced.
 #[test]
-fn a_panic_of_the_thread_that_syncs_is_told_and_nothing_more_is_taken() {
+fn a_panic_of_the_sync_thread_is_reported_and_stops_ingestion() {
     let bench = Bench::new();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (report, reported) = std::sync::mpsc::channel();
     let settings = Settings {
         directory: bench.files(),
         retention_days: 30,
@@ -154,18 +153,18 @@ fn a_panic_of_the_thread_that_syncs_is_told_and_nothing_more_is_taken() {
     telemetry.accept(sender(1), events([1]), NOW).unwrap();
     let defect = |_: &Inner| panic!("a defect");
     let inner = Arc::clone(&telemetry.inner);
-    let on_failure = move |error: &TelemetryError| tell.send(error.clone()).unwrap();
+    let on_failure = move |error: &TelemetryError| report.send(error.clone()).unwrap();
     let thread = SyncThread::start_with(inner, defect, on_failure).unwrap();
     let failed = TelemetryError::Failed("its sync panicked".to_owned());
-    assert_eq!(told.recv().unwrap(), failed);
-    // It is told once: the thread has ended, and what it told ends the process.
-    assert!(told.recv().is_err());
+    assert_eq!(reported.recv().unwrap(), failed);
+    // It is reported only once, since the thread has ended.
+    assert!(reported.recv().is_err());
     drop(thread);
     assert_eq!(telemetry.accept(sender(1), events([2]), NOW), Err(failed));
 }
 
 #[test]
-fn events_of_a_user_who_has_been_erased_are_refused_and_leave_nothing() {
+fn events_of_an_erased_user_are_rejected_and_leave_nothing() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let refused = telemetry.accept(sender(66), events([1]), NOW);
@@ -211,7 +210,7 @@ fn each_part_of_the_key_tells_events_apart() {
         other_time,
         other_action,
         event(2),
-        // The text is no part of it; and a batch can repeat itself.
+        // The text is not part of the key, and a batch may contain duplicates.
         other_text,
         same.clone(),
     ];
@@ -223,7 +222,7 @@ fn each_part_of_the_key_tells_events_apart() {
 }
 
 #[test]
-fn duplicates_are_known_for_seven_days_across_restarts() {
+fn duplicates_are_detected_for_seven_days_across_restarts() {
     let bench = Bench::new();
     let send = |telemetry: &Telemetry, at| telemetry.accept(sender(1), events([1, 2]), at);
     assert_eq!(send(&bench.open(NOW), NOW), Ok(taken(2, 0)));
@@ -231,11 +230,11 @@ fn duplicates_are_known_for_seven_days_across_restarts() {
         let at = NOW + after;
         assert_eq!(send(&bench.open(at), at), Ok(taken(0, 2)), "{after}");
     }
-    // In one process too.
+    // The same without a restart.
     let telemetry = bench.open(NOW);
     assert_eq!(send(&telemetry, NOW + 7 * DAY - 1), Ok(taken(0, 2)));
     assert_eq!(send(&telemetry, NOW + 8 * DAY), Ok(taken(2, 0)));
-    // What came again is known from then on.
+    // A repeated event is known from its last arrival on.
     let at = NOW + 14 * DAY;
     assert_eq!(send(&bench.open(at), at), Ok(taken(0, 2)));
 }
@@ -306,7 +305,7 @@ fn a_torn_end_is_cut_off_and_sent_again() {
         assert_eq!(answer, Ok(taken(1, 1)));
         assert_eq!(sequences(&telemetry, Selection::default()), [1, 2]);
     }
-    // A power cut leaves zeros where blocks were never written.
+    // After a power cut, blocks that were never written read as zeros.
     fs::write(&path, &whole).unwrap();
     let mut file = File::options().append(true).open(&path).unwrap();
     file.write_all(&[0; 4096]).unwrap();
@@ -316,7 +315,7 @@ fn a_torn_end_is_cut_off_and_sent_again() {
 }
 
 #[test]
-fn damage_costs_the_events_that_it_hits() {
+fn damage_loses_only_the_events_that_it_hits() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     telemetry.accept(sender(1), events(0..9), NOW).unwrap();
@@ -356,7 +355,7 @@ fn a_selection_is_by_time_and_user() {
 }
 
 #[test]
-fn a_user_is_erased_and_the_others_stay() {
+fn erasing_a_user_keeps_the_events_of_others() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     for hours in 0..3 {
@@ -376,7 +375,7 @@ fn a_user_is_erased_and_the_others_stay() {
         let found = bytes.windows(16).any(|window| window == trace.as_bytes());
         assert!(!found, "the user's id is still in a file");
     }
-    // The segment that was being written goes on, and the index knows the user anew.
+    // The open segment remains writable, and the index gets a new entry for the user.
     telemetry.accept(sender(2), events([13]), now).unwrap();
     telemetry.accept(sender(1), events([4]), now).unwrap();
     assert_eq!(sequences(&telemetry, of_user(1)), [4]);
@@ -386,7 +385,7 @@ fn a_user_is_erased_and_the_others_stay() {
 }
 
 #[test]
-fn an_erasure_that_was_noted_is_done_later() {
+fn a_requested_erasure_is_done_by_the_job() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     telemetry.accept(sender(1), events([1]), NOW).unwrap();
@@ -407,7 +406,7 @@ fn an_erasure_that_was_noted_is_done_later() {
 }
 
 #[test]
-fn whole_hours_go_when_their_time_has_come() {
+fn expired_hours_are_dropped_whole() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     for days in [0, 1, 29] {
@@ -419,7 +418,7 @@ fn whole_hours_go_when_their_time_has_come() {
     assert_eq!(telemetry.retain(now + HOUR), Ok(1));
     assert_eq!(sequences(&telemetry, Selection::default()), [1, 29]);
     assert_eq!(bench.index_rows(), 2);
-    // A clock that leaps takes the open segment with it, and life goes on.
+    // A clock that jumps ahead drops even the open segment; ingestion continues.
     let leap = NOW + 300 * DAY;
     assert_eq!(telemetry.retain(leap), Ok(2));
     assert_eq!(bench.index_rows(), 0);
@@ -428,7 +427,7 @@ fn whole_hours_go_when_their_time_has_come() {
 }
 
 #[test]
-fn a_clock_that_goes_back_writes_on_in_an_old_hour() {
+fn a_clock_set_back_appends_to_an_older_hour() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     telemetry.accept(sender(1), events([1]), NOW).unwrap();
@@ -444,10 +443,10 @@ fn a_clock_that_goes_back_writes_on_in_an_old_hour() {
 }
 
 #[test]
-fn what_cannot_be_written_is_not_remembered() {
+fn events_that_cannot_be_written_are_not_remembered() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    // A directory where the segment should be: opening it fails.
+    // A directory in the place of the segment makes opening it fail.
     let place = telemetry.inner.directory.events(hour_of(NOW));
     fs::create_dir(&place).unwrap();
     assert!(telemetry.accept(sender(1), events([1]), NOW).is_err());
@@ -456,7 +455,7 @@ fn what_cannot_be_written_is_not_remembered() {
     assert_eq!(answer, Ok(taken(1, 0)));
 }
 
-/// Readings of an event's text, in place of JSON: `action asset duration bitrate`.
+/// Parses an event's text, which is `action asset duration bitrate` here instead of JSON.
 fn facts(json: &[u8]) -> Option<Facts> {
     let text = std::str::from_utf8(json).ok()?;
     let parts: Vec<_> = text.split(' ').collect();
@@ -523,9 +522,9 @@ fn figures_are_summed_up_by_minute_and_asset() {
     assert_eq!(report.rows, [film, news]);
 }
 
-/// The store and the files are told the same by a kill: here, by a store on disk that is reopened.
+/// After a kill the index and the files agree; simulated by reopening a store on disk.
 #[test]
-fn the_index_lies_in_the_store() {
+fn the_index_agrees_with_the_files_after_a_reopen() {
     let bench = Bench::new();
     let open =
         |path: &Path| Store::open(path, schema(Schema::default()), Options::default()).unwrap();
@@ -548,7 +547,7 @@ fn the_index_lies_in_the_store() {
     }
 }
 
-/// What a restored backup makes of the index: that of an earlier time, or of another machine.
+/// Changes the index as a restored backup does: to an earlier state, or to that of another server.
 fn change_index(bench: &Bench, change: impl FnOnce(&mut crate::store::Txn<'_>) + Send + 'static) {
     let changed: Result<(), crate::store::StoreError> = bench
         .store
@@ -572,7 +571,7 @@ fn events_since_the_backup_are_found_and_erased_after_a_restore() {
     }
     let rows = bench.index_rows();
     drop(telemetry);
-    // The backup was made within the first hour, when the second user had sent nothing.
+    // The backup was made in the first hour, before the second user sent anything.
     change_index(&bench, |txn| {
         for hours in [0, 1, 2, 30] {
             let key = (hour_of(NOW + hours * HOUR), sender(2).user);
@@ -584,7 +583,7 @@ fn events_since_the_backup_are_found_and_erased_after_a_restore() {
     assert_eq!(sequences(&telemetry, of_user(2)), [2, 3, 4, 5]);
     telemetry.erase(sender(2).user, NOW + 31 * HOUR).unwrap();
     assert_eq!(sequences(&telemetry, Selection::default()), [1]);
-    // What was erased leaves nothing that a start would bring back.
+    // A start must not bring back index entries of erased events.
     drop(telemetry);
     let telemetry = bench.open(NOW + 31 * HOUR);
     assert_eq!(bench.index_rows(), 1);
@@ -594,7 +593,7 @@ fn events_since_the_backup_are_found_and_erased_after_a_restore() {
 #[test]
 fn an_index_without_its_events_does_no_harm() {
     let bench = Bench::new();
-    // Taken over from another machine, whose events stayed there.
+    // The index comes from another server; the segment files do not.
     change_index(&bench, |txn| {
         for hours in 0..50 {
             let key = (hour_of(NOW) - hours, sender(1).user);

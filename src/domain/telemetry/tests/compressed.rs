@@ -1,4 +1,4 @@
-//! Finished segments in their compressed form.
+//! Compressed segments.
 
 use std::io::Read as _;
 
@@ -7,7 +7,7 @@ use crate::domain::telemetry::packed::{Form, MEMBER};
 
 const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 
-/// Events as players send them.
+/// Events like those of real players.
 fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent> {
     let of = |number: i64| {
         let noise = number.wrapping_mul(0x5851_F42D_4C95_7F2D);
@@ -34,7 +34,7 @@ fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent> {
     numbers.into_iter().map(of).collect()
 }
 
-/// Fills the hour of `NOW` with some members of events of users 1 and 2 in turns, and finishes it.
+/// Fills the hour of `NOW` with several members of events, alternating between users 1 and 2, and finishes it.
 fn filled(bench: &Bench, most: i64) -> Telemetry {
     let telemetry = bench.open(NOW);
     for from in (0..most).step_by(500) {
@@ -63,7 +63,7 @@ fn path(bench: &Bench) -> std::path::PathBuf {
 }
 
 fn form(bench: &Bench) -> Form {
-    Form::of(&File::open(path(bench)).unwrap()).unwrap()
+    Form::detect(&File::open(path(bench)).unwrap()).unwrap()
 }
 
 fn unpacked(bench: &Bench) -> Vec<u8> {
@@ -82,13 +82,13 @@ fn temporary_files(bench: &Bench) -> usize {
         .count()
 }
 
-/// Nanoseconds of the processor that this thread has used.
+/// Returns the processor time of this thread, in nanoseconds.
 fn processor_time() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// All that readers learn of what is kept.
+/// Reads the stored events in every way that the module offers.
 fn readings(telemetry: &Telemetry) -> (Vec<StoredEvent>, Vec<i64>, QualityReport, Vec<(i64, u64)>) {
     let all = telemetry.events(Selection::default()).unwrap();
     let rate = |_: &[u8]| {
@@ -127,10 +127,10 @@ fn a_finished_hour_is_compressed_and_reads_as_before() {
         plain.len()
     );
     assert!(packed * 4 < plain.len() as u64, "{packed}");
-    // The limit of all files counts what is on the disk.
+    // The total size limit counts bytes on disk.
     let sizes = telemetry.inner.directory.sizes().unwrap();
     assert!(sizes.values().sum::<u64>() < plain.len() as u64 / 2);
-    // The same after a start, from which on it is known what was received.
+    // The same after a restart, and the dedup window is complete.
     drop(telemetry);
     fs::remove_file(bench.files().join("2027-01-15T08.keys")).unwrap();
     let telemetry = bench.open(LATER);
@@ -147,7 +147,7 @@ fn any_part_of_a_compressed_segment_can_be_forwarded() {
     let parts = |telemetry: &Telemetry| -> Vec<(u64, i64)> {
         let mut ends = Vec::new();
         let mut from = 0;
-        // As the forwarder does: some events at a time, from where the ones before ended.
+        // Read like the forwarder: a few events at a time, each time from the end of the last read.
         while let Some(mut events) = telemetry.part(hour, (from, u64::MAX)).unwrap() {
             for _ in 0..97 {
                 match events.next().unwrap() {
@@ -213,7 +213,7 @@ fn erasure_reaches_compressed_events_and_keeps_the_others_in_place() {
 }
 
 #[test]
-fn what_changes_a_segment_while_it_is_compressed_wins() {
+fn a_segment_that_changes_while_it_is_compressed_stays_plain() {
     let bench = Bench::new();
     let telemetry = filled(&bench, 10_000);
     assert!(telemetry.compress(LATER).unwrap() > 0);
@@ -225,7 +225,7 @@ fn what_changes_a_segment_while_it_is_compressed_wins() {
     assert_eq!(form(&bench), Form::Plain);
     assert!(sequences(&telemetry, of_user(1)).is_empty());
 
-    // A clock that was put back appends to it.
+    // A clock set back appends to it.
     assert!(telemetry.compress(LATER + 60).unwrap() > 0);
     assert_eq!(temporary_files(&bench), 1);
     let again = telemetry.accept(sender(4), events([7, 8]), NOW);
@@ -237,7 +237,7 @@ fn what_changes_a_segment_while_it_is_compressed_wins() {
     telemetry.accept(sender(4), events([9]), LATER).unwrap();
     closed(&telemetry);
 
-    // And its retention ends.
+    // Retention drops it.
     assert!(telemetry.compress(LATER + 120).unwrap() > 0);
     telemetry.drop_before(hour_of(NOW) + 1).unwrap();
     while temporary_files(&bench) > 0 {
@@ -262,7 +262,7 @@ fn a_kill_at_any_step_leaves_a_whole_segment() {
         }
         kills += 1;
         assert_eq!(temporary_files(&bench), 1);
-        // What a kill leaves: the file that was begun.
+        // The temporary file that a kill leaves.
         drop(telemetry);
         telemetry = bench.open(LATER);
         assert_eq!(temporary_files(&bench), 0);
@@ -273,7 +273,7 @@ fn a_kill_at_any_step_leaves_a_whole_segment() {
 }
 
 #[test]
-fn a_clock_that_is_put_back_makes_a_compressed_hour_plain_again() {
+fn a_clock_set_back_unpacks_a_compressed_hour() {
     let bench = Bench::new();
     let telemetry = filled(&bench, 2_000);
     compress(&telemetry, LATER);
@@ -290,7 +290,7 @@ fn a_clock_that_is_put_back_makes_a_compressed_hour_plain_again() {
 }
 
 #[test]
-fn damage_in_a_compressed_segment_costs_one_member() {
+fn damage_in_a_compressed_segment_loses_one_member() {
     let bench = Bench::new();
     let telemetry = filled(&bench, 6_000);
     compress(&telemetry, LATER);
@@ -301,12 +301,12 @@ fn damage_in_a_compressed_segment_costs_one_member() {
     fs::write(path(&bench), &bytes).unwrap();
     let after = sequences(&telemetry, Selection::default());
     let lost = before.len() - after.len();
-    // A member has some 1,700 of these events.
+    // A member holds about 1,700 of these events.
     assert!((1..2_500).contains(&lost), "{lost}");
     assert!(after.iter().all(|sequence| before.contains(sequence)));
     assert_eq!(after.first(), before.first());
     assert_eq!(after.last(), before.last());
-    // The next erasure writes it again without the damage.
+    // The next erasure rewrites the segment without the damage.
     telemetry.erase(sender(1).user, LATER).unwrap();
     let left = unpacked(&bench);
     assert_eq!(left.len() as u64, telemetry.extents().unwrap()[0].1);
@@ -328,7 +328,7 @@ fn holes_and_a_torn_end_are_compressed_as_they_are() {
 }
 
 #[test]
-fn an_hour_that_fails_holds_up_no_other_and_is_tried_again() {
+fn a_failed_hour_does_not_block_others_and_is_retried() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     for hour in 0..3 {
@@ -338,13 +338,16 @@ fn an_hour_that_fails_holds_up_no_other_and_is_tried_again() {
     }
     closed(&telemetry);
     let now = NOW + 5 * HOUR;
-    // A directory stands where the compressed file would be written.
+    // A directory in the place of the temporary file makes compression fail.
     let in_the_way = telemetry.inner.directory.packing(hour_of(NOW));
     fs::create_dir(&in_the_way).unwrap();
     assert!(telemetry.compress(now).is_err());
     compress(&telemetry, now + 60);
     let next = telemetry.inner.directory.events(hour_of(NOW) + 1);
-    assert_eq!(Form::of(&File::open(next).unwrap()).unwrap(), Form::Packed);
+    assert_eq!(
+        Form::detect(&File::open(next).unwrap()).unwrap(),
+        Form::Packed
+    );
     assert_eq!(form(&bench), Form::Plain);
     fs::remove_dir(in_the_way).unwrap();
     compress(&telemetry, now + HOUR);
@@ -354,7 +357,7 @@ fn an_hour_that_fails_holds_up_no_other_and_is_tried_again() {
 }
 
 #[test]
-fn recent_events_stay_known_while_a_job_tidies() {
+fn recent_events_stay_known_while_the_dedup_window_is_merged() {
     let bench = Bench::new();
     let telemetry = filled(&bench, 1_000);
     assert_eq!(telemetry.tidy_recent(), 0);

@@ -1,8 +1,8 @@
-//! Budgets, the room of all files, and what waits for a large segment: nobody.
+//! Budgets, the total size limit, and uploads during slow work on a large segment.
 
 use super::*;
 
-/// Events of the largest size whose frames take a little over this many bytes.
+/// Returns maximum-size events with frames that take slightly more than `bytes` bytes.
 fn large(number: i64, bytes: i64) -> Vec<NewEvent> {
     let of = |part| NewEvent {
         json: vec![b' '; EVENT_BYTES_MAX],
@@ -29,7 +29,7 @@ fn limit(result: Result<Taken, TelemetryError>) -> (&'static str, i64) {
 const MIB: u64 = 1024 * 1024;
 
 #[test]
-fn a_user_over_its_budget_waits_for_tomorrow_and_others_go_on() {
+fn a_user_over_budget_is_rejected_until_tomorrow_and_others_are_not() {
     let bench = Bench::new();
     let telemetry = bench.open_with(NOW, budgets(2 * MIB, None, u64::MAX));
     let send = |user, number, now| telemetry.accept(sender(user), large(number, 1 << 19), now);
@@ -38,14 +38,14 @@ fn a_user_over_its_budget_waits_for_tomorrow_and_others_go_on() {
     }
     let tomorrow = (NOW.utc_day() + 1) * DAY - NOW.0;
     assert_eq!(limit(send(1, 4, NOW)), ("telemetry-user", tomorrow));
-    // What is known costs nothing.
+    // Duplicates do not count.
     assert_eq!(send(1, 3, NOW), Ok(taken(0, 8)));
     assert_eq!(send(2, 4, NOW), Ok(taken(8, 0)));
     assert_eq!(send(1, 4, NOW + tomorrow), Ok(taken(8, 0)));
 }
 
 #[test]
-fn a_restart_gives_no_new_budget() {
+fn a_restart_does_not_reset_budgets() {
     let bench = Bench::new();
     let of = budgets(2 * MIB, Some(3 * MIB), u64::MAX);
     let telemetry = bench.open_with(NOW, of);
@@ -57,12 +57,12 @@ fn a_restart_gives_no_new_budget() {
     let telemetry = bench.open_with(NOW + 60, of);
     let sent = telemetry.accept(sender(1), large(4, 1 << 19), NOW + 60);
     assert_eq!(limit(sent).0, "telemetry-user");
-    // Their partner's is counted with that of its other users.
+    // The partner's budget includes its other users.
     let send = |number| telemetry.accept(sender(2), large(number, 1 << 19), NOW + 60);
     assert_eq!(send(5), Ok(taken(8, 0)));
     assert_eq!(send(6), Ok(taken(8, 0)));
     assert_eq!(limit(send(7)).0, "telemetry-partner");
-    // The rows of a day go with the next one's, and a user's with the account.
+    // The rows of a day are removed with the next day's, and a user's rows with the account.
     telemetry.erase(sender(1).user, NOW + 61).unwrap();
     telemetry.save_usage().unwrap();
     let rows = |txn: &crate::store::Txn<'_>| txn.scan::<tables::DayUsage>(&All, 100);
@@ -74,7 +74,7 @@ fn a_restart_gives_no_new_budget() {
 }
 
 #[test]
-fn the_oldest_hours_make_room() {
+fn the_oldest_hours_are_dropped_to_free_space() {
     let bench = Bench::new();
     let of = budgets(u64::MAX, None, 32 * MIB);
     let telemetry = bench.open_with(NOW, of);
@@ -85,10 +85,10 @@ fn the_oldest_hours_make_room() {
         if sent.is_err() {
             assert_eq!(limit(sent), ("telemetry-total", 30));
             assert!(telemetry.make_room(now).unwrap() > 0);
-            let told = telemetry.trouble(now).unwrap();
+            let message = telemetry.trouble(now).unwrap();
             assert!(
-                told.starts_with("`telemetry.max_bytes` is reached"),
-                "{told}"
+                message.starts_with("`telemetry.max_bytes` is reached"),
+                "{message}"
             );
             let again = telemetry.accept(sender(1), large(hour, 1 << 20), now);
             assert_eq!(again, Ok(taken(16, 0)));
@@ -104,7 +104,7 @@ fn the_oldest_hours_make_room() {
 }
 
 #[test]
-fn an_upload_that_straddles_the_hour_does_not_open_the_finished_one_again() {
+fn an_upload_that_straddles_the_hour_does_not_reopen_the_finished_segment() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let end = NOW + (HOUR - NOW.0.rem_euclid(HOUR));
@@ -112,11 +112,11 @@ fn an_upload_that_straddles_the_hour_does_not_open_the_finished_one_again() {
     telemetry.accept(sender(1), events([2]), end).unwrap();
     let finished = telemetry.inner.directory.events(hour_of(end - 1));
     let length = fs::metadata(&finished).unwrap().len();
-    // It read the clock before the hour ended.
+    // This upload read the clock before the hour ended.
     let straddling = telemetry.accept(sender(1), events([1, 3]), end - 1);
     assert_eq!(straddling, Ok(taken(1, 1)));
     assert_eq!(fs::metadata(&finished).unwrap().len(), length);
-    // Opening it again would have removed them, until it is done once more.
+    // Reopening the segment would have removed its fingerprint file.
     let inner = &telemetry.inner;
     let keys = inner.directory.keys(hour_of(end - 1));
     let state = inner.state.lock();
@@ -136,7 +136,7 @@ fn an_upload_that_straddles_the_hour_does_not_open_the_finished_one_again() {
 }
 
 #[test]
-fn events_that_come_while_an_open_segment_is_written_anew_are_kept() {
+fn events_that_arrive_while_an_open_segment_is_rewritten_are_kept() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     telemetry.accept(sender(1), events(0..500), NOW).unwrap();
