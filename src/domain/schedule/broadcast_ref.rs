@@ -1,11 +1,10 @@
-//! A broadcast as playback needs it, taken from the schedule without reading its JSON.
+//! A reference to a broadcast in the schedule, for playback. Its fields are read without parsing JSON.
 
 use std::sync::Arc;
 
 use super::channel::{Allowed, Channel};
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// A broadcast as playback needs it: its times, rating and rights.
 #[derive(Clone)]
 pub struct Program {
     channel: Arc<Channel>,
@@ -32,62 +31,57 @@ impl Program {
         })
     }
 
-    /// The broadcast's id.
     #[must_use]
     pub fn id(&self) -> Option<BroadcastId> {
-        // It was one when it was stored.
+        // Ids are validated before they are stored.
         BroadcastId::parse(&self.channel.id(self.index)).ok()
     }
 
-    /// The livestream that carries it.
     #[must_use]
     pub fn livestream(&self) -> &LivestreamId {
         &self.channel.livestream
     }
 
-    /// Its title.
     #[must_use]
     pub fn title(&self) -> String {
         self.channel.title(self.index).into_owned()
     }
 
-    /// Its first second.
     #[must_use]
     pub fn start(&self) -> UnixSeconds {
         self.start
     }
 
-    /// The first second after it.
+    /// Returns the first second after it.
     #[must_use]
     pub fn stop(&self) -> UnixSeconds {
         self.stop
     }
 
-    /// From what age on it may be seen without a PIN, if it is rated.
+    /// Returns the minimum age to watch it without a PIN, if it is rated.
     #[must_use]
     pub fn pg_age(&self) -> Option<u8> {
         self.pg_age
     }
 
-    /// Whether it may be played live.
     #[must_use]
     pub fn live(&self) -> bool {
         self.allowed.live()
     }
 
-    /// Whether it may be watched from its start while it is on air.
+    /// Returns whether it may be watched from its start while on air.
     #[must_use]
     pub fn start_over(&self) -> bool {
         self.allowed.start_over()
     }
 
-    /// Whether a viewer may go back in it while it is on air, given that it may be played live.
+    /// Returns whether viewers with live rights may seek back in it while on air.
     #[must_use]
     pub fn rewind(&self) -> bool {
         self.allowed.rewind()
     }
 
-    /// From when to when its catch-up may be played, if at all.
+    /// Returns the catch-up window, if any.
     #[must_use]
     pub fn catchup(&self) -> Option<(UnixSeconds, UnixSeconds)> {
         self.catchup

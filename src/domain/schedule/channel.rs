@@ -1,7 +1,7 @@
-//! One livestream in memory: its broadcasts as prepared JSON, and what is on at an instant.
+//! One livestream in memory: its broadcasts as pre-rendered JSON, and lookups by time.
 //!
-//! Invariant: broadcasts are in order and do not overlap, so that neighbours in the list are what
-//! the interface calls previous and next. The normaliser and the plan see to it.
+//! Invariant: broadcasts are in order and do not overlap, so that list neighbours are the previous and next
+//! broadcast of the interface. The normaliser and the diff ensure this.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Range;
@@ -18,26 +18,26 @@ use super::rights::BroadcastRights;
 use super::source_spans::Span;
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// What is known of a broadcast without reading its JSON.
+/// The fields of a broadcast that are needed without parsing its JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) stop: UnixSeconds,
     pub(super) catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// The hash of the JSON: what changes the answer changes it.
+    /// Hash of the JSON, for the `ETag`.
     pub(super) tag: u64,
     pub(super) id_hash: u64,
-    /// Where the JSON lies.
+    /// Offset of the JSON.
     pub(super) at: u32,
     pub(super) length: u32,
-    /// The lengths of id and title in it.
+    /// Lengths of the id and title in the JSON.
     pub(super) id: u16,
     pub(super) title: u16,
     pub(super) pg_age: Option<u8>,
     pub(super) allowed: Allowed,
 }
 
-/// What may be done with a broadcast while it is on air. One byte, so that an [`Entry`] stays at 64:
-/// all of them are kept in memory.
+/// The rights in a broadcast while it is on air. One byte, so that an [`Entry`] stays at 64 bytes: all of them are
+/// in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed(u8);
 
@@ -75,44 +75,44 @@ impl Entry {
     }
 }
 
-/// The broadcasts of a livestream, ready to be sent.
+/// The broadcasts of a livestream, pre-rendered.
 pub struct Channel {
     pub(super) livestream: LivestreamId,
     pub(super) zone: Tz,
-    /// The livestream id as the name of a JSON member, colon included.
+    /// The livestream id as JSON member name, including the colon.
     pub(super) member: Box<[u8]>,
-    /// The same, as one number.
+    /// Hash of the livestream id.
     pub(super) tag: u64,
     pub(super) starts: Box<[UnixSeconds]>,
     pub(super) entries: Box<[Entry]>,
-    /// All objects, joined by commas: those of a day are one piece of it.
+    /// All objects, joined by commas. A day is a slice of it.
     pub(super) json: Bytes,
-    /// The live view that was asked for last at the live point.
+    /// The last live view requested at the live point.
     pub(super) present: ArcSwapOption<LiveView>,
 }
 
-/// The live view of a livestream while it lasts.
+/// The live view of a livestream, with the time range in which it is valid.
 #[derive(Debug)]
 pub struct LiveView {
-    /// From this instant on.
+    /// Start of the validity.
     pub from: UnixSeconds,
-    /// Until just before this one.
+    /// End of the validity, exclusive.
     pub until: UnixSeconds,
-    /// `{"livestreamId":{…}}`; nothing in a gap.
+    /// `{"livestreamId":{…}}`; `None` in a gap.
     pub body: Option<Bytes>,
     /// Changes with the body.
     pub tag: u64,
 }
 
 impl Channel {
-    /// The broadcasts around an instant: the current one, if any.
+    /// Returns the index of the broadcast on air at an instant.
     pub(super) fn current(&self, at: UnixSeconds) -> Option<usize> {
         let next = self.starts.partition_point(|start| *start <= at);
         let last = next.checked_sub(1)?;
         self.entries.get(last).filter(|e| e.stop > at).map(|_| last)
     }
 
-    /// From when to when the live view is what it is at an instant.
+    /// Returns the range of time around `at` in which the live view stays the same.
     pub(super) fn span(&self, at: UnixSeconds) -> (UnixSeconds, UnixSeconds) {
         let next = self.starts.partition_point(|start| *start <= at);
         let last = next.checked_sub(1);
@@ -126,18 +126,17 @@ impl Channel {
         }
     }
 
-    /// When the live view changes next after an instant.
+    /// Returns when the live view changes next.
     pub(super) fn until(&self, at: UnixSeconds) -> UnixSeconds {
         self.span(at).1
     }
 
-    /// The JSON of one broadcast.
     pub(super) fn object(&self, index: usize) -> &[u8] {
         let range = self.entries.get(index).map(Entry::range);
         range.and_then(|r| self.json.get(r)).unwrap_or_default()
     }
 
-    /// The JSON of some broadcasts that follow each other, joined by commas.
+    /// Returns the JSON of consecutive broadcasts, joined by commas.
     pub(super) fn objects(&self, range: Range<usize>) -> Bytes {
         let entries = self.entries.get(range).unwrap_or_default();
         match (entries.first(), entries.last()) {
@@ -146,7 +145,7 @@ impl Channel {
         }
     }
 
-    /// The id of a broadcast as JSON, without quotes.
+    /// Returns the id of a broadcast as JSON, without quotes.
     pub(super) fn id_json(&self, index: usize) -> &[u8] {
         let length = self.entries.get(index).map_or(0, |e| usize::from(e.id));
         let from = render::BEFORE_ID.len();
@@ -154,12 +153,10 @@ impl Channel {
         object.get(from..from + length).unwrap_or_default()
     }
 
-    /// The id of a broadcast.
     pub(super) fn id(&self, index: usize) -> std::borrow::Cow<'_, str> {
         json_writer::read_text(self.id_json(index))
     }
 
-    /// The title of a broadcast.
     pub(super) fn title(&self, index: usize) -> std::borrow::Cow<'_, str> {
         let (id, length) = self
             .entries
@@ -173,7 +170,7 @@ impl Channel {
         )
     }
 
-    /// Appends `"livestreamId":{live view}` and gives its tag.
+    /// Appends `"livestreamId":{live view}`. Returns its tag.
     pub(super) fn write_live(&self, current: usize, out: &mut Vec<u8>) -> u64 {
         let previous = current.checked_sub(1);
         let next = Some(current + 1).filter(|next| *next < self.entries.len());
@@ -196,7 +193,7 @@ impl Channel {
         tag
     }
 
-    /// The length of what [`Channel::write_live`] appends, or a little more.
+    /// Upper bound of the length that [`Channel::write_live`] appends.
     pub(super) fn live_length(&self, current: usize) -> usize {
         let first = current.saturating_sub(1);
         let around = self.entries.get(first..).unwrap_or_default();
@@ -204,7 +201,7 @@ impl Channel {
         objects + self.member.len() + 48
     }
 
-    /// The live view at an instant.
+    /// Renders the live view at an instant.
     pub(super) fn moment(&self, at: UnixSeconds) -> LiveView {
         let (from, until) = self.span(at);
         let Some(current) = self.current(at) else {
@@ -227,7 +224,7 @@ impl Channel {
         }
     }
 
-    /// The live view at the live point, which most requests ask for: prepared once per program.
+    /// Returns the live view at the live point, which most requests ask for. It is rendered once per program.
     pub(super) fn present(&self, now: UnixSeconds) -> Arc<LiveView> {
         let prepared = self.present.load();
         match prepared.as_ref() {
@@ -240,8 +237,8 @@ impl Channel {
         }
     }
 
-    /// The same without the broadcasts that start before an instant, in another slab.
-    pub(super) fn since(&self, instant: UnixSeconds, slab: &mut JsonArena) -> Self {
+    /// Copies the channel without the broadcasts that start before `instant`, into another arena.
+    pub(super) fn since(&self, instant: UnixSeconds, arena: &mut JsonArena) -> Self {
         let gone = self.starts.partition_point(|start| *start < instant);
         let mut entries = self.entries.get(gone..).unwrap_or_default().to_vec();
         let base = entries.first().map_or(0, |entry| entry.at);
@@ -255,12 +252,12 @@ impl Channel {
             tag: self.tag,
             starts: self.starts.get(gone..).unwrap_or_default().into(),
             entries: entries.into(),
-            json: slab.insert(&self.objects(gone..self.entries.len())),
+            json: arena.insert(&self.objects(gone..self.entries.len())),
             present: ArcSwapOption::empty(),
         }
     }
 
-    /// How many broadcasts lie at least partly within a span.
+    /// Counts the broadcasts that lie at least partly within a span.
     pub(super) fn count_within(&self, span: Span) -> u64 {
         let first = self
             .entries
@@ -269,36 +266,34 @@ impl Channel {
         u64::try_from(end.saturating_sub(first)).unwrap_or(0)
     }
 
-    /// Start and stop of the last broadcast.
+    /// Returns start and stop of the last broadcast.
     pub(super) fn last(&self) -> Option<(UnixSeconds, UnixSeconds)> {
         let last = self.starts.last().copied();
         last.zip(self.entries.last().map(|entry| entry.stop))
     }
 
-    /// Whether it has no broadcast.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The bytes that it takes up, for the printed budget.
+    /// Returns the size in memory in bytes.
     pub(super) fn memory(&self) -> usize {
         self.json.len() + self.entries.len() * (size_of::<Entry>() + size_of::<UnixSeconds>())
     }
 
-    /// The bytes of its JSON.
     pub(super) fn json_length(&self) -> usize {
         self.json.len()
     }
 }
 
-/// Joins two tags. They are hashes already, so that little is needed to keep them apart.
+/// Combines two tags. They are hashes already, so a cheap combination is enough.
 pub(super) const fn mix(a: u64, b: u64) -> u64 {
     let mixed = (a.rotate_left(23) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 32)
 }
 
-/// The hash of some bytes, the same in every run, so that tags survive a restart.
+/// Hashes bytes. The hash is the same in every process, so that ETags survive a restart.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

@@ -1,4 +1,4 @@
-//! Making a [`Channel`]: each broadcast is written as JSON once, into memory that can be given back.
+//! Builds a [`Channel`]: renders each broadcast as JSON once, into memory that can be returned to the system.
 
 use arc_swap::ArcSwapOption;
 use bytes::{Bytes, BytesMut};
@@ -10,15 +10,15 @@ use super::rights::BroadcastRights;
 use super::{json_writer, render};
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// How much one block of a slab takes. The system's allocator keeps smaller pieces that are freed;
-/// over 32 MiB are mapped by themselves and go back. What is not filled is never touched.
+/// Size of an arena block. The allocator keeps freed blocks below 32 MiB; larger ones are mapped separately and
+/// returned to the system. Unused pages of a block are never touched.
 const BLOCK: usize = 40 * 1024 * 1024;
 
-/// Where prepared JSON is put, channel behind channel. A block lives as long as any channel in it.
+/// Arena for pre-rendered JSON of consecutive channels. A block is freed with the last channel in it.
 #[derive(Default)]
 pub struct JsonArena {
     block: BytesMut,
-    /// How many bytes were put into it.
+    /// Bytes used.
     pub(super) filled: usize,
 }
 
@@ -33,9 +33,9 @@ impl JsonArena {
     }
 }
 
-/// Prepares channels, broadcast by broadcast.
+/// Renders a channel, broadcast by broadcast.
 pub struct Builder<'a> {
-    slab: &'a mut JsonArena,
+    arena: &'a mut JsonArena,
     livestream: LivestreamId,
     zone: Tz,
     starts: Vec<UnixSeconds>,
@@ -44,11 +44,11 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Begins a channel without broadcasts.
+    /// Starts an empty channel.
     #[must_use]
-    pub fn new(livestream: LivestreamId, zone: Tz, slab: &'a mut JsonArena) -> Self {
+    pub fn new(livestream: LivestreamId, zone: Tz, arena: &'a mut JsonArena) -> Self {
         Self {
-            slab,
+            arena,
             livestream,
             zone,
             starts: Vec::new(),
@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the next broadcast.
+    /// Appends a broadcast.
     pub fn push(&mut self, broadcast: &Broadcast, rights: &BroadcastRights) {
         let separator = usize::from(!self.json.is_empty());
         self.json.resize(self.json.len() + separator, b',');
@@ -66,7 +66,7 @@ impl<'a> Builder<'a> {
         let object = self.json.get(at..).unwrap_or_default();
         let (tag, length) = (hash(object), object.len());
         let (Ok(at), Ok(length)) = (u32::try_from(at), u32::try_from(length)) else {
-            // One livestream's guide over 4 GiB: the draft's bound is a tenth of that.
+            // A channel above 4 GiB cannot occur: a parsed guide is limited to a tenth of that.
             self.json.truncate(at - separator);
             return;
         };
@@ -85,7 +85,7 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// The channel, with no more memory than it needs.
+    /// Returns the channel, with its vectors shrunk to their contents.
     #[must_use]
     pub fn finish(self) -> Channel {
         debug_assert!(self.starts.is_sorted());
@@ -99,7 +99,7 @@ impl<'a> Builder<'a> {
             member: member.into(),
             starts: self.starts.into(),
             entries: self.entries.into(),
-            json: self.slab.insert(&self.json),
+            json: self.arena.insert(&self.json),
             present: ArcSwapOption::empty(),
         }
     }

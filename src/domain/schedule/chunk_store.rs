@@ -1,4 +1,4 @@
-//! Which chunks of the store count, and how they are read, written and swept.
+//! Persists the schedule in chunks: which chunks are valid, and how they are read, written and deleted.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,14 @@ use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Head, Heads, chunks};
 use crate::store::{All, Durability, Store, StoreError};
 use crate::types::LivestreamId;
 
-/// How many chunks are read at a time, and how many are written in one plan: at most 192 KiB, so
-/// that commits of others do not wait long behind one.
+/// Chunks read at a time, and written in one write batch: at most 192 KiB, so that other commits do not wait long.
 const BATCH: usize = 16;
-/// How many chunks one plan deletes.
+/// Chunks deleted by one write batch.
 const SWEEP: usize = 1_000;
-/// How many chunks retention takes at a time: several days of a usual schedule; the next run goes on.
+/// Chunks removed by one retention run: several days of a usual schedule. The next run removes the rest.
 const RETIRED: usize = 100_000;
 
-/// The chunks of one day that count.
+/// The valid chunks of one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Day {
     generation: u64,
@@ -25,26 +24,26 @@ struct Day {
 
 type Days = BTreeMap<i64, Day>;
 
-/// What lies in the store. Whoever changes the schedule holds it alone.
+/// The chunks in the store. Locked exclusively by a change of the schedule.
 #[derive(Default)]
 pub(super) struct ChunkStore {
-    /// The newest generation that counts.
+    /// The newest valid generation.
     generation: u64,
     livestreams: BTreeMap<LivestreamId, Days>,
-    /// How much of the prepared JSON was replaced since all of it was written together, in bytes.
+    /// Bytes of JSON replaced since all channels were last rendered into the same arena.
     pub(super) replaced: usize,
-    /// Chunks that do not count and are to be deleted.
+    /// Keys of invalid chunks, to be deleted.
     garbage: Vec<ChunkKey>,
 }
 
 impl ChunkStore {
-    /// Reads everything, one livestream after the other, in order.
+    /// Reads all chunks, one livestream after the other, in order.
     pub(super) fn load(
         store: &Store,
         mut each: impl FnMut(&LivestreamId, Vec<Broadcast>),
     ) -> Result<Self, StoreError> {
         let head = store.read(|txn| txn.get::<Heads>(&0))?.unwrap_or_default();
-        let mut shelf = Self {
+        let mut chunks = Self {
             generation: head.generation,
             ..Self::default()
         };
@@ -67,18 +66,18 @@ impl ChunkStore {
                     }
                 }
                 if let Some((_, days)) = &mut open {
-                    shelf.found(key, chunk, days);
+                    chunks.insert(key, chunk, days);
                 }
             }
         }
         if let Some((livestream, days)) = open {
             each(&livestream, days.into_values().flatten().collect());
         }
-        Ok(shelf)
+        Ok(chunks)
     }
 
-    /// Takes note of a chunk; keys come in order, so a later generation follows an earlier one.
-    fn found(
+    /// Records a chunk. Keys come in order, so a later generation follows an earlier one.
+    fn insert(
         &mut self,
         key: ChunkKey,
         chunk: Option<Chunk>,
@@ -105,17 +104,17 @@ impl ChunkStore {
         known.chunks = number.saturating_add(1);
         match chunk {
             Some(chunk) => broadcasts.entry(day).or_default().extend(chunk.broadcasts),
-            // The rest of the schedule is sound; the next import writes this day anew.
+            // The rest of the schedule is intact; the next import writes this day again.
             None => tracing::error!(
                 livestream = livestream.as_str(),
                 day,
-                "a damaged part of the schedule was left out"
+                "skipped a damaged schedule chunk; the next import rewrites its day"
             ),
         }
     }
 
-    /// All broadcasts of a livestream, in order. A damaged chunk is left out: its day then differs
-    /// from what an import brings, and is written anew.
+    /// Reads all broadcasts of a livestream, in order. Damaged chunks are skipped: their day then differs from any
+    /// import and is written again.
     pub(super) fn read(
         &self,
         store: &Store,
@@ -126,7 +125,6 @@ impl ChunkStore {
         read_chunks(store, days)
     }
 
-    /// The broadcasts of a livestream that start on one UTC day.
     pub(super) fn read_day(
         &self,
         store: &Store,
@@ -138,8 +136,8 @@ impl ChunkStore {
         read_chunks(store, keys(livestream, day, state))
     }
 
-    /// Begins to write a new generation. What an earlier one left behind has to go first: it
-    /// would count as soon as this one does.
+    /// Starts a new generation. Chunks left by a failed import must be deleted first: they would become valid
+    /// together with this generation.
     pub(super) fn begin<'a>(
         &mut self,
         store: &'a Store,
@@ -153,7 +151,7 @@ impl ChunkStore {
         })
     }
 
-    /// Makes what was written count, in one commit.
+    /// Makes the written generation valid, in one commit.
     pub(super) fn switch(
         &mut self,
         mut writing: PendingGeneration<'_>,
@@ -185,15 +183,14 @@ impl ChunkStore {
         Ok(())
     }
 
-    /// What was written does not count and is to be deleted.
+    /// Marks the written chunks of a failed import for deletion.
     pub(super) fn abandon(&mut self, writing: PendingGeneration<'_>) {
         for (livestream, day, state) in writing.days {
             self.garbage.extend(keys(&livestream, day, Some(state)));
         }
     }
 
-    /// Takes days before `first` off the shelf: as the index by day has them, so that not every
-    /// livestream is looked through.
+    /// Removes the days before `first`, found by the index by day, which avoids a scan of all livestreams.
     pub(super) fn drop_before(&mut self, store: &Store, first: i64) -> Result<usize, StoreError> {
         let old = store.read(|txn| txn.range_index::<ByDay>(&All, &first, RETIRED))?;
         let dropped = old.len();
@@ -206,13 +203,13 @@ impl ChunkStore {
             }
             self.garbage.push(key);
         }
-        // An older generation of such a day may have been noted before.
+        // An older generation of the day may be recorded already.
         self.garbage.sort_unstable();
         self.garbage.dedup();
         Ok(dropped)
     }
 
-    /// Deletes what does not count. What could not be deleted stays noted.
+    /// Deletes invalid chunks. Keys that could not be deleted stay recorded.
     pub(super) fn sweep(&mut self, store: &Store) -> Result<(), StoreError> {
         while !self.garbage.is_empty() {
             let rest = self.garbage.split_off(self.garbage.len().min(SWEEP));
@@ -237,7 +234,11 @@ fn read_chunks(
         match store.read(|txn| txn.get::<Chunks>(&key)) {
             Ok(chunk) => broadcasts.extend(chunk.into_iter().flat_map(|c| c.broadcasts)),
             Err(StoreError::Damaged { place, what }) => {
-                tracing::error!(place, what, "a damaged part of the schedule was left out");
+                tracing::error!(
+                    place,
+                    what,
+                    "skipped a damaged schedule chunk; the next import rewrites its day"
+                );
             }
             Err(error) => return Err(error),
         }
@@ -245,7 +246,6 @@ fn read_chunks(
     Ok(broadcasts)
 }
 
-/// The keys of a day's chunks.
 fn keys(livestream: &LivestreamId, day: i64, state: Option<Day>) -> Vec<ChunkKey> {
     let chunks = state.map_or(0, |state| state.chunks);
     let generation = state.map_or(0, |state| state.generation);
@@ -254,7 +254,7 @@ fn keys(livestream: &LivestreamId, day: i64, state: Option<Day>) -> Vec<ChunkKey
         .collect()
 }
 
-/// A generation that is being written and does not count yet.
+/// A generation that is being written and is not valid yet.
 pub(super) struct PendingGeneration<'a> {
     store: &'a Store,
     generation: u64,
@@ -263,7 +263,7 @@ pub(super) struct PendingGeneration<'a> {
 }
 
 impl PendingGeneration<'_> {
-    /// Whether no day was written.
+    /// Returns whether no day was written.
     pub(super) fn is_empty(&self) -> bool {
         self.days.is_empty()
     }
@@ -326,7 +326,7 @@ impl PendingGeneration<'_> {
     }
 }
 
-/// The broadcasts of each UTC day on which any starts.
+/// Groups broadcasts by the UTC day of their start.
 fn by_day(list: &[Broadcast]) -> BTreeMap<i64, &[Broadcast]> {
     list.chunk_by(|a, b| a.start.utc_day() == b.start.utc_day())
         .filter_map(|day| Some((day.first()?.start.utc_day(), day)))

@@ -1,7 +1,7 @@
-//! What a guide changes on one livestream: the difference between what is there and what it says.
+//! Diff of one livestream: what a guide changes in the stored broadcasts.
 //!
-//! The span that the guide covers is replaced, less what a source of higher priority has of it;
-//! nothing outside is touched, so that the past stays for catch-up.
+//! The span that the guide covers is replaced, except for the parts that sources of higher priority own. Nothing
+//! outside of it changes, so that past broadcasts stay available for catch-up.
 
 use std::collections::HashSet;
 
@@ -11,36 +11,29 @@ use super::model::{Broadcast, Metadata};
 use super::source_spans::Span;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// A row of a guide, in order, that is to become a broadcast.
+/// A normalised row of a guide that is to become a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRow {
-    /// Where the guide has it.
+    /// Line in the guide.
     pub line: u64,
-    /// An id that the source gives it for good.
+    /// Permanent id from the source, if it gives one.
     pub id: Option<BroadcastId>,
-    /// When it starts.
     pub start: UnixSeconds,
-    /// When it stops.
     pub stop: UnixSeconds,
-    /// What it is.
     pub facts: Metadata,
 }
 
-/// How many broadcasts an import touches, by what happens to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffCounts {
-    /// New ones.
     pub added: u64,
-    /// Those with other times or facts than before.
+    /// Broadcasts with changed times or metadata.
     pub changed: u64,
-    /// Those that are gone.
     pub removed: u64,
-    /// Those that the guide repeats as they were.
     pub unchanged: u64,
 }
 
 impl DiffCounts {
-    /// Whether nothing changes.
+    /// Returns whether nothing changes.
     #[must_use]
     pub fn is_none(&self) -> bool {
         (self.added, self.changed, self.removed) == (0, 0, 0)
@@ -56,53 +49,57 @@ impl std::ops::AddAssign for DiffCounts {
     }
 }
 
-/// All broadcasts of a livestream after the import, and what that changes.
+/// The result of a diff.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChannelDiff {
-    /// In order, without overlaps.
+    /// All broadcasts after the import, in order and without overlaps.
     pub list: Vec<Broadcast>,
-    /// What happens to them; those outside the span are not counted.
+    /// Changes; broadcasts outside of the span are not counted.
     pub difference: DiffCounts,
 }
 
-/// Where on a livestream a guide may change anything.
+/// The parts of a livestream that a guide may change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WritableSpans {
-    /// What is replaced: in order, without overlaps.
+    /// Spans to replace, in order and without overlaps.
     pub free: Vec<Span>,
-    /// What other sources have.
+    /// Spans of sources with higher priority.
     pub blocked: Vec<Span>,
 }
 
-/// Compares `rows` (in order, without overlaps, each starting and ending in a free span) with all
-/// `existing` broadcasts (likewise) of a livestream. `taken` tells ids that belong to something
-/// else than this livestream's broadcasts.
+/// Diffs the `rows` of a guide with all `existing` broadcasts of a livestream. Both are in order and without
+/// overlaps, and each row starts and ends in a free span. `taken` returns whether an id is in use outside of this
+/// livestream.
 ///
-/// Decision: an existing broadcast that began before a span and reaches into it is cut where the
-/// span begins, as an earlier row of one guide would be; one that begins inside is replaced even
-/// where it reaches beyond the end.
+/// An existing broadcast that began before a span and reaches into it is cut at the start of the span, like an
+/// earlier row of the same guide. One that begins inside is replaced, even if it extends beyond the end.
 pub fn plan(
     livestream: &LivestreamId,
     existing: Vec<Broadcast>,
     mut rows: Vec<NewRow>,
-    room: &WritableSpans,
+    writable: &WritableSpans,
     taken: impl Fn(&BroadcastId) -> bool,
     skipped: &mut Skipped,
 ) -> ChannelDiff {
     let foreign: HashSet<&BroadcastId> = (existing.iter())
-        .filter(|b| room.blocked.iter().any(|span| span.holds(b.start)))
+        .filter(|b| writable.blocked.iter().any(|span| span.holds(b.start)))
         .map(|b| &b.id)
         .collect();
     let taken = |id: &BroadcastId| foreign.contains(id) || taken(id);
     drop_bad_ids(&mut rows, taken, skipped);
     let given: HashSet<&BroadcastId> = rows.iter().filter_map(|row| row.id.as_ref()).collect();
-    // The span that replaces a broadcast, or cuts it off.
-    let replaced_by = |b: &Broadcast| room.free.iter().find(|span| span.meets(b.start, b.stop));
+    // The span that replaces or cuts a broadcast.
+    let replaced_by = |b: &Broadcast| {
+        writable
+            .free
+            .iter()
+            .find(|span| span.meets(b.start, b.stop))
+    };
     let concerned = |b: &Broadcast| replaced_by(b).is_some() || given.contains(&b.id);
     let (old, mut list): (Vec<_>, Vec<_>) = existing.into_iter().partition(concerned);
 
     let of_row = ids::recognise(&old, &rows);
-    let mut names: IdAssigner<'_> = IdAssigner {
+    let mut assigner: IdAssigner<'_> = IdAssigner {
         livestream,
         used: (list.iter().chain(&old)).map(|b| b.id.clone()).collect(),
     };
@@ -110,7 +107,7 @@ pub fn plan(
     let mut rest: Vec<Option<Broadcast>> = old.into_iter().map(Some).collect();
     for (row, at) in rows.into_iter().zip(of_row) {
         let before = at.and_then(|at| rest.get_mut(at)).and_then(Option::take);
-        let Some(broadcast) = names.name(row, before.as_ref()) else {
+        let Some(broadcast) = assigner.assign(row, before.as_ref()) else {
             continue;
         };
         match before {
@@ -134,7 +131,7 @@ pub fn plan(
     ChannelDiff { list, difference }
 }
 
-/// Skips rows whose given id belongs to something else or to an earlier row.
+/// Skips rows with a given id that is in use elsewhere or by an earlier row.
 fn drop_bad_ids(
     rows: &mut Vec<NewRow>,
     taken: impl Fn(&BroadcastId) -> bool,
@@ -156,14 +153,14 @@ fn drop_bad_ids(
     });
 }
 
-/// Gives rows their ids.
+/// Assigns ids to rows.
 struct IdAssigner<'a> {
     livestream: &'a LivestreamId,
     used: HashSet<BroadcastId>,
 }
 
 impl IdAssigner<'_> {
-    fn name(&mut self, row: NewRow, before: Option<&Broadcast>) -> Option<Broadcast> {
+    fn assign(&mut self, row: NewRow, before: Option<&Broadcast>) -> Option<Broadcast> {
         let id = match (row.id, before) {
             (Some(given), _) => given,
             (None, Some(before)) => before.id.clone(),

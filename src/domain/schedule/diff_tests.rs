@@ -6,7 +6,7 @@ fn livestream() -> LivestreamId {
     LivestreamId::parse("news").unwrap()
 }
 
-/// `Title@start-stop`.
+/// Parses `Title@start-stop`.
 fn parse_row(text: &str, id: Option<&str>) -> NewRow {
     let (title, times) = text.split_once('@').unwrap();
     let (start, stop) = times.split_once('-').unwrap();
@@ -22,7 +22,7 @@ fn parse_row(text: &str, id: Option<&str>) -> NewRow {
     }
 }
 
-/// Rows apart by space, with `#id` behind where the source gives one.
+/// Parses rows separated by spaces, each with an optional `#id` from the source.
 fn rows(text: &str) -> Vec<NewRow> {
     text.split_whitespace()
         .map(|one| match one.split_once('#') {
@@ -32,8 +32,8 @@ fn rows(text: &str) -> Vec<NewRow> {
         .collect()
 }
 
-/// The room of a guide that nobody stands above.
-fn all_room(rows: &[NewRow]) -> WritableSpans {
+/// Returns the writable spans without sources of higher priority.
+fn all_writable(rows: &[NewRow]) -> WritableSpans {
     let ends = rows.first().zip(rows.last());
     let whole = ends.map(|(first, last)| Span {
         from: first.start,
@@ -47,14 +47,21 @@ fn all_room(rows: &[NewRow]) -> WritableSpans {
 
 fn apply(existing: &[Broadcast], text: &str) -> ChannelDiff {
     let rows = rows(text);
-    let room = all_room(&rows);
-    apply_in(existing, rows, &room)
+    let writable = all_writable(&rows);
+    apply_in(existing, rows, &writable)
 }
 
-fn apply_in(existing: &[Broadcast], rows: Vec<NewRow>, room: &WritableSpans) -> ChannelDiff {
+fn apply_in(existing: &[Broadcast], rows: Vec<NewRow>, writable: &WritableSpans) -> ChannelDiff {
     let mut skipped = Skipped::default();
     let existing = existing.to_vec();
-    plan(&livestream(), existing, rows, room, |_| false, &mut skipped)
+    plan(
+        &livestream(),
+        existing,
+        rows,
+        writable,
+        |_| false,
+        &mut skipped,
+    )
 }
 
 fn shown(list: &[Broadcast]) -> String {
@@ -81,7 +88,7 @@ fn difference(added: u64, changed: u64, removed: u64, unchanged: u64) -> DiffCou
 const EVENING: &str = "News@0-1800 Show@1800-3600 Film@3600-9000 Late@9000-12600";
 
 #[test]
-fn a_first_import_adds_and_the_same_again_changes_nothing() {
+fn a_first_import_adds_and_repeating_it_changes_nothing() {
     let first = apply(&[], EVENING);
     assert_eq!(first.difference, difference(4, 0, 0, 0));
     let again = apply(&first.list, EVENING);
@@ -109,7 +116,7 @@ fn an_id_survives_a_move_a_new_title_and_both_neighbours() {
     );
     assert_eq!(id_of(&renamed.list, "Gala"), id_of(&first, "Show"));
 
-    // Something new where it was: the programme that moved keeps its id all the same.
+    // A new programme is in its old slot; the programme that moved keeps its id.
     let squeezed = apply(
         &first,
         "News@0-1800 Flash@1800-2100 Show@2100-3900 Film@3900-9300 Late@9300-12900",
@@ -120,7 +127,7 @@ fn an_id_survives_a_move_a_new_title_and_both_neighbours() {
 }
 
 #[test]
-fn further_than_30_minutes_is_another_broadcast() {
+fn a_move_of_over_30_minutes_gives_another_broadcast() {
     let first = apply(&[], "A@0-600 Film@10000-13000").list;
     let near = apply(&first, "A@0-600 Film@11800-14800").list;
     assert_eq!(id_of(&near, "Film"), id_of(&first, "Film"));
@@ -130,7 +137,7 @@ fn further_than_30_minutes_is_another_broadcast() {
 }
 
 #[test]
-fn equal_programmes_in_a_row_are_told_apart_by_the_nearest() {
+fn equal_consecutive_programmes_are_matched_by_the_nearest_start() {
     let first = apply(&[], "Sport@0-1800 Sport@1800-3600 Sport@3600-5400").list;
     let moved = apply(&first, "Sport@60-1860 Sport@1860-3660 Sport@3660-5460").list;
     for (before, after) in first.iter().zip(&moved) {
@@ -142,7 +149,7 @@ fn equal_programmes_in_a_row_are_told_apart_by_the_nearest() {
 fn the_id_that_the_source_gives_is_the_id() {
     let first = apply(&[], "A@0-600#a Film@600-1200#film").list;
     assert_eq!(id_of(&first, "Film").as_str(), "film");
-    // Days away, under another title: still the same.
+    // Days later and with another title: still the same id.
     let moved = apply(&first, "B@0-600#b Premiere@90000-90600#film");
     assert_eq!(id_of(&moved.list, "Premiere").as_str(), "film");
     assert_eq!(moved.difference, difference(1, 1, 1, 0));
@@ -152,12 +159,19 @@ fn the_id_that_the_source_gives_is_the_id() {
 }
 
 #[test]
-fn an_id_of_something_else_or_of_an_earlier_row_is_refused() {
+fn an_id_in_use_elsewhere_or_by_an_earlier_row_is_rejected() {
     let mut skipped = Skipped::default();
     let rows = rows("A@0-600#mine B@600-1200#mine C@1200-1800#theirs");
     let taken = |id: &BroadcastId| id.as_str() == "theirs";
-    let room = all_room(&rows);
-    let done = plan(&livestream(), Vec::new(), rows, &room, taken, &mut skipped);
+    let writable = all_writable(&rows);
+    let done = plan(
+        &livestream(),
+        Vec::new(),
+        rows,
+        &writable,
+        taken,
+        &mut skipped,
+    );
     assert_eq!(shown(&done.list), "A@0-600");
     assert_eq!(
         (skipped.count(Skip::BadId), skipped.count(Skip::IdTaken)),
@@ -173,7 +187,7 @@ fn only_the_span_is_replaced() {
         shown(&done.list),
         "News@0-1800 Show@1800-2400 Gala@2400-9000 Late@9000-12600"
     );
-    // Show is cut, Film goes.
+    // Show is cut, Film is removed.
     assert_eq!(done.difference, difference(1, 1, 1, 0));
     let again = apply(&done.list, "Gala@2400-9000");
     assert_eq!(again.difference, difference(0, 0, 0, 1));
@@ -186,27 +200,27 @@ fn only_the_span_is_replaced() {
 }
 
 #[test]
-fn what_a_source_above_has_is_left_alone() {
+fn spans_of_a_source_with_higher_priority_are_unchanged() {
     let first = apply(&[], "A@0-1000#a Theirs@1000-2000#t B@2000-3000#b").list;
     let span = |from, to| Span {
         from: UnixSeconds(from),
         to: UnixSeconds(to),
     };
-    let room = WritableSpans {
+    let writable = WritableSpans {
         free: vec![span(0, 1000), span(2000, 4000)],
         blocked: vec![span(1000, 2000)],
     };
-    // Its id cannot be had either.
+    // Its id cannot be used either.
     let done = apply_in(
         &first,
         rows("X@500-1000 Thief@2000-2500#t Y@2500-3000"),
-        &room,
+        &writable,
     );
     assert_eq!(shown(&done.list), "X@500-1000 Theirs@1000-2000 Y@2500-3000");
     assert_eq!(done.difference, difference(2, 0, 2, 0));
 }
 
-/// Rows in order and without overlaps: gaps, lengths and titles at random.
+/// Generates rows in order and without overlaps, with random gaps, lengths and titles.
 fn any_rows() -> impl Strategy<Value = Vec<NewRow>> {
     let piece = (0i64..3, 1i64..6, 0u8..4);
     (0i64..60, prop::collection::vec(piece, 0..15)).prop_map(|(first, pieces)| {
@@ -222,23 +236,23 @@ fn any_rows() -> impl Strategy<Value = Vec<NewRow>> {
 
 proptest! {
     #[test]
-    fn imports_keep_order_ids_and_what_is_outside(guides in prop::collection::vec(any_rows(), 1..5)) {
+    fn imports_keep_order_ids_and_broadcasts_outside_of_the_span(guides in prop::collection::vec(any_rows(), 1..5)) {
         let mut list = Vec::new();
         for rows in guides {
             let before: Vec<Broadcast> = list;
-            let done = apply_in(&before, rows.clone(), &all_room(&rows));
+            let done = apply_in(&before, rows.clone(), &all_writable(&rows));
             for pair in done.list.windows(2) {
                 prop_assert!(pair[0].stop <= pair[1].start);
             }
             prop_assert!(done.list.iter().all(|b| b.start < b.stop));
             let ids: HashSet<_> = done.list.iter().map(|b| &b.id).collect();
             prop_assert_eq!(ids.len(), done.list.len());
-            // The guide's rows are there as it has them.
+            // The rows of the guide are stored unchanged.
             for row in &rows {
                 let found = done.list.iter().find(|b| b.start == row.start);
                 prop_assert!(found.is_some_and(|b| b.stop == row.stop && b.facts == row.facts));
             }
-            // Outside the span nothing changed.
+            // Nothing changed outside of the span.
             if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
                 for old in before.iter().filter(|b| b.stop <= first.start || b.start >= last.stop) {
                     prop_assert!(done.list.contains(old));
@@ -251,8 +265,8 @@ proptest! {
             prop_assert_eq!(before.len() as u64 + added, done.list.len() as u64 + removed);
             let touched = done.list.iter().filter(|b| !before.contains(b)).count() as u64;
             prop_assert_eq!(added + changed, touched);
-            // And the same guide again changes nothing.
-            let again = apply_in(&done.list, rows.clone(), &all_room(&rows));
+            // Importing the guide again changes nothing.
+            let again = apply_in(&done.list, rows.clone(), &all_writable(&rows));
             prop_assert_eq!(&again.list, &done.list);
             list = done.list;
         }

@@ -1,4 +1,4 @@
-//! Which id a broadcast has: the one it had before, as long as it can be recognised.
+//! Keeps broadcast ids stable: a row gets the id of the stored broadcast that it matches.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,14 @@ use super::diff::NewRow;
 use super::model::Broadcast;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// How far a programme may move and still be recognised by title and length, in seconds.
+/// Maximum shift, in seconds, at which a programme is still matched by title and length.
 pub const MOVE_MAX: i64 = 1_800;
 
-/// For each new row the existing broadcast that it is, as an index.
+/// Returns the index of the matching stored broadcast for each new row.
 ///
-/// Decision: in this order, each existing broadcast once. The id that the source gives; the same
-/// start with the same title; the same title and length within 30 minutes, the nearest first; the
-/// same start. A programme that moved is so preferred to the one that now runs in its place.
+/// Each stored broadcast matches once. The rules in order: the id that the source gives; same start and title; same
+/// title and length within 30 minutes, nearest first; same start. So a programme that moved is matched before the
+/// one that replaced it in its old slot.
 #[must_use]
 pub fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<usize>> {
     let mut found = Matches {
@@ -47,7 +47,7 @@ pub fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<usize>> 
     found.of_row
 }
 
-/// Every pair that may be one programme that moved, the nearest first.
+/// Returns all pairs that may be a moved programme, nearest first.
 fn moves(existing: &[Broadcast], rows: &[NewRow], found: &Matches) -> Vec<(i64, usize, usize)> {
     let mut pairs = Vec::new();
     for (at_row, row) in rows.iter().enumerate() {
@@ -70,7 +70,7 @@ fn moves(existing: &[Broadcast], rows: &[NewRow], found: &Matches) -> Vec<(i64, 
     pairs
 }
 
-/// Who was recognised so far.
+/// The matches found so far.
 struct Matches {
     of_row: Vec<Option<usize>>,
     used: Vec<bool>,
@@ -85,7 +85,7 @@ impl Matches {
         }
     }
 
-    /// Joins a row and an existing broadcast unless one of them is taken.
+    /// Matches a row with a stored broadcast unless one of them is matched already.
     fn join(&mut self, row: usize, at: usize) {
         if let (Some(slot @ None), Some(used @ false)) =
             (self.of_row.get_mut(row), self.used.get_mut(at))
@@ -96,11 +96,10 @@ impl Matches {
     }
 }
 
-/// A new id for a broadcast that was never seen: the same for the same livestream and start, so
-/// that two appliances that read the same guide agree, and other than all `used` ones.
+/// Returns the id of a new broadcast. It is a hash of livestream and start, so that two servers that import the
+/// same guide agree, and differs from all `used` ids.
 ///
-/// Decision: `bc-` and 80 bits in 16 characters; the prefix keeps it apart from what catalogues
-/// call their entries.
+/// The id is `bc-` and 80 bits in 16 characters. The prefix avoids conflicts with catalogue ids.
 #[must_use]
 pub fn derive(
     livestream: &LivestreamId,
@@ -109,7 +108,7 @@ pub fn derive(
 ) -> Option<BroadcastId> {
     (0..=u32::MAX).find_map(|salt| {
         let mut input = livestream.as_str().as_bytes().to_vec();
-        // The separator cannot occur in an id.
+        // Unambiguous: the separator cannot occur in an id.
         input.push(b'/');
         input.extend_from_slice(&start.0.to_be_bytes());
         input.extend_from_slice(&salt.to_be_bytes());

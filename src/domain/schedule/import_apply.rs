@@ -1,4 +1,4 @@
-//! The import: from a draft to a schedule that is served, or to a report of what it would change.
+//! Imports a parsed guide: applies it to the schedule, or reports what it would change.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,19 +22,16 @@ use super::source_spans::SourceSpans;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// Makes livestreams of channels that the catalogue does not know.
+/// Creates livestreams for channels that the catalogue does not have.
 pub trait MakeLivestreams {
-    /// Why it could not.
     type Error: From<ScheduleError>;
 
-    /// Makes them. The schedule is held meanwhile; the current rights know them afterwards.
-    ///
-    /// # Errors
-    /// That they could not be made; then the import changes nothing.
+    /// Creates the livestreams. Called with the schedule locked; afterwards the current rights must include them.
+    /// After an error the import changes nothing.
     fn make(&self, channels: &[Unmapped]) -> Result<(), Self::Error>;
 }
 
-/// The catalogue with the livestreams that an import makes before it writes.
+/// A view of the catalogue that includes the livestreams which the import is about to create.
 struct Expanded<'a> {
     rights: &'a dyn Rights,
     new: BTreeSet<LivestreamId>,
@@ -50,7 +47,7 @@ impl Rights for Expanded<'_> {
     fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts> {
         let new = || self.new.contains(livestream);
         let facts = self.rights.channel(livestream);
-        // Nothing is rendered before they are made and have a zone of their own.
+        // The zone is a placeholder: nothing is rendered before the livestream exists with its own zone.
         facts.or_else(|| new().then_some(ChannelFacts { zone: Tz::UTC }))
     }
 
@@ -63,7 +60,7 @@ impl Rights for Expanded<'_> {
     }
 }
 
-/// The channels of a guide that the catalogue does not know.
+/// Returns the guide's channels that the catalogue does not have.
 fn unknown(draft: &ParsedGuide, rights: &dyn Rights) -> Vec<Unmapped> {
     let unknown = draft.channels.iter();
     unknown
@@ -77,10 +74,10 @@ fn unknown(draft: &ParsedGuide, rights: &dyn Rights) -> Vec<Unmapped> {
         .collect()
 }
 
-/// Makes no livestreams.
-enum Nobody {}
+/// For imports that create no livestreams.
+enum NoLivestreams {}
 
-impl MakeLivestreams for Nobody {
+impl MakeLivestreams for NoLivestreams {
     type Error = ScheduleError;
 
     fn make(&self, _: &[Unmapped]) -> Result<(), ScheduleError> {
@@ -89,39 +86,33 @@ impl MakeLivestreams for Nobody {
 }
 
 impl Schedule {
-    /// Brings a guide into the schedule. Readers see all of it at once, or nothing.
-    ///
-    /// # Errors
-    /// That the store failed; then nothing has changed.
+    /// Imports a guide. Readers see the whole import at once. After an error nothing has changed.
     pub fn import(
         &self,
         draft: ParsedGuide,
         options: &ImportOptions,
     ) -> Result<ImportReport, ScheduleError> {
-        self.take_in(draft, options, None::<&Nobody>)
+        self.import_with(draft, options, None::<&NoLivestreams>)
     }
 
-    /// The same, with livestreams made of unknown channels first; those whose id something else has
-    /// stay unmapped.
-    ///
-    /// # Errors
-    /// That the store failed or livestreams could not be made; then nothing of the guide is there.
+    /// Imports a guide and first creates livestreams for unknown channels. A channel with an id that is in use for
+    /// something else stays unmapped. After an error nothing of the guide is imported.
     pub fn import_making<M: MakeLivestreams>(
         &self,
         draft: ParsedGuide,
         options: &ImportOptions,
         make: &M,
     ) -> Result<ImportReport, M::Error> {
-        self.take_in(draft, options, Some(make))
+        self.import_with(draft, options, Some(make))
     }
 
-    fn take_in<M: MakeLivestreams>(
+    fn import_with<M: MakeLivestreams>(
         &self,
         mut draft: ParsedGuide,
         options: &ImportOptions,
         make: Option<&M>,
     ) -> Result<ImportReport, M::Error> {
-        let mut shelf = self.shelf.lock();
+        let mut chunks = self.chunks.lock();
         let rights = (self.rights)();
         let before = self.snapshot.load_full();
         let (created, unmapped) = unknown(&draft, &*rights).into_iter().partition(|channel| {
@@ -164,7 +155,7 @@ impl Schedule {
             options,
         };
         if report.outcome != Outcome::Applied {
-            change.compare(&shelf, ready, &mut report)?;
+            change.compare(&chunks, ready, &mut report)?;
             return Ok(report);
         }
         let made;
@@ -172,21 +163,20 @@ impl Schedule {
             make.make(&report.created)?;
             made = (self.rights)();
             change.rights = &*made;
-            // Known from now on, whatever becomes of their broadcasts.
-            let mut slab = JsonArena::default();
+            // Publish the new livestreams first: they exist even if the import of their broadcasts fails.
+            let mut arena = JsonArena::default();
             let new = expanded.new.iter();
-            let empty = new.filter_map(|id| render(id, &[], change.rights, &mut slab));
-            self.replace(&mut shelf, empty.collect(), JsonArena::default());
+            let empty = new.filter_map(|id| render(id, &[], change.rights, &mut arena));
+            self.replace(&mut chunks, empty.collect(), JsonArena::default());
         }
-        change.apply(&mut shelf, ready, &mut report)?;
+        change.apply(&mut chunks, ready, &mut report)?;
         if let Err(error) = known_channels::record(&self.store, source, &known, &channels) {
-            tracing::warn!(source, %error, "the next guide will tell some channels as new again");
+            tracing::warn!(source, %error, "failed to record the channels of a guide; the next import reports them as new again");
         }
         Ok(report)
     }
 }
 
-/// An import that is being compared or applied.
 struct Change<'a> {
     schedule: &'a Schedule,
     rights: &'a dyn Rights,
@@ -194,19 +184,19 @@ struct Change<'a> {
     options: &'a ImportOptions,
 }
 
-/// What is to be served once it counts.
+/// Data to publish once the commit has succeeded.
 #[derive(Default)]
 struct Prepared {
     channels: Vec<Arc<Channel>>,
-    slab: JsonArena,
+    arena: JsonArena,
     claims: Vec<(LivestreamId, SourceSpans)>,
 }
 
 impl Change<'_> {
-    /// Only counts, and notes the first changes.
+    /// Counts changes and lists the first ones.
     fn compare(
         &self,
-        shelf: &ChunkStore,
+        chunks: &ChunkStore,
         ready: Vec<PreparedChannel>,
         report: &mut ImportReport,
     ) -> Result<(), ScheduleError> {
@@ -214,7 +204,7 @@ impl Change<'_> {
         let mut edits = Edits::default();
         for one in ready {
             let livestream = one.livestream.clone();
-            let (old, new) = self.plan(shelf, one, &mut given, report)?;
+            let (old, new) = self.diff(chunks, one, &mut given, report)?;
             let zone = self.rights.channel(&livestream).map(|facts| facts.zone);
             let zone = zone.unwrap_or(Tz::UTC);
             edits.add(&livestream, zone, new.difference, (&old, &new.list));
@@ -225,15 +215,15 @@ impl Change<'_> {
 
     fn apply(
         &self,
-        shelf: &mut ChunkStore,
+        chunks: &mut ChunkStore,
         ready: Vec<PreparedChannel>,
         report: &mut ImportReport,
     ) -> Result<(), ScheduleError> {
-        let mut writing = shelf.begin(&self.schedule.store)?;
-        let prepared = match self.write(shelf, ready, report, &mut writing) {
+        let mut writing = chunks.begin(&self.schedule.store)?;
+        let prepared = match self.write(chunks, ready, report, &mut writing) {
             Ok(prepared) => prepared,
             Err(error) => {
-                shelf.abandon(writing);
+                chunks.abandon(writing);
                 return Err(error);
             }
         };
@@ -241,23 +231,23 @@ impl Change<'_> {
         if unchanged && prepared.claims.is_empty() {
             return Ok(());
         }
-        shelf.switch(writing, prepared.claims)?;
+        chunks.switch(writing, prepared.claims)?;
         if unchanged {
             return Ok(());
         }
         self.schedule
-            .replace(shelf, prepared.channels, prepared.slab);
-        if let Err(error) = shelf.sweep(&self.schedule.store) {
-            // It is noted; the next import or retention tries again.
-            tracing::warn!(%error, "what the import replaced could not be deleted yet");
+            .replace(chunks, prepared.channels, prepared.arena);
+        if let Err(error) = chunks.sweep(&self.schedule.store) {
+            // The keys stay recorded; the next import or retention run tries again.
+            tracing::warn!(%error, "failed to delete replaced schedule chunks; will retry");
         }
         Ok(())
     }
 
-    /// Writes what differs, and prepares the answers of the livestreams that it differs on.
+    /// Writes changed days, and renders the livestreams with changes.
     fn write(
         &self,
-        shelf: &ChunkStore,
+        chunks: &ChunkStore,
         ready: Vec<PreparedChannel>,
         report: &mut ImportReport,
         writing: &mut PendingGeneration<'_>,
@@ -266,42 +256,48 @@ impl Change<'_> {
         let mut prepared = Prepared::default();
         for one in ready {
             let livestream = one.livestream.clone();
-            prepared.claims.extend(self.claim(&one));
-            let (old, ChannelDiff { list: new, .. }) = self.plan(shelf, one, &mut given, report)?;
+            prepared.claims.extend(self.changed_spans(&one));
+            let (old, ChannelDiff { list: new, .. }) =
+                self.diff(chunks, one, &mut given, report)?;
             if old != new {
                 writing.replace(&livestream, &old, &new)?;
                 drop(old);
-                let slab = &mut prepared.slab;
-                (prepared.channels).extend(render(&livestream, &new, self.rights, slab));
+                let arena = &mut prepared.arena;
+                (prepared.channels).extend(render(&livestream, &new, self.rights, arena));
             }
         }
         Ok(prepared)
     }
 
-    /// What the source has of a livestream from now on, if that is another thing than before.
-    fn claim(&self, one: &PreparedChannel) -> Option<(LivestreamId, SourceSpans)> {
+    /// Returns the source's spans on a livestream after the import, if they change.
+    fn changed_spans(&self, one: &PreparedChannel) -> Option<(LivestreamId, SourceSpans)> {
         let whole = one.whole?;
         let known = self.schedule.claims.get(&one.livestream);
         let before = known.as_deref().cloned().unwrap_or_default();
         let first = first_day(self.options.now, self.options.retention_days);
         let mut claims = before.clone();
         let source = &self.options.standing.source;
-        claims.assign(source, &one.room.free, whole.to, UnixSeconds(first * DAY));
+        claims.assign(
+            source,
+            &one.writable.free,
+            whole.to,
+            UnixSeconds(first * DAY),
+        );
         (claims != before).then(|| (one.livestream.clone(), claims))
     }
 
-    /// Compares one channel: all broadcasts before, and what becomes of them. `given` are the ids
-    /// that sources gave on the channels before it.
-    fn plan(
+    /// Diffs one channel. Returns all broadcasts before and the result. `given` holds the ids that the guide gave
+    /// on the channels before it.
+    fn diff(
         &self,
-        shelf: &ChunkStore,
+        chunks: &ChunkStore,
         ready: PreparedChannel,
         given: &mut HashSet<BroadcastId>,
         report: &mut ImportReport,
     ) -> Result<(Vec<Broadcast>, ChannelDiff), ScheduleError> {
-        let (livestream, room, rows) = ready.rows(&mut report.skipped);
+        let (livestream, writable, rows) = ready.rows(&mut report.skipped);
         let ids: Vec<_> = rows.iter().filter_map(|row| row.id.clone()).collect();
-        let old = shelf.read(&self.schedule.store, &livestream)?;
+        let old = chunks.read(&self.schedule.store, &livestream)?;
         let taken = |id: &BroadcastId| {
             let elsewhere = self.before.broadcast(id.as_str());
             given.contains(id)
@@ -309,7 +305,7 @@ impl Change<'_> {
                 || elsewhere.is_some_and(|(channel, _)| channel.livestream != livestream)
         };
         let skipped = &mut report.skipped;
-        let done = plan(&livestream, old.clone(), rows, &room, taken, skipped);
+        let done = plan(&livestream, old.clone(), rows, &writable, taken, skipped);
         given.extend(ids);
         report.difference += done.difference;
         Ok((old, done))

@@ -1,4 +1,4 @@
-//! What an import would change, so that a person can judge it before it is done.
+//! Lists what an import would change, so that an operator can review it first.
 
 use std::collections::HashMap;
 
@@ -8,43 +8,36 @@ use super::diff::DiffCounts;
 use super::model::Broadcast;
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// How many changes of one livestream are shown.
+/// Maximum listed changes of a livestream.
 const OF_LIVESTREAM: usize = 10;
-/// How many changes are shown in all.
+/// Maximum listed changes in all.
 const IN_ALL: usize = 200;
-/// How many livestreams are shown.
+/// Maximum listed livestreams.
 const LIVESTREAMS: usize = 500;
 
-/// What would change on a livestream.
+/// The changes on a livestream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LivestreamEdits {
-    /// The livestream.
     pub livestream: LivestreamId,
-    /// The zone that its times are shown in.
+    /// Time zone in which to show its times.
     pub zone: Tz,
-    /// How much of each kind.
     pub difference: DiffCounts,
     /// The first changes, in order of time.
     pub edits: Vec<Edit>,
 }
 
-/// A broadcast before and after: one that is new has no before, one that goes no after.
+/// A broadcast before and after the import. New broadcasts have no `before`, removed ones no `after`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// As it is.
     pub before: Option<BroadcastSummary>,
-    /// As it would be.
     pub after: Option<BroadcastSummary>,
 }
 
-/// What is shown of a broadcast.
+/// The parts of a broadcast that the preview shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BroadcastSummary {
-    /// When it starts.
     pub start: UnixSeconds,
-    /// When it stops.
     pub stop: UnixSeconds,
-    /// Its title.
     pub title: Box<str>,
 }
 
@@ -58,7 +51,7 @@ impl From<&Broadcast> for BroadcastSummary {
     }
 }
 
-/// Collects what would change, up to what a person reads.
+/// Collects changes up to the limits above.
 #[derive(Default)]
 pub(super) struct Edits {
     pub(super) livestreams: Vec<LivestreamEdits>,
@@ -66,7 +59,7 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// Adds a livestream: its broadcasts before and after, each in order.
+    /// Adds a livestream with its broadcasts before and after, both in order.
     pub(super) fn add(
         &mut self,
         livestream: &LivestreamId,
@@ -89,7 +82,7 @@ impl Edits {
     }
 }
 
-/// The first changes between two lists.
+/// Returns the first `most` differences between two ordered lists.
 fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<Edit> {
     if most == 0 {
         return Vec::new();

@@ -1,11 +1,10 @@
-//! The little JSON that prepared answers are made of: texts and numbers, byte for byte as the
-//! service's JSON library writes them.
+//! Minimal JSON writer for pre-rendered answers. Its output is byte for byte that of the service's JSON library.
 
 use std::borrow::Cow;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// What a byte is written as inside of a JSON text; `None` as itself.
+/// Returns the escape of a byte in a JSON string, or `None` if it needs none.
 fn escape(byte: u8) -> Option<[u8; 2]> {
     Some(match byte {
         b'"' => *b"\\\"",
@@ -20,7 +19,7 @@ fn escape(byte: u8) -> Option<[u8; 2]> {
     })
 }
 
-/// Appends a text, quotes included.
+/// Appends a string, including quotes.
 pub fn text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
@@ -41,7 +40,7 @@ pub fn text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a number: by hand, since two of them go into each broadcast of an S4.
+/// Appends a number. Written by hand because each broadcast of a bulk lookup by id contains two of them.
 pub fn number(number: i64, out: &mut Vec<u8>) {
     if number < 0 {
         out.push(b'-');
@@ -49,7 +48,7 @@ pub fn number(number: i64, out: &mut Vec<u8>) {
     let from = out.len();
     let mut rest = number.unsigned_abs();
     loop {
-        // One digit fits.
+        // The remainder is one digit.
         out.push(b'0' + u8::try_from(rest % 10).unwrap_or(0));
         rest /= 10;
         if rest == 0 {
@@ -61,12 +60,11 @@ pub fn number(number: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `true` or `false`.
 pub fn boolean(value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
-/// The text that [`text`] wrote, given what lies between the quotes.
+/// Decodes what [`text`] wrote, given the bytes between the quotes.
 #[must_use]
 pub fn read_text(escaped: &[u8]) -> Cow<'_, str> {
     if !escaped.contains(&b'\\') {

@@ -1,7 +1,8 @@
-//! Which channels the last guide of each source had, so that a new one is told once.
+//! Records which channels the last accepted guide of each source contained, to report new channels once.
 //!
-//! Decision: a channel is new to a source whose last guide that was taken had it not; to a source's
-//! first guide all are. By the livestream ids that the channels are mapped to, mapped or not.
+//! A channel is new if the source's last accepted guide did not contain it; with a source's first guide, all
+//! channels are new. Channels are identified by the livestream id that they map to, whether that livestream exists
+//! or not.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +12,16 @@ use super::import::CHANNELS_MAX;
 use crate::store::{Durability, Record, Store, StoreError, Table};
 use crate::types::LivestreamId;
 
-/// How many channels one plan notes.
+/// Records of one write batch.
 const BATCH: usize = 1_000;
 
-/// That a channel was there.
+/// The channel was in the guide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownChannels;
 
 impl Record for KnownChannels {}
 
-/// The channels by source; the source of who names none is empty.
+/// Channels by source; the name is empty for imports without a source.
 pub struct SeenChannels;
 
 impl Table for SeenChannels {
@@ -29,27 +30,27 @@ impl Table for SeenChannels {
     type Record = KnownChannels;
 }
 
-/// The channels of the last guide of a source. Where they cannot be read all are new once more,
-/// which is no reason to leave a guide.
+/// Returns the channels of the last guide of a source. If they cannot be read, all channels count as new, which
+/// does not justify failing the import.
 pub(super) fn last(store: &Store, source: &str) -> BTreeSet<LivestreamId> {
     let prefix = source.to_owned();
     match store.read(|txn| txn.scan::<SeenChannels>(&prefix, CHANNELS_MAX)) {
         Ok(all) => all.into_iter().map(|((_, channel), _)| channel).collect(),
         Err(error) => {
-            tracing::warn!(source, %error, "the channels of the last guide cannot be read");
+            tracing::warn!(source, %error, "failed to read the channels of the last guide; all channels will count as new");
             BTreeSet::new()
         }
     }
 }
 
-/// Notes those of its new one, which is served already.
+/// Records the channels of a guide that is already served.
 pub(super) fn record(
     store: &Store,
     source: &str,
     before: &BTreeSet<LivestreamId>,
     now: &BTreeSet<LivestreamId>,
 ) -> Result<(), StoreError> {
-    // Those that went first: there is never more than a guide may have.
+    // Removals first, so that the table never exceeds the limit of one guide.
     let changed: Vec<_> = (before.difference(now).map(|id| (id, None)))
         .chain(now.difference(before).map(|id| (id, Some(KnownChannels))))
         .map(|(id, seen)| ((source.to_owned(), id.clone()), seen))

@@ -1,8 +1,8 @@
-//! The broadcast schedule: what runs when on which livestream (interface part 4.1).
+//! The broadcast schedule: what runs when on which livestream.
 //!
-//! A guide comes in through [`import`], is put in order per channel by [`normalise`] and compared
-//! with what is there by [`plan`]; [`ids`] gives each broadcast the id it keeps. [`tables`] keep
-//! it, a [`snapshot`] in memory answers from prepared JSON, and [`Schedule`] ties these together.
+//! [`import`] parses a guide, [`normalise`] sorts its rows by channel, [`mod@diff`] compares them with the stored
+//! broadcasts, and [`ids`] keeps broadcast ids stable. [`tables`] defines the stored form. A [`snapshot`] in memory
+//! answers requests from pre-rendered JSON. [`Schedule`] ties these together.
 
 mod broadcast_ref;
 pub mod channel;

@@ -1,45 +1,45 @@
-//! A broadcast as it is stored: what a guide says about it, and the bounds of that.
+//! Stored form of a broadcast: times and metadata from the guide, with their size limits.
 //!
-//! Rights are not stored with it: they follow from the catalogue when an answer is rendered.
+//! Rights are not stored. They follow from the catalogue when an answer is rendered.
 
 use serde::{Deserialize, Serialize};
 
 use crate::types::{BroadcastId, UnixSeconds};
 
-/// The longest title that is kept, in bytes. This and the next bounds together keep one broadcast
-/// under the 12 KiB of a chunk, and so under the 16 KiB that the store takes as one value.
+/// Maximum title, in bytes. Together, these limits keep a broadcast below the 12 KiB of a chunk, and so below the
+/// 16 KiB that the store accepts as one value.
 pub const TITLE_MAX: usize = 500;
-/// The longest description that is kept, in bytes.
+/// Maximum description, in bytes.
 pub const DESCRIPTION_MAX: usize = 4_000;
-/// How many images of one broadcast are kept.
+/// Maximum images of a broadcast.
 pub const IMAGES_MAX: usize = 8;
-/// The longest image address that is kept, in bytes; a cut address would be another one.
+/// Maximum image URL, in bytes. A longer one is dropped: a truncated URL would be a different one.
 pub const FILENAME_MAX: usize = 700;
-/// The longest image type that is kept, in bytes.
+/// Maximum image type, in bytes.
 pub const IMAGE_KIND_MAX: usize = 40;
-/// How many categories of one broadcast are kept.
+/// Maximum categories of a broadcast.
 pub const CATEGORIES_MAX: usize = 8;
-/// The longest category or rating text that is kept, in bytes.
+/// Maximum category or rating text, in bytes.
 pub const LABEL_MAX: usize = 100;
 
-/// One picture of a broadcast (interface part 2.2).
+/// An image of a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// The wire's `type`: `sixteen-nine`, `three-four`, `square`, or what a JSON guide says.
+    /// The wire's `type`: `sixteen-nine`, `three-four`, `square`, or the value of a JSON guide.
     pub kind: Box<str>,
-    /// Whether a client that shows one picture shows this one.
+    /// Whether this is the image to show if only one is shown.
     pub default: bool,
-    /// The address of the picture.
+    /// URL of the image.
     pub filename: Box<str>,
-    /// Whether the title is part of the picture.
+    /// Whether the title is part of the image.
     pub embedded_text: bool,
 }
 
 impl Image {
-    /// The wire's `type` for a picture of these proportions.
+    /// Returns the wire's `type` for an image size.
     ///
-    /// Decision: up to 13:15 counts as upright (posters are 2:3), up to 15:13 as square, all else
-    /// and a picture of unknown size as `sixteen-nine`.
+    /// Ratios up to 13:15 count as upright (posters are 2:3), up to 15:13 as square, and all others as well as
+    /// unknown sizes as `sixteen-nine`.
     #[must_use]
     pub fn kind_of(size: Option<(u32, u32)>) -> &'static str {
         match size {
@@ -58,26 +58,26 @@ impl Image {
     }
 }
 
-/// What a guide says about a broadcast, apart from its times.
+/// Metadata of a broadcast: everything from the guide except times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Never empty.
     pub title: Box<str>,
-    /// Absent rather than empty.
+    /// `None` instead of an empty text.
     pub description: Option<Box<str>>,
-    /// In the guide's order; at most one is the default.
+    /// In the order of the guide. At most one is the default.
     pub images: Vec<Image>,
-    /// In the guide's order; rules on rights match them.
+    /// In the order of the guide. Rights rules match them.
     pub categories: Vec<Box<str>>,
-    /// From what age on it may be seen without a PIN; absent where nothing rates it.
+    /// Minimum age to watch without a PIN; `None` if unrated.
     pub pg_age: Option<u8>,
-    /// The source of `pg_age` as `system:value`, or a rating that no table knows; absent where the
-    /// guide states the age itself or nothing at all.
+    /// Source of `pg_age` as `system:value`, or a rating that no table contains. `None` if the guide gives the age
+    /// itself or no rating.
     pub rating: Option<Box<str>>,
 }
 
 impl Metadata {
-    /// Brings the texts and lists within their bounds; says whether anything had to be shortened.
+    /// Shortens texts and lists to their limits. Returns whether anything was shortened.
     pub fn bound(&mut self) -> bool {
         let mut cut = shorten(&mut self.title, TITLE_MAX);
         if let Some(description) = &mut self.description {
@@ -97,7 +97,7 @@ impl Metadata {
     }
 }
 
-/// Cuts a text at the last character that ends within `max` bytes.
+/// Truncates a text to at most `max` bytes, at a character boundary.
 fn shorten(text: &mut Box<str>, max: usize) -> bool {
     if text.len() <= max {
         return false;
@@ -107,16 +107,14 @@ fn shorten(text: &mut Box<str>, max: usize) -> bool {
     true
 }
 
-/// One broadcast of a livestream. It is on from `start` to just before `stop`.
+/// A broadcast of a livestream, on air from `start` until just before `stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broadcast {
-    /// The id that it keeps over re-imports and moves.
+    /// Stays the same over repeated imports and moves.
     pub id: BroadcastId,
-    /// The first second it is on.
     pub start: UnixSeconds,
-    /// The first second it is no longer on; always after `start`.
+    /// Always after `start`.
     pub stop: UnixSeconds,
-    /// What the guide says about it.
     pub facts: Metadata,
 }
 
@@ -125,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_named_after_its_proportions() {
+    fn the_image_type_follows_from_its_proportions() {
         for (size, kind) in [
             (None, "sixteen-nine"),
             (Some((1920, 1080)), "sixteen-nine"),

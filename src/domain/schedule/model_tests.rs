@@ -1,5 +1,5 @@
-//! The importer against a naive reading of its rules: random guides with random defects, one after
-//! the other, from text to what is kept. Every rule here is a scan over all rows.
+//! Compares the importer with a naive model of its rules: a sequence of random guides with random defects, from
+//! text to stored broadcasts. The model implements every rule as a scan of all rows.
 
 use chrono_tz::Tz;
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// A row: start, stop, title, in five minutes after midnight.
+/// Start, stop and title, in units of five minutes after midnight.
 #[derive(Debug, Clone)]
 struct Row {
     news: bool,
@@ -78,18 +78,18 @@ fn text(rows: &[Row]) -> String {
     format!("<tv>{}</tv>", rows.iter().map(row).collect::<String>())
 }
 
-/// A broadcast as the model has it.
+/// A broadcast in the model.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Kept {
     start: i64,
     stop: i64,
     title: String,
-    /// Which broadcast it is; numbers are given in the order in which broadcasts appear.
+    /// Identity of the broadcast, numbered in order of appearance.
     id: usize,
 }
 
-/// What the rules leave of the rows of a channel, in order.
-fn in_order(rows: &[&Row]) -> Vec<(i64, i64, String)> {
+/// Returns the rows of a channel that the rules keep, in order.
+fn apply_rules(rows: &[&Row]) -> Vec<(i64, i64, String)> {
     let good: Vec<_> = (rows.iter())
         .filter(|row| !row.title.trim().is_empty() && row.stop.is_none_or(|stop| stop > row.start))
         .collect();
@@ -129,9 +129,8 @@ fn in_order(rows: &[&Row]) -> Vec<(i64, i64, String)> {
     list
 }
 
-/// A guide brought into what is there: the span is replaced, ids are kept where a programme is
-/// recognised.
-fn bring_in(existing: &[Kept], rows: &[(i64, i64, String)], next_id: &mut usize) -> Vec<Kept> {
+/// Imports a guide in the model: replaces the span, and keeps the ids of programmes that match.
+fn import_guide(existing: &[Kept], rows: &[(i64, i64, String)], next_id: &mut usize) -> Vec<Kept> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         return existing.to_vec();
     };
@@ -218,7 +217,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn the_importer_is_a_naive_reading_of_its_rules(
+    fn the_importer_agrees_with_the_naive_model(
         guides in prop::collection::vec(prop::collection::vec(any_row(), 0..40), 1..5)
     ) {
         let schedule = open(in_memory(), &two_channels());
@@ -237,7 +236,7 @@ proptest! {
             for (name, news) in [("news", true), ("film", false)] {
                 let of_channel: Vec<&Row> = rows.iter().filter(|row| row.news == news).collect();
                 let before = model.entry(name).or_default();
-                *before = bring_in(before, &in_order(&of_channel), &mut next_id);
+                *before = import_guide(before, &apply_rules(&of_channel), &mut next_id);
                 let stored = schedule.broadcasts(&livestream(name)).unwrap();
                 let shown: Vec<_> = stored
                     .iter()
@@ -248,7 +247,7 @@ proptest! {
                     .collect();
                 let expected: Vec<_> = before.iter().map(|k| (k.start, k.stop, k.title.clone())).collect();
                 prop_assert_eq!(shown, expected, "{}", name);
-                // The same broadcast has the same id for ever, and no other one has it.
+                // A broadcast keeps its id for ever, and no other broadcast gets it.
                 for (kept, broadcast) in before.iter().zip(&stored) {
                     let id = numbers.entry(kept.id).or_insert_with(|| broadcast.id.clone());
                     prop_assert_eq!(&*id, &broadcast.id);

@@ -1,39 +1,35 @@
-//! A channel's rows in order: sorted, without repeats, without overlaps.
-//!
-//! The rules are those of the import, in their order, and every row that goes is counted by kind.
+//! Normalises the rows of a channel: sorts them and removes duplicates and overlaps. Every dropped row is counted
+//! by kind. The order of the rules is significant.
 
 use super::import::{Problem, Skip, Skipped};
 use crate::types::UnixSeconds;
 
-/// A row as the guide has it. What does not bear on its time travels along as `payload`.
+/// A row of the guide. Everything except its times is in `payload`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row<T> {
-    /// Where the guide has it.
+    /// Line in the guide.
     pub line: u64,
-    /// When it starts.
     pub start: UnixSeconds,
-    /// When it stops, if the guide says so.
+    /// `None` if the guide gives no stop.
     pub stop: Option<UnixSeconds>,
     /// Whether it has a title.
     pub titled: bool,
-    /// The rest.
     pub payload: T,
 }
 
-/// A row that stays.
+/// A row that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept<T> {
-    /// Where the guide has it.
+    /// Line in the guide.
     pub line: u64,
-    /// When it starts; later than the one before it.
+    /// Later than the start of the previous row.
     pub start: UnixSeconds,
-    /// When it stops; after its start and no later than the next one's.
+    /// Later than its start, and not after the start of the next row.
     pub stop: UnixSeconds,
-    /// The rest.
     pub payload: T,
 }
 
-/// Puts the rows of one channel, given in the guide's order, into order.
+/// Normalises the rows of one channel, given in the order of the guide.
 pub fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<Kept<T>> {
     let mut skip = |line, kind| skipped.add(Problem { line, kind });
     rows.retain(|row| {
@@ -45,7 +41,7 @@ pub fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<Kept<T>
         }
         row.titled && !stops_wrong
     });
-    // The sort is stable: the guide's order breaks ties.
+    // Stable sort: the order of the guide breaks ties.
     rows.sort_by_key(|row| row.start);
     rows.dedup_by(|later, earlier| {
         let same = later.start == earlier.start;
@@ -62,7 +58,7 @@ pub fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<Kept<T>
             continue;
         };
         if let Some(last) = kept.last_mut() {
-            // The last one kept ends later than all before it did: it alone need be looked at.
+            // Only the last row has to be checked: it ends later than all rows before it.
             if stop <= last.stop {
                 skip(row.line, Skip::Contained);
                 continue;
@@ -85,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// `start-stop` or `start-` for each row; a `!` in front takes the title away.
+    /// Parses rows of the form `start-stop` or `start-`. A leading `!` removes the title.
     fn rows(text: &str) -> Vec<Row<usize>> {
         text.split_whitespace()
             .enumerate()
@@ -125,7 +121,7 @@ mod tests {
             ("0-100 10-110", "0-10 10-110", ""),
             ("0-100 10-110 20-105", "0-10 10-110", "contained:3"),
             ("0-100 10-50 20-120", "0-20 20-120", "contained:2"),
-            // The missing stop takes the next start, be it that of a row that goes afterwards.
+            // A missing stop becomes the start of the next row, even if that row is dropped later.
             ("0-100 10- 20-50 90-120", "0-90 90-120", "contained:2,3"),
             ("0- 0-5 7-9", "0-7 7-9", "duplicate:2"),
             ("!0- 0-5", "0-5", "emptyTitle:1"),
@@ -163,7 +159,7 @@ mod tests {
             }).collect();
             let mut skipped = Skipped::default();
             let kept = normalise(rows.clone(), &mut skipped);
-            // Every row is kept or counted, once.
+            // Every row is either kept or counted as skipped.
             prop_assert_eq!(kept.len() as u64 + skipped.total(), rows.len() as u64);
             for row in &kept {
                 prop_assert!(row.start < row.stop);
@@ -175,7 +171,7 @@ mod tests {
                 prop_assert!(pair[0].stop <= pair[1].start);
                 prop_assert!(pair[0].start < pair[1].start);
             }
-            // Each instant that a kept row covered as given is still covered.
+            // Every instant that the original span of a kept row covers is still covered.
             for row in &kept {
                 if let Some(stop) = rows[row.payload].stop {
                     for instant in row.start.0..stop.0 {
@@ -184,7 +180,7 @@ mod tests {
                     }
                 }
             }
-            // In order once, in order for good.
+            // Normalising is idempotent.
             let again = kept.iter().map(|row| Row {
                 line: row.line, start: row.start, stop: Some(row.stop), titled: true,
                 payload: row.payload,

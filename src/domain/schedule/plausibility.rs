@@ -1,53 +1,50 @@
-//! The plausibility brake: an import that would gut the schedule waits for a person's word.
+//! Plausibility check: an import that would gut the schedule is held until an operator accepts it.
 
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// Why an import is held until it is accepted.
+/// A reason to hold an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PlausibilityIssue {
-    /// No row of the guide can be used.
     #[error("the guide has no usable programme")]
     Nothing,
-    /// The guide has over 30 % fewer programmes than there are now in the span that it covers.
+    /// The guide has over 30 % fewer programmes than the schedule has in the span that it covers.
     #[error("the guide has {new} programmes where there are {now} now")]
     Fewer {
-        /// Programmes now.
+        /// Programmes in the schedule.
         now: u64,
-        /// Programmes of the guide.
+        /// Programmes in the guide.
         new: u64,
     },
-    /// The guide ends over a day earlier than what is there for its channels.
+    /// The guide ends over a day earlier than the schedule of its channels.
     #[error("the guide ends on {}, the schedule of its channels on {}", .new.in_utc(), .now.in_utc())]
     Shorter {
-        /// The latest stop now.
+        /// Latest stop in the schedule.
         now: UnixSeconds,
-        /// The latest stop in the guide.
+        /// Latest stop in the guide.
         new: UnixSeconds,
     },
 }
 
-/// How many programmes there are in what a guide may replace, and how far they reach.
+/// Number and reach of the programmes in the span that a guide may replace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// How many.
     pub programmes: u64,
-    /// The latest stop of those that the guide is compared with.
+    /// Latest stop.
     pub horizon: Option<UnixSeconds>,
 }
 
 impl Coverage {
-    /// Adds those of another channel.
+    /// Adds another channel.
     pub fn add(&mut self, other: Self) {
         self.programmes += other.programmes;
         self.horizon = self.horizon.max(other.horizon);
     }
 }
 
-/// Compares what is there, in the span and on the channels that the guide covers, with the guide.
+/// Compares the schedule with the guide, limited to the span and the channels that the guide covers.
 ///
-/// Decision: summed over the guide. One channel's change of programme is no reason to hold a guide
-/// of hundreds.
+/// Both are sums over all channels: one channel with a new schedule is no reason to hold a guide of hundreds.
 #[must_use]
 pub fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<PlausibilityIssue> {
     let mut doubts = Vec::new();

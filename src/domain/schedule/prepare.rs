@@ -1,4 +1,4 @@
-//! A guide's channels on their way into the schedule: in order, judged by the brake, unpacked.
+//! Prepares the channels of a guide for the diff: sorts and filters their rows, and checks their plausibility.
 
 use super::diff::{NewRow, WritableSpans};
 use super::import::packed_metadata::Texts;
@@ -15,22 +15,22 @@ use crate::store::MemoryTable;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// Programmes that start later than this are slips in a date. One row of the year 2999 would make
-/// every later guide end too early for the brake.
+/// Programmes that start later than this, in seconds from now, are typing errors in a date. One row in the year
+/// 2999 would make every later guide look too short.
 const AHEAD_MAX: i64 = 3 * 366 * DAY;
 
-/// A channel of the guide, in order, before it is compared.
+/// A normalised channel of the guide.
 pub(super) struct PreparedChannel {
     pub(super) livestream: LivestreamId,
-    /// All that the guide covers of it, if it has a usable row.
+    /// The span from its first to its last usable row; `None` without one.
     pub(super) whole: Option<Span>,
-    pub(super) room: WritableSpans,
+    pub(super) writable: WritableSpans,
     kept: Vec<Kept<u32>>,
     texts: Texts,
 }
 
-/// Normalises each channel that a livestream carries, and drops what is too old, too far or
-/// another source's.
+/// Normalises the channels that have a livestream. Drops rows that are too old, too far ahead, or in a span of a
+/// source with higher priority.
 pub(super) fn prepare_channels(
     draft: ParsedGuide,
     rights: &dyn Rights,
@@ -52,7 +52,7 @@ pub(super) fn prepare_channels(
             }
             continue;
         }
-        // Before anything else: a programme without a stop would last until then.
+        // Must come first: a programme without a stop would last until the start of a dropped row.
         retain(&mut rows, skipped, |row| {
             (row.start > last).then_some((row.line, Skip::TooFar))
         });
@@ -64,8 +64,8 @@ pub(super) fn prepare_channels(
             from: first.start,
             to: last.stop,
         });
-        let room = room(whole, claims.get(&livestream).as_deref(), &options.standing);
-        let span_of = |at: UnixSeconds| room.free.iter().find(|span| span.holds(at));
+        let writable = writable_spans(whole, claims.get(&livestream).as_deref(), &options.standing);
+        let span_of = |at: UnixSeconds| writable.free.iter().find(|span| span.holds(at));
         retain(&mut kept, skipped, |row| {
             let outranked = span_of(row.start).is_none();
             outranked.then_some((row.line, Skip::Outranked))
@@ -77,7 +77,7 @@ pub(super) fn prepare_channels(
         ready.push(PreparedChannel {
             livestream,
             whole,
-            room,
+            writable,
             kept,
             texts: channel.texts,
         });
@@ -85,7 +85,7 @@ pub(super) fn prepare_channels(
     ready
 }
 
-/// Drops the rows that there is something against.
+/// Drops the rows for which the callback returns a reason.
 fn retain<R>(
     rows: &mut Vec<R>,
     skipped: &mut Skipped,
@@ -100,7 +100,7 @@ fn retain<R>(
     });
 }
 
-fn room(
+fn writable_spans(
     whole: Option<Span>,
     claims: Option<&SourceSpans>,
     standing: &ImportPriority,
@@ -112,7 +112,7 @@ fn room(
     }
 }
 
-/// What the brake has against these channels.
+/// Returns the plausibility issues of these channels.
 pub(super) fn doubts(
     before: &Snapshot,
     claims: &MemoryTable<AllSourceSpans>,
@@ -131,7 +131,7 @@ pub(super) fn doubts(
             horizon: Some(whole.to),
         });
         if let Some(channel) = before.channel(one.livestream.as_str()) {
-            let spans = one.room.free.iter();
+            let spans = one.writable.free.iter();
             let claims = claims.get(&one.livestream);
             now.add(Coverage {
                 programmes: spans.map(|span| channel.count_within(*span)).sum(),
@@ -146,10 +146,10 @@ pub(super) fn doubts(
     }
 }
 
-/// How far the guide of a source is expected to reach on a livestream.
+/// Returns how far the guide of a source is expected to reach on a livestream.
 ///
-/// Decision: as far as its last one did. A source that is new there is compared with what nobody
-/// claims; another source's fortnight is no reason to hold a good week.
+/// That is as far as its last one did. A source that is new there is only compared with broadcasts that no source
+/// filled: two weeks from another source are no reason to hold one good week.
 fn horizon(
     last: Option<(UnixSeconds, UnixSeconds)>,
     claims: Option<&SourceSpans>,
@@ -162,11 +162,11 @@ fn horizon(
 }
 
 impl PreparedChannel {
-    /// Its rows, unpacked.
+    /// Unpacks the rows.
     pub(super) fn rows(self, skipped: &mut Skipped) -> (LivestreamId, WritableSpans, Vec<NewRow>) {
         let mut rows: Vec<Option<NewRow>> = Vec::new();
         rows.resize_with(self.kept.len(), || None);
-        // The texts come in the guide's order, the rows are in that of time.
+        // Metadata is packed in the order of the guide, rows are in order of time.
         let mut by_payload: Vec<(usize, Kept<u32>)> = self.kept.into_iter().enumerate().collect();
         by_payload.sort_unstable_by_key(|(_, row)| row.payload);
         let mut wanted = by_payload.into_iter().peekable();
@@ -192,6 +192,6 @@ impl PreparedChannel {
             }
         }
         let rows = rows.into_iter().flatten().collect();
-        (self.livestream, self.room, rows)
+        (self.livestream, self.writable, rows)
     }
 }

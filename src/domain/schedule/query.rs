@@ -1,4 +1,4 @@
-//! The answers of the schedule routes (interface part 4.1), from memory alone.
+//! Answers the schedule routes from memory only.
 
 use std::sync::Arc;
 
@@ -11,32 +11,30 @@ use super::snapshot::Snapshot;
 use super::{render, tv_day};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
-/// Bodies up to this size are sent as one piece: copying less costs less than a piece more.
+/// Maximum size of a body that is copied into one piece: up to here copying is cheaper than sending more pieces.
 const ONE_PIECE: usize = 64 * 1024;
 
-/// A body that is ready to be sent.
+/// A response body.
 #[derive(Debug, Clone)]
 pub enum Body {
-    /// In one piece.
     One(Bytes),
-    /// In pieces that follow each other; most of them are parts of the schedule itself.
+    /// Consecutive pieces. Most of them are slices of the schedule itself.
     Many(Vec<Bytes>),
 }
 
 impl Body {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pieces().iter().map(Bytes::len).sum()
     }
 
-    /// Whether it has no byte; no answer has such a body.
+    /// Returns whether it is empty, which no answer is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its pieces in order.
     #[must_use]
     pub fn pieces(&self) -> &[Bytes] {
         match self {
@@ -45,7 +43,7 @@ impl Body {
         }
     }
 
-    /// All of it in one piece; pieces are copied.
+    /// Returns the whole body. Several pieces are copied.
     #[must_use]
     pub fn joined(&self) -> Bytes {
         match self {
@@ -72,35 +70,33 @@ impl Body {
 pub struct Answer {
     /// JSON.
     pub body: Body,
-    /// Other bodies have other tags: what an `ETag` is made of.
+    /// Hash of the body, for the `ETag`.
     pub tag: u64,
-    /// When the answer will be another one, by the server's clock; `None` as long as the schedule
-    /// does not change.
+    /// When the answer changes, in server time; `None` if only a schedule change can change it.
     pub valid_until: Option<UnixSeconds>,
 }
 
-/// Why there is no answer.
+/// Why a query has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     /// None of the livestreams is known.
-    #[error("the livestream is unknown")]
+    #[error("no such livestream")]
     Livestream,
-    /// Nothing is on (S1 alone; S6 leaves the livestream out).
-    #[error("nothing is on at that time")]
+    /// Nothing is on air. Only for queries of one livestream; others omit it.
+    #[error("no broadcast is on air at that time")]
     Current,
-    /// The broadcast is unknown.
-    #[error("the broadcast is unknown")]
+    #[error("no such broadcast")]
     Broadcast,
 }
 
-/// How the schedule is cut and padded.
+/// Settings of TV days and stream padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleSettings {
-    /// When a tv day begins, in the livestream's zone.
+    /// Local time at which a TV day begins.
     pub day_start: NaiveTime,
-    /// How many seconds `streamStart` lies before the start of a broadcast.
+    /// Seconds from `streamStart` to the start of a broadcast.
     pub pad_before: i64,
-    /// How many seconds `streamStop` lies after its stop.
+    /// Seconds from the stop of a broadcast to `streamStop`.
     pub pad_after: i64,
 }
 
@@ -115,7 +111,7 @@ impl Default for ScheduleSettings {
 }
 
 impl Snapshot {
-    /// The live views of livestreams (S6).
+    /// Returns the live views of several livestreams.
     ///
     /// # Errors
     /// [`QueryError::Livestream`] if none is known.
@@ -126,7 +122,7 @@ impl Snapshot {
         now: UnixSeconds,
     ) -> Result<Answer, QueryError> {
         let at = offset.before(now);
-        // Most requests: one livestream at the live point, prepared.
+        // Fast path for most requests: one livestream at the live point is pre-rendered.
         if let ([one], LiveOffset::LIVE) = (livestreams, offset) {
             let channel = self.channel(one.as_str()).ok_or(QueryError::Livestream)?;
             let present = channel.present(now);
@@ -156,7 +152,7 @@ impl Snapshot {
                     channel.write_live(current, &mut out)
                 }
             };
-            // One livestream has the tag of its prepared answer.
+            // For a single livestream the tag equals that of its pre-rendered answer.
             tag = if at_channel == 0 {
                 more
             } else {
@@ -171,7 +167,7 @@ impl Snapshot {
         })
     }
 
-    /// The live view of one livestream, bare (S1).
+    /// Returns the bare live view of one livestream.
     ///
     /// # Errors
     /// [`QueryError::Livestream`], [`QueryError::Current`].
@@ -187,7 +183,7 @@ impl Snapshot {
         let at = offset.before(now);
         let moment = channel.moment(at);
         let body = moment.body.ok_or(QueryError::Current)?;
-        // Without the brace and the member's name in front, and without the brace behind.
+        // Strip the enclosing object and the member name.
         let inner = 1 + channel.member.len()..body.len().saturating_sub(1);
         Ok(Answer {
             body: Body::One(body.slice(inner)),
@@ -196,7 +192,7 @@ impl Snapshot {
         })
     }
 
-    /// The broadcasts of a tv day (S5).
+    /// Returns the broadcasts of a TV day on several livestreams.
     ///
     /// # Errors
     /// [`QueryError::Livestream`] if none is known.
@@ -226,7 +222,7 @@ impl Snapshot {
         })
     }
 
-    /// The broadcasts of one livestream's tv day, bare (S2).
+    /// Returns the bare list of broadcasts of one livestream's TV day.
     ///
     /// # Errors
     /// [`QueryError::Livestream`].
@@ -248,7 +244,7 @@ impl Snapshot {
         })
     }
 
-    /// One broadcast (S3).
+    /// Returns one broadcast.
     ///
     /// # Errors
     /// [`QueryError::Broadcast`].
@@ -261,7 +257,7 @@ impl Snapshot {
         })
     }
 
-    /// Broadcasts with the pieces of the livestream that carry them (S4); unknown ids are left out.
+    /// Returns broadcasts with the stream window of their livestream. Unknown ids are omitted.
     #[must_use]
     pub fn by_ids(&self, ids: &[BroadcastId], view: &ScheduleSettings) -> Answer {
         let found: Vec<_> = (ids.iter())
@@ -299,15 +295,15 @@ impl Snapshot {
         }
     }
 
-    /// What is on at an instant.
+    /// Returns the program on air at an instant.
     #[must_use]
     pub fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program> {
         let channel = self.channel(livestream.as_str())?;
         Program::new(channel, channel.current(at)?)
     }
 
-    /// From when to when the guide shows the same as at `at`: a program, or a gap between two. A
-    /// livestream without a guide has one gap without ends.
+    /// Returns the range of time around `at` in which the same program, or the same gap, is on air. A livestream
+    /// without a guide has one unbounded gap.
     #[must_use]
     pub fn span_at(
         &self,
@@ -319,8 +315,7 @@ impl Snapshot {
             .map_or(forever, |channel| channel.span(at))
     }
 
-    /// When the first broadcast without live rights begins that does so after an instant; `most` if
-    /// there is none before that.
+    /// Returns the start of the next broadcast without live rights after an instant, but at most `most`.
     #[must_use]
     pub fn next_withheld(
         &self,
@@ -339,7 +334,6 @@ impl Snapshot {
             .map_or(most, |(start, _)| *start)
     }
 
-    /// A broadcast as a program.
     #[must_use]
     pub fn program(&self, id: &BroadcastId) -> Option<Program> {
         let (channel, index) = self.broadcast(id.as_str())?;
@@ -358,12 +352,12 @@ impl Snapshot {
     }
 }
 
-/// When an answer for a point in the past changes, by the server's clock.
+/// Returns when an answer for a point in the past changes, in server time.
 fn valid_until(until: UnixSeconds, offset: LiveOffset) -> Option<UnixSeconds> {
     (until.0 != i64::MAX).then(|| until - i64::from(offset.seconds()))
 }
 
-/// The broadcasts that start within a tv day, joined by commas, and their tag.
+/// Returns the broadcasts that start within a TV day, joined by commas, and their tag.
 fn day_of(channel: &Channel, day: TvDay, view: &ScheduleSettings) -> (Bytes, u64) {
     let (from, to) = tv_day::tv_day(channel.zone, day, view.day_start);
     let first = channel.starts.partition_point(|start| *start < from);

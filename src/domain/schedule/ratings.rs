@@ -1,29 +1,28 @@
-//! Which age a rating stands for: the built-in table of common systems, and what an operator adds.
+//! Maps parental ratings to ages: a built-in table of common systems, plus the operator's tables.
 //!
-//! A value that no table knows rates nothing: "M" is 15, 16 or 18 depending on the country, and a
-//! guess that is too low would show a child what it must not see.
+//! Unknown values give no age. "M" is 15, 16 or 18 depending on the country, and a guess that is too low would show
+//! a child what it must not see.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Deserialize;
 
-/// The table that comes with Playgate.
 const BUILT_IN: &str = include_str!("../../../data/ratings.toml");
 
-/// Ages above this are no ages of viewers; no board rates higher than 21.
+/// Larger ages are rejected as mistakes: no rating board uses more than 21.
 const AGE_MAX: u8 = 21;
 
-/// Rating systems, their values and the ages they stand for.
+/// Rating systems with their values and ages.
 #[derive(Debug, Clone, Default)]
 pub struct Ratings {
-    /// By folded system name, then by folded value.
+    /// By normalised system name, then by normalised value.
     systems: HashMap<String, HashMap<String, u8>>,
-    /// Changes with the tables.
+    /// Hash of the tables.
     version: u64,
 }
 
-/// The shape of the table file, and of the same table in the configuration.
+/// Form of the table file and of the same table in the configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -39,7 +38,7 @@ struct System {
 }
 
 impl Ratings {
-    /// The systems that Playgate knows by itself.
+    /// Returns the built-in systems.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -53,11 +52,10 @@ impl Ratings {
         ratings
     }
 
-    /// Adds the systems of a table in the form of `data/ratings.toml`; a value that is already
-    /// known gets the new age.
+    /// Adds the systems of a table in the form of `data/ratings.toml`. Known values get the new age.
     ///
     /// # Errors
-    /// What is wrong with the text, with its line.
+    /// A description of the mistake, with its line.
     pub fn add(&mut self, table: &str) -> Result<(), String> {
         let file: File = toml::from_str(table).map_err(|error| error.to_string())?;
         for system in file.system {
@@ -74,16 +72,16 @@ impl Ratings {
         Ok(())
     }
 
-    /// A number that is another one for other tables.
+    /// Returns a number that changes with the tables.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The age that a rating stands for, if a table knows it.
+    /// Returns the age of a rating, if known.
     ///
-    /// Decision: in a system that no table knows, or none, a bare number is the age itself
-    /// (`12`, `16+`): that is how boards without letters write it.
+    /// In an unknown system, or without one, a bare number is the age itself (`12`, `16+`), as boards that use ages
+    /// write it.
     #[must_use]
     pub fn age(&self, system: &str, value: &str) -> Option<u8> {
         if let Some(values) = self.systems.get(&fold(system)) {
@@ -94,7 +92,7 @@ impl Ratings {
     }
 }
 
-/// Lower case, letters and digits only: the form in which names and values are compared.
+/// Normalises a name or value for comparison: lower case, letters and digits only.
 fn fold(text: &str) -> String {
     text.chars()
         .filter(|c| c.is_alphanumeric())
@@ -140,9 +138,9 @@ mod tests {
         }
     }
 
-    /// Two names or values that fold to the same would hide one another.
+    /// Two names or values with the same normalised form would hide each other.
     #[test]
-    fn no_system_is_named_twice_and_no_age_is_odd() {
+    fn system_names_are_unique_and_ages_plausible() {
         let file: File = toml::from_str(BUILT_IN).unwrap();
         let mut names = HashMap::new();
         for (number, system) in file.system.iter().enumerate() {
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_adds_and_overrides() {
+    fn operator_tables_add_and_override_ratings() {
         let mut ratings = Ratings::built_in();
         let own =
             "[[system]]\nnames = [\"House\", \"FSK\"]\nvalues = { \"red\" = 18, \"16\" = 17 }";

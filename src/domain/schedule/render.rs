@@ -1,27 +1,27 @@
-//! A broadcast as the interface writes it (parts 2.1 and 2.2), prepared once per import.
+//! Renders a broadcast as JSON of the interface, once per import. Optional members are absent, never null.
 
 use super::json_writer;
 use super::model::{Broadcast, Image};
 use super::rights::BroadcastRights;
 use crate::types::UnixSeconds;
 
-/// What stands in front of the id: every prepared broadcast begins with it.
+/// Precedes the id: every rendered broadcast begins with it.
 pub const BEFORE_ID: &[u8] = b"{\"id\":\"";
-/// What stands between the id and the title.
+/// Comes between id and title.
 pub const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
 
-/// Where the texts lie in a prepared broadcast.
+/// Position of the texts in a rendered broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rendered {
-    /// The length of the id as JSON, after [`BEFORE_ID`].
+    /// Length of the id as JSON, after [`BEFORE_ID`].
     pub id: usize,
-    /// The length of the title as JSON, after the id and [`BEFORE_TITLE`].
+    /// Length of the title as JSON, after the id and [`BEFORE_TITLE`].
     pub title: usize,
 }
 
-/// Appends the JSON object of a broadcast. Optional members are absent, never null.
+/// Appends the JSON object of a broadcast.
 pub fn broadcast(broadcast: &Broadcast, rights: &BroadcastRights, out: &mut Vec<u8>) -> Rendered {
-    // One quote of each is written with the text itself.
+    // `text` also writes the quotes, which `BEFORE_ID` and `BEFORE_TITLE` include in part.
     let from = out.len();
     out.extend_from_slice(b"{\"id\":");
     json_writer::text(broadcast.id.as_str(), out);
@@ -89,11 +89,11 @@ fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
     json_writer::number(at.0, out);
 }
 
-/// The most that [`with_stream`] adds, besides the livestream's id.
+/// Upper bound of the bytes that [`with_stream`] adds, without the livestream id.
 pub const STREAM_MOST: usize = 96;
 
-/// Appends a prepared broadcast with the members that only S4 has: the piece of the livestream
-/// that carries it. `livestream` is its id as JSON, quotes included.
+/// Appends a rendered broadcast with the additional members of a bulk lookup by id: the livestream and the window
+/// of it that carries the broadcast. `livestream` is the id as JSON, including quotes.
 pub fn with_stream(
     prepared: &[u8],
     livestream: &[u8],
@@ -119,7 +119,7 @@ mod tests {
     fn parsed(broadcast_: &Broadcast, rights: &BroadcastRights) -> Value {
         let mut out = Vec::new();
         let Rendered { id, title } = broadcast(broadcast_, rights, &mut out);
-        // The texts are where they are said to be.
+        // The recorded positions match the output.
         let rest = out.strip_prefix(BEFORE_ID).unwrap();
         assert_eq!(json_writer::read_text(&rest[..id]), broadcast_.id.as_str());
         let rest = rest[id..].strip_prefix(BEFORE_TITLE).unwrap();

@@ -1,4 +1,4 @@
-//! What an import is asked, and what it reports.
+//! Options and report of an import.
 
 use super::diff::DiffCounts;
 use super::import::Skipped;
@@ -7,70 +7,64 @@ use super::plausibility::PlausibilityIssue;
 use super::source_spans::ImportPriority;
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// What an import is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// Whose guide it is.
     pub standing: ImportPriority,
-    /// Only report.
+    /// Report changes without applying them.
     pub dry_run: bool,
-    /// Import even where the brake holds it.
+    /// Import even if the guide looks implausible.
     pub accept: bool,
-    /// The instant of the import.
     pub now: UnixSeconds,
-    /// How many days back broadcasts are kept.
+    /// Days for which past broadcasts are kept.
     pub retention_days: u32,
 }
 
-/// What became of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is served, if it changed anything.
+    /// The guide is served.
     Applied,
-    /// Nothing was changed because only a report was asked for.
+    /// Nothing was changed, since only a report was requested.
     DryRun,
-    /// Nothing was changed because of doubts: the brake holds it.
+    /// Nothing was changed, since the guide looks implausible.
     Held,
 }
 
-/// A channel of the guide that no livestream of the catalogue carries.
+/// A channel of the guide without a livestream in the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unmapped {
     /// The livestream id that it maps to.
     pub id: LivestreamId,
-    /// What the guide calls it.
+    /// Display name in the guide.
     pub name: Option<String>,
-    /// The address of its logo.
+    /// URL of its logo.
     pub icon: Option<String>,
-    /// How many programmes it has.
+    /// Number of its programmes.
     pub programmes: u64,
 }
 
-/// What an import did, or would do.
+/// The result of an import or a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Whether it is served.
     pub outcome: Outcome,
-    /// How many channels the guide names.
+    /// Channels in the guide.
     pub channels: u64,
-    /// How many programmes the guide has, those skipped included.
+    /// Programmes in the guide, including skipped ones.
     pub programmes: u64,
-    /// What changes.
     pub difference: DiffCounts,
-    /// The rows that were not taken.
+    /// Rows that were not imported.
     pub skipped: Skipped,
-    /// How many programmes had a text or list that was cut.
+    /// Programmes with a text or list that was shortened.
     pub shortened: u64,
-    /// How many programmes the guide does not rate.
+    /// Programmes that the guide does not rate.
     pub unrated: u64,
-    /// Channels that the catalogue does not know and that were not made livestreams.
+    /// Channels without a livestream, for which none was created.
     pub unmapped: Vec<Unmapped>,
-    /// Channels that were made livestreams, or would be.
+    /// Channels for which livestreams were or would be created.
     pub created: Vec<Unmapped>,
-    /// Channels that the last guide of the source had not, mapped or not.
+    /// Channels that the source's last accepted guide did not contain, mapped or not.
     pub newly_seen: Vec<LivestreamId>,
-    /// What the brake has against it; an accepted import has them too.
+    /// Plausibility issues. An accepted import has them too.
     pub doubts: Vec<PlausibilityIssue>,
-    /// Of an import that changed nothing, what it would change: the first of it.
+    /// If nothing was changed: the first changes that the import would make.
     pub edits: Vec<LivestreamEdits>,
 }

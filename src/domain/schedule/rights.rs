@@ -1,19 +1,19 @@
-//! What the schedule needs to know of the catalogue.
+//! The schedule's view of the catalogue.
 
 use chrono_tz::Tz;
 
 use super::model::Broadcast;
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// What may be done with a broadcast, as its answers say it.
+/// The rights in a broadcast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BroadcastRights {
     /// The wire's `liveAvailable`.
     pub live: bool,
-    /// From when to when catch-up may be played; absent where there is no such right.
+    /// Catch-up window; `None` without catch-up rights.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// Whether it may be watched from its start while it is on air. It has no member on the wire:
-    /// clients see that the catch-up window opens at the start.
+    /// Whether it may be watched from its start while on air. It has no member on the wire: clients see that the
+    /// catch-up window opens at the start.
     pub start_over: bool,
     /// The wire's `extendedRights.pause`.
     pub pause: bool,
@@ -23,24 +23,24 @@ pub struct BroadcastRights {
     pub fast_forward: bool,
 }
 
-/// What the catalogue says about a livestream.
+/// Catalogue data of a livestream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelFacts {
-    /// The zone that its tv days are of.
+    /// Time zone of its TV days.
     pub zone: Tz,
 }
 
-/// A view of the catalogue that does not change while it is held.
+/// An immutable view of the catalogue.
 pub trait Rights: Send + Sync {
-    /// Every livestream there is: those without a guide are known too.
+    /// Returns all livestreams, including those without a guide.
     fn livestreams(&self) -> Vec<LivestreamId>;
 
-    /// What is known of a livestream; `None` if it is unknown, and then nothing of it is served.
+    /// Returns the data of a livestream; `None` if it is unknown, and then it is not served.
     fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts>;
 
-    /// The rights in a broadcast: defaults, then rules, then its own.
+    /// Returns the rights in a broadcast: defaults, then rules, then overrides of this broadcast.
     fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights;
 
-    /// Whether an id is that of a livestream or an asset, and so cannot be a broadcast's.
+    /// Returns whether a livestream or asset has this id, so that no broadcast can have it.
     fn is_taken(&self, id: &str) -> bool;
 }

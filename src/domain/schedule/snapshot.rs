@@ -1,4 +1,4 @@
-//! The whole schedule at one moment: every livestream that is served, and every broadcast by id.
+//! An immutable snapshot of the whole schedule: all served livestreams, and an index of broadcasts by id.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::channel::{Channel, hash};
 use crate::types::LivestreamId;
 
-/// What requests read. It never changes; a new one takes its place.
+/// The data that requests read. A change publishes a new snapshot.
 #[derive(Default)]
 pub struct Snapshot {
     channels: HashMap<LivestreamId, Arc<Channel>>,
@@ -15,7 +15,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Puts channels together.
     #[must_use]
     pub fn new(channels: impl IntoIterator<Item = Arc<Channel>>) -> Self {
         let channels: HashMap<_, _> = channels
@@ -32,41 +31,40 @@ impl Snapshot {
         }
     }
 
-    /// A livestream that the catalogue knows.
+    /// Returns a livestream of the catalogue.
     #[must_use]
     pub fn channel(&self, livestream: &str) -> Option<&Arc<Channel>> {
         self.channels.get(livestream)
     }
 
-    /// All of them, in no order.
+    /// Returns all livestreams, in no particular order.
     pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
         self.channels.values()
     }
 
-    /// The ids of all livestreams, in no order.
+    /// Returns the ids of all livestreams, in no particular order.
     pub fn livestreams(&self) -> impl Iterator<Item = &str> {
         self.channels.keys().map(LivestreamId::as_str)
     }
 
-    /// Where a broadcast is.
+    /// Finds a broadcast by id.
     #[must_use]
     pub fn broadcast(&self, id: &str) -> Option<(&Arc<Channel>, usize)> {
         self.ids.find(id)
     }
 
-    /// How many broadcasts there are.
     #[must_use]
     pub fn broadcasts(&self) -> usize {
         self.ids.places.len()
     }
 
-    /// How many broadcasts nobody has rated.
+    /// Returns the number of unrated broadcasts.
     #[must_use]
     pub const fn unrated(&self) -> usize {
         self.unrated
     }
 
-    /// The bytes that it takes up, and those of its JSON among them.
+    /// Returns the size in memory, and the part of it that is JSON.
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         let channels = self.channels.values().map(|c| c.memory()).sum::<usize>();
@@ -75,9 +73,8 @@ impl Snapshot {
     }
 }
 
-/// Broadcasts by id: places sorted by the hash of the id, and for the leading bits of a hash the
-/// first place. Ids themselves are compared where they lie, in the JSON; sixteen bytes a broadcast
-/// where a map of texts would need ninety.
+/// Index of broadcasts by id: positions sorted by hash of the id, and for each hash prefix the first position. The
+/// ids are compared in the JSON. This takes 16 bytes a broadcast, where a map of strings would take 90.
 #[derive(Default)]
 struct Ids {
     channels: Vec<Arc<Channel>>,
@@ -106,7 +103,7 @@ impl Ids {
             }
         }
         places.sort_unstable_by_key(|place| place.hash);
-        // About one place in each bucket.
+        // About one position in each bucket.
         let bits = (usize::BITS - places.len().leading_zeros()).clamp(1, 30);
         let shift = u64::BITS - bits;
         let buckets = (0..=1_u64 << bits)
@@ -159,8 +156,8 @@ mod tests {
         for count in [0, 1, 2, 3, 100, 1_000] {
             let channels = (0..3).map(|channel| {
                 let livestream = LivestreamId::parse(&format!("tv{channel}")).unwrap();
-                let mut slab = JsonArena::default();
-                let mut builder = Builder::new(livestream, chrono_tz::Tz::UTC, &mut slab);
+                let mut arena = JsonArena::default();
+                let mut builder = Builder::new(livestream, chrono_tz::Tz::UTC, &mut arena);
                 for number in 0..count {
                     let broadcast = Broadcast {
                         id: BroadcastId::parse(&format!("\"{channel}\"-{number}")).unwrap(),

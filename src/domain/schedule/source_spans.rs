@@ -1,51 +1,47 @@
-//! Which source filled which span of a livestream, where several cover it.
+//! Which EPG source filled which span of a livestream, if several cover it.
 //!
-//! Decision: a source leaves alone what one of higher priority has filled, and fills what is left;
-//! one of the same priority, and whoever brings a guide by hand, takes what its guide covers. The
-//! programme belongs to the source that has the instant of its start.
+//! A source never changes spans that a source of higher priority filled; it fills the rest. A source of the same
+//! priority, and a manual import, replaces all that its guide covers. A programme belongs to the source that owns
+//! the instant of its start.
 
 use serde::{Deserialize, Serialize};
 
 use crate::store::{Record, Table};
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// How many spans of one livestream are remembered; the oldest go first. Spans of one source that
-/// touch are one, so that this is dozens of changes of hands.
+/// Maximum spans of a livestream; the oldest are dropped first. Adjacent spans of one source are merged, so a
+/// hundred spans allow for dozens of changes between sources.
 const CLAIMS_MAX: usize = 100;
 
-/// From an instant to just before another.
+/// A half-open range of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The first second.
     pub from: UnixSeconds,
-    /// The first second after it.
+    /// Exclusive.
     pub to: UnixSeconds,
 }
 
 impl Span {
-    /// Whether an instant lies in it.
     #[must_use]
     pub fn holds(&self, at: UnixSeconds) -> bool {
         self.from <= at && at < self.to
     }
 
-    /// Whether it shares an instant with another.
     #[must_use]
     pub fn meets(&self, from: UnixSeconds, to: UnixSeconds) -> bool {
         self.from < to && from < self.to
     }
 }
 
-/// Whose guide it is that is brought in.
+/// The source of an import, and the sources that take precedence over it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportPriority {
-    /// The name of the source; empty for a guide that somebody brings without naming one.
+    /// Name of the source; empty for a manual import that names none.
     pub source: String,
-    /// The sources of higher priority.
+    /// Sources of higher priority.
     pub above: Vec<String>,
 }
 
-/// A span that a source filled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSpan {
     source: String,
@@ -53,13 +49,13 @@ pub struct SourceSpan {
     to: UnixSeconds,
 }
 
-/// What is remembered of one livestream: in order, without overlaps.
+/// The spans of one livestream, in order and without overlaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSpans(Vec<SourceSpan>);
 
 impl Record for SourceSpans {}
 
-/// The claims by livestream.
+/// Spans by livestream.
 pub struct AllSourceSpans;
 
 impl Table for AllSourceSpans {
@@ -69,7 +65,7 @@ impl Table for AllSourceSpans {
 }
 
 impl SourceSpans {
-    /// What the sources above have of the livestream, in order.
+    /// Returns the spans of sources with higher priority, in order.
     pub fn blocked(&self, standing: &ImportPriority) -> Vec<Span> {
         let above = |claim: &&SourceSpan| standing.above.contains(&claim.source);
         let span = |claim: &SourceSpan| Span {
@@ -79,20 +75,19 @@ impl SourceSpans {
         self.0.iter().filter(above).map(span).collect()
     }
 
-    /// How far a source has filled the livestream.
+    /// Returns the end of what a source has filled.
     pub fn horizon(&self, source: &str) -> Option<UnixSeconds> {
         let of_source = self.0.iter().filter(|claim| claim.source == source);
         of_source.map(|claim| claim.to).max()
     }
 
-    /// The source that filled the livestream at an instant.
     pub fn owner(&self, at: UnixSeconds) -> Option<&str> {
         let holds = |claim: &&SourceSpan| claim.from <= at && at < claim.to;
         self.0.iter().find(holds).map(|claim| claim.source.as_str())
     }
 
-    /// A source has filled some spans with a guide that ends at `end`. What it had beyond the guide
-    /// is nobody's: the newest guide of the source says nothing about it any more.
+    /// Assigns spans to a source after an import of a guide that ends at `end`. Spans of the source beyond the
+    /// guide become free: its newest guide does not cover them any more.
     pub fn assign(&mut self, source: &str, spans: &[Span], end: UnixSeconds, first: UnixSeconds) {
         let mut claims = Vec::with_capacity(self.0.len() + spans.len());
         for mut old in std::mem::take(&mut self.0) {
@@ -129,7 +124,7 @@ impl SourceSpans {
     }
 }
 
-/// What of a span lies in none of the `blocked` ones.
+/// Returns the parts of a span outside of all `blocked` ones.
 pub fn free(span: Span, blocked: &[Span]) -> Vec<Span> {
     let mut free = Vec::new();
     let mut rest = span;
@@ -163,7 +158,7 @@ mod tests {
         claims.0.iter().map(one).collect::<Vec<_>>().join(" ")
     }
 
-    fn take(claims: &mut SourceSpans, source: &str, spans: &[Span]) {
+    fn fill(claims: &mut SourceSpans, source: &str, spans: &[Span]) {
         let end = spans.last().unwrap().to;
         claims.assign(source, spans, end, UnixSeconds(-1_000));
     }
@@ -171,15 +166,15 @@ mod tests {
     #[test]
     fn golden_examples() {
         let mut claims = SourceSpans::default();
-        take(&mut claims, "a", &[span(0, 100)]);
-        take(&mut claims, "a", &[span(50, 150)]);
+        fill(&mut claims, "a", &[span(0, 100)]);
+        fill(&mut claims, "a", &[span(50, 150)]);
         assert_eq!(shown(&claims), "a@0-150");
-        take(&mut claims, "b", &[span(20, 30), span(140, 200)]);
+        fill(&mut claims, "b", &[span(20, 30), span(140, 200)]);
         assert_eq!(shown(&claims), "a@0-20 b@20-30 a@30-140 b@140-200");
         assert_eq!(claims.owner(UnixSeconds(29)), Some("b"));
         assert_eq!(claims.horizon("a"), Some(UnixSeconds(140)));
-        // A shorter guide gives back what it does not reach.
-        take(&mut claims, "a", &[span(40, 60)]);
+        // A shorter guide releases the span beyond its end.
+        fill(&mut claims, "a", &[span(40, 60)]);
         assert_eq!(shown(&claims), "a@0-20 b@20-30 a@30-60 b@140-200");
         let below = ImportPriority {
             source: "c".to_owned(),
@@ -191,14 +186,14 @@ mod tests {
             free(span(25, 250), &blocked),
             [span(30, 140), span(200, 250)]
         );
-        // Nothing older than what is kept.
+        // Spans before the first retained day are dropped.
         claims.assign("c", &[span(300, 310)], UnixSeconds(310), UnixSeconds(60));
         assert_eq!(shown(&claims), "b@140-200 c@300-310");
     }
 
     proptest! {
         #[test]
-        fn claims_are_those_of_a_line_of_instants(
+        fn spans_match_a_model_with_one_owner_per_instant(
             steps in prop::collection::vec((0usize..3, 0i64..60, 1i64..30), 1..20)
         ) {
             let names = ["a", "b", "c"];

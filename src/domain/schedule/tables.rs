@@ -1,15 +1,13 @@
-//! How the schedule lies in the store.
+//! Store tables of the schedule.
 //!
-//! A record per broadcast would be hundreds of thousands of puts for a usual guide. Broadcasts are
-//! kept in chunks by livestream, UTC day of their start, and generation. An import writes the days
-//! that it changes under a new generation, then one commit makes that generation the newest that
-//! counts, then the old ones go. Of each day the newest generation that counts holds; whatever is
-//! newer than the head was left behind by an import that did not end.
+//! Broadcasts are stored in chunks, since one record per broadcast would mean hundreds of thousands of writes for a
+//! usual guide. The key of a chunk is livestream, UTC day of the start, and generation. An import writes the
+//! changed days under a new generation; one commit then moves the head to this generation; the old chunks are
+//! deleted last. For each day the newest generation up to the head is valid. Chunks of a newer generation are from
+//! an import that failed.
 //!
-//! The primary key is the index by livestream, [`ByDay`] the one by day: retention takes the days
-//! that are over from it. Its days are of UTC. Broadcasts by id and by tv day are found in memory,
-//! where all of them are: tv days depend on a livestream's zone and on where the day begins, and
-//! computed in memory they leave nothing to rebuild here when either changes.
+//! [`ByDay`] indexes the chunks by UTC day, for retention. There is no stored index by broadcast id or TV day: all
+//! broadcasts are in memory, and TV days depend on settings that may change.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,14 +17,14 @@ use super::source_spans::AllSourceSpans;
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
 use crate::types::LivestreamId;
 
-/// How large a chunk may become, in bytes; one broadcast is never larger.
+/// Maximum size of a chunk, in bytes. One broadcast never exceeds it.
 pub const CHUNK_MAX: usize = 12 * 1024;
 
 /// Livestream, UTC day, generation, number within the day.
 pub type ChunkKey = (LivestreamId, i64, u64, u32);
 
-/// Some of a day's broadcasts, in order. A day that lost all of its own has one empty chunk until
-/// the older generation is gone.
+/// A chunk of a day's broadcasts. A day that lost all broadcasts has one empty chunk until the older generation is
+/// deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// In order of start.
@@ -35,7 +33,7 @@ pub struct Chunk {
 
 impl Record for Chunk {}
 
-/// The broadcasts.
+/// Chunks by [`ChunkKey`].
 pub struct Chunks;
 
 impl Table for Chunks {
@@ -51,7 +49,7 @@ impl Table for Chunks {
     }
 }
 
-/// The chunks by UTC day, then livestream; it follows from the key alone.
+/// Index by UTC day, then livestream. It follows from the key only.
 pub struct ByDay;
 
 impl Index for ByDay {
@@ -60,16 +58,16 @@ impl Index for ByDay {
     type Key = (i64, LivestreamId);
 }
 
-/// Which generations count.
+/// The valid generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The newest one that counts.
+    /// The newest valid generation.
     pub generation: u64,
 }
 
 impl Record for Head {}
 
-/// One record under the key 0.
+/// A single record, with key 0.
 pub struct Heads;
 
 impl Table for Heads {
@@ -78,14 +76,14 @@ impl Table for Heads {
     type Record = Head;
 }
 
-/// Adds the schedule's tables to a store's.
+/// Adds the schedule's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     let schema = schema.with::<Chunks>().with::<Heads>();
     schema.with::<AllSourceSpans>().with::<SeenChannels>()
 }
 
-/// Cuts the broadcasts of one day into chunks; none make one empty chunk.
+/// Splits the broadcasts of one day into chunks. An empty day gives one empty chunk.
 #[must_use]
 pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
     let size = |broadcast: &Broadcast| {
@@ -95,13 +93,13 @@ pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
             &mut counter,
             bincode::config::standard(),
         );
-        // What cannot be encoded is alone in its chunk, where the store will refuse it.
+        // A broadcast that cannot be encoded gets its own chunk; the store then rejects it.
         counted.map_or(CHUNK_MAX, |()| counter.bytes_written)
     };
     let mut chunks = vec![Chunk {
         broadcasts: Vec::new(),
     }];
-    // The count in front of the list.
+    // Reserve the length prefix of the list.
     let mut filled = 5;
     for broadcast in day {
         let more = size(broadcast);
@@ -155,7 +153,7 @@ mod tests {
         assert_eq!(joined, day);
     }
 
-    /// The bytes on disk: what changes them needs a new version of the record.
+    /// Guards the format on disk: a change needs a new version of the record.
     #[test]
     fn the_record_is_golden() {
         let mut broadcast = broadcast(1, 1);

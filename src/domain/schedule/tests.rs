@@ -1,4 +1,4 @@
-//! The schedule as a whole: imports, answers against a naive reading of the rules, restarts.
+//! Behaviour of the schedule as a whole: imports, restarts, and answers compared with a naive model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ mod model_tests;
 const MIDNIGHT: i64 = 1_787_356_800;
 const NOW: UnixSeconds = UnixSeconds(MIDNIGHT + 12 * HOUR);
 
-/// A catalogue of a few livestreams, live unless the title says otherwise.
+/// A catalogue with a few livestreams. Broadcasts have live rights unless the title says otherwise.
 struct Catalogue {
     zones: Mutex<BTreeMap<LivestreamId, Tz>>,
     no_live: Mutex<BTreeSet<String>>,
@@ -81,7 +81,7 @@ fn open_with(store: Store, catalogue: &Arc<Catalogue>, view: ScheduleSettings) -
     Schedule::open(store, Box::new(move || catalogue.clone()), view).unwrap()
 }
 
-/// Makes livestreams in a catalogue of tests.
+/// Creates livestreams in the test catalogue.
 struct Making(Arc<Catalogue>);
 
 impl MakeLivestreams for Making {
@@ -94,7 +94,7 @@ impl MakeLivestreams for Making {
     }
 }
 
-/// A guide made of a list.
+/// A guide decoder over a list.
 struct Listed(std::vec::IntoIter<GuideProgramme>);
 
 impl GuideEvents for Listed {
@@ -103,7 +103,7 @@ impl GuideEvents for Listed {
     }
 }
 
-/// `channel title start stop [id]`, the times in minutes after [`MIDNIGHT`].
+/// Builds a guide from rows of channel, title, start, stop and optional id; times in minutes after [`MIDNIGHT`].
 fn guide(rows: &[(&str, &str, i64, i64)]) -> ParsedGuide {
     let rows = rows
         .iter()
@@ -165,7 +165,7 @@ fn two_channels() -> Arc<Catalogue> {
 }
 
 #[test]
-fn an_import_is_served_and_the_same_again_changes_nothing() {
+fn an_import_is_served_and_repeating_it_changes_nothing() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
     let first = schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
@@ -195,7 +195,7 @@ fn an_import_is_served_and_the_same_again_changes_nothing() {
 }
 
 #[test]
-fn a_channel_is_told_as_new_once_by_each_source() {
+fn a_new_channel_is_reported_once_by_each_source() {
     let store = in_memory();
     let schedule = open(store.clone(), &two_channels());
     let row = |channel| (channel, "A", 0, 60);
@@ -228,19 +228,19 @@ fn a_channel_is_told_as_new_once_by_each_source() {
     let schedule = open(store.clone(), &two_channels());
     assert_eq!(import(&schedule, &all, &taken), "");
     assert_eq!(import(&schedule, &["news"], &of_other), "");
-    // A guide that is held was not taken: what is new in it is told again.
+    // A held guide is not recorded: its new channels are reported again.
     let late = |options: &mut ImportOptions| options.now = UnixSeconds(NOW.0 + 90 * DAY);
     let more = ["empty", "film", "news", "unmapped"];
     assert_eq!(import(&schedule, &more, &late), "empty");
     assert_eq!(import(&schedule, &more, &taken), "empty");
-    // What the last guide had not is new when it is back.
+    // A channel that the last guide did not contain is new when it returns.
     assert_eq!(import(&schedule, &["film", "news"], &taken), "");
     assert_eq!(import(&schedule, &all, &taken), "unmapped");
     assert_sound(&store);
 }
 
 #[test]
-fn a_gap_and_an_unknown_livestream_are_told_apart() {
+fn a_gap_and_an_unknown_livestream_give_different_errors() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
     schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
@@ -263,7 +263,7 @@ fn a_gap_and_an_unknown_livestream_are_told_apart() {
 }
 
 #[test]
-fn the_brake_holds_until_it_is_accepted_and_a_dry_run_changes_nothing() {
+fn an_implausible_import_is_held_until_accepted_and_a_dry_run_changes_nothing() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
     schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
@@ -296,7 +296,7 @@ fn the_brake_holds_until_it_is_accepted_and_a_dry_run_changes_nothing() {
 }
 
 #[test]
-fn what_was_accepted_may_come_again() {
+fn an_accepted_guide_may_be_imported_again() {
     let schedule = open(in_memory(), &two_channels());
     let days = |count: i64| -> Vec<(&str, &str, i64, i64)> {
         (0..count)
@@ -311,12 +311,12 @@ fn what_was_accepted_may_come_again() {
         };
         schedule.import(guide(days), &options).unwrap()
     };
-    // It changes something, and ends days before what is there.
+    // It changes broadcasts, and ends days before the schedule does.
     let mut other = days(3);
     other[1].1 = "Another day";
     assert_eq!(short(&other, false).outcome, Outcome::Held);
     assert_eq!(short(&other, true).outcome, Outcome::Applied);
-    // The same again, and the next one of that length.
+    // The same guide again, and the next one of that length.
     let again = short(&other, false);
     assert_eq!(again.outcome, Outcome::Applied);
     assert!(again.difference.is_none());
@@ -324,7 +324,7 @@ fn what_was_accepted_may_come_again() {
     assert_eq!(short(&other, false).outcome, Outcome::Applied);
     other[0].1 = "A first day";
     assert_eq!(short(&other[..1], false).outcome, Outcome::Held);
-    // What is further ahead is still there.
+    // The broadcasts further ahead are still stored.
     assert_eq!(schedule.broadcasts(&livestream("news")).unwrap().len(), 10);
 }
 
@@ -373,7 +373,7 @@ fn a_report_shows_what_would_change() {
 }
 
 #[test]
-fn a_slip_in_a_date_ends_no_programme() {
+fn a_mistaken_date_does_not_extend_a_programme() {
     let schedule = open(in_memory(), &two_channels());
     let far = 4 * 366 * 24 * 60;
     let mut rows = guide(&[("news", "Last", 0, 60), ("news", "Far", far, far + 60)]);
@@ -385,7 +385,7 @@ fn a_slip_in_a_date_ends_no_programme() {
 }
 
 #[test]
-fn what_is_unmapped_old_far_or_taken_is_reported() {
+fn unmapped_old_far_and_conflicting_rows_are_reported() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
     let far = 4 * 366 * 24 * 60;
@@ -425,7 +425,7 @@ fn what_is_unmapped_old_far_or_taken_is_reported() {
 }
 
 #[test]
-fn livestreams_are_made_with_an_import_that_is_applied() {
+fn an_applied_import_creates_livestreams() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
     let making = Making(Arc::clone(&catalogue));
@@ -452,7 +452,7 @@ fn livestreams_are_made_with_an_import_that_is_applied() {
     assert_eq!(done.outcome, Outcome::Applied);
     assert_eq!((done.difference.added, done.created.len()), (2, 1));
     assert_eq!(done.created[0].id, livestream("sport"));
-    // The id of something else stays what it is.
+    // An id that is in use for something else is not changed.
     assert_eq!(done.unmapped[0].id, livestream("vod"));
     let on = live(&schedule, "sport", UnixSeconds(MIDNIGHT));
     assert_eq!(on["sport"]["current"]["title"], "A");
@@ -463,7 +463,7 @@ fn livestreams_are_made_with_an_import_that_is_applied() {
 }
 
 #[test]
-fn rights_are_prepared_anew_when_the_catalogue_changes() {
+fn answers_are_rendered_again_when_the_catalogue_changes() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
     schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
@@ -485,7 +485,7 @@ fn rights_are_prepared_anew_when_the_catalogue_changes() {
     let snapshot = schedule.snapshot();
     assert!(snapshot.channel("film").is_none());
     assert!(snapshot.channel("empty").is_some());
-    // Nothing of it is lost: the livestream may come back.
+    // Nothing of it is deleted: the livestream may come back.
     catalogue
         .zones
         .lock()
@@ -499,7 +499,7 @@ fn rights_are_prepared_anew_when_the_catalogue_changes() {
 }
 
 #[test]
-fn old_days_go_from_memory_and_from_the_store() {
+fn old_days_are_dropped_from_memory_and_from_the_store() {
     let catalogue = two_channels();
     let store = in_memory();
     let schedule = open(store.clone(), &catalogue);
@@ -517,7 +517,7 @@ fn old_days_go_from_memory_and_from_the_store() {
         let answer = snapshot.day_one(&livestream("news"), day, schedule.view());
         json(&answer.unwrap()).as_array().unwrap().len()
     };
-    // The tv day before has the hours from midnight to six of the first day that is kept.
+    // The previous TV day contains the hours from midnight to six of the first retained day.
     assert_eq!((day(3), day(4), day(5), day(38), day(39)), (0, 1, 1, 1, 0));
     let noon = later + 12 * HOUR;
     let again = open(store, &catalogue);
@@ -526,7 +526,7 @@ fn old_days_go_from_memory_and_from_the_store() {
 }
 
 #[test]
-fn a_restart_serves_the_same_and_sweeps_what_an_import_left_behind() {
+fn a_restart_serves_the_same_and_deletes_the_chunks_of_a_failed_import() {
     let folder = tempfile::tempdir().unwrap();
     let catalogue = two_channels();
     let disk = || {
@@ -544,9 +544,9 @@ fn a_restart_serves_the_same_and_sweeps_what_an_import_left_behind() {
         schedule.store.read(all).unwrap()
     };
     let whole = chunks(&schedule);
-    // The changed day was written anew, and its older generation is gone.
+    // The changed day was written again, and its older generation is deleted.
     assert_eq!(whole.len(), 2);
-    // As if a third import had been killed before its switch.
+    // Simulate a third import that was killed before its commit.
     let day = MIDNIGHT / DAY;
     let stray = (livestream("news"), day, 3, 0);
     let empty = Chunk {
@@ -579,7 +579,7 @@ fn a_restart_serves_the_same_and_sweeps_what_an_import_left_behind() {
 }
 
 #[test]
-fn s4_adds_the_piece_of_the_livestream_and_leaves_out_the_unknown() {
+fn bulk_lookup_adds_the_stream_window_and_omits_unknown_ids() {
     let catalogue = two_channels();
     let view = ScheduleSettings {
         pad_before: 60,
@@ -639,7 +639,7 @@ fn the_index_by_day_follows_imports_and_retention() {
             (key.1, &key.0) == (*day, livestream) && key.2 == 1
         })
     );
-    // A day written anew is there once, under its new generation.
+    // A rewritten day occurs once, under its new generation.
     let mut changed = rows.clone();
     changed[2].1 = "C";
     schedule.import(guide(&changed), &options()).unwrap();
@@ -657,7 +657,7 @@ fn the_index_by_day_follows_imports_and_retention() {
     assert_sound(&store);
 }
 
-/// The table without its index, to harm the index.
+/// The table without its index, to damage the index.
 struct Unindexed;
 
 impl Table for Unindexed {
@@ -667,7 +667,7 @@ impl Table for Unindexed {
 }
 
 #[test]
-fn verification_finds_what_the_index_lacks_and_a_rebuild_mends_it() {
+fn verification_finds_missing_index_entries_and_a_rebuild_repairs_them() {
     let catalogue = two_channels();
     let store = in_memory();
     let schedule = open(store.clone(), &catalogue);
@@ -697,7 +697,7 @@ fn verification_finds_what_the_index_lacks_and_a_rebuild_mends_it() {
     assert_eq!(days, [1, MIDNIGHT / DAY]);
 }
 
-/// A random week: gaps and lengths in minutes, for each of some channels.
+/// Generates a random week: gaps and lengths in minutes, for each of some channels.
 fn any_week() -> impl Strategy<Value = Vec<(i64, i64)>> {
     prop::collection::vec(
         (prop_oneof![3 => Just(0i64), 1 => 1i64..200], 5i64..300),
@@ -712,7 +712,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Every answer equals what the rules say, read row by row.
+    /// Compares every answer with a naive reading of the rules, row by row.
     #[test]
     fn answers_are_those_of_a_naive_reading(
         weeks in prop::collection::vec(any_week(), 1..4),
@@ -773,7 +773,7 @@ proptest! {
                 prop_assert_eq!(program.start().0, seconds(current.2));
                 prop_assert!(snapshot.program(&program.id().unwrap()).is_some());
             }
-            // The answer holds until it says, and no longer.
+            // The answer is valid until the stated instant, and no longer.
             if let Some(until) = answer.valid_until {
                 prop_assert!(until > now);
                 let last = snapshot.live(&ids, offset, until - 1).unwrap();
@@ -782,7 +782,7 @@ proptest! {
                 prop_assert_ne!(json(&snapshot.live(&ids, offset, until).unwrap()), body);
             }
         }
-        // The tv days hold every broadcast once.
+        // Every broadcast is in exactly one TV day.
         let mut seen = BTreeMap::<String, Vec<i64>>::new();
         for day in -2..12 {
             let date = chrono::DateTime::from_timestamp(MIDNIGHT + day * DAY, 0).unwrap();
@@ -806,7 +806,7 @@ proptest! {
             prop_assert!(seen.is_sorted_by(|a, b| a < b));
         }
         assert_sound(&schedule.store);
-        // What is restored from the store is what was served.
+        // A reopened schedule serves the same.
         let again = open(schedule.store.clone(), &catalogue);
         for id in snapshot.channels().flat_map(|c| (0..c.entries.len()).map(|at| c.id(at))) {
             let id = BroadcastId::parse(&id).unwrap();

@@ -1,4 +1,4 @@
-//! Local time to instants, and the bounds of a tv day.
+//! Converts local times to instants, and computes the bounds of a TV day.
 
 use chrono::{Days, NaiveDateTime, NaiveTime, TimeZone};
 use chrono_tz::Tz;
@@ -6,11 +6,10 @@ use chrono_tz::Tz;
 use crate::types::time::HOUR;
 use crate::types::{TvDay, UnixSeconds};
 
-/// The instant at which clocks in `zone` show `local`.
+/// Returns the instant at which clocks in `zone` show `local`.
 ///
-/// Decision: of two such instants (clocks went back) the earlier, and where there is none (clocks
-/// went forward) the first one at which they show more: in each case the earliest that is valid, so
-/// that days joined together have neither gaps nor repeats.
+/// If two instants match (clocks went back), returns the earlier one. If none does (clocks went forward), returns
+/// the first instant with a later local time. With these rules, consecutive days have neither gaps nor overlaps.
 #[must_use]
 pub fn instant(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
     match zone.from_local_datetime(&local).earliest() {
@@ -19,8 +18,8 @@ pub fn instant(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
     }
 }
 
-/// The first instant whose local time is not before one that does not exist. No zone is further
-/// than 26 hours from UTC, and none changes its clocks twice within that.
+/// Returns the end of the gap that contains a local time. The search is bounded: no zone is more than 26 hours from
+/// UTC, and none changes its clocks twice within that time.
 fn after_gap(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
     let wall = local.and_utc().timestamp();
     let shows_enough = |at: i64| {
@@ -39,8 +38,7 @@ fn after_gap(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
     UnixSeconds(after)
 }
 
-/// When a tv day begins and when the next one does: local time of day `day_start` on its date and
-/// on the following one, so 23 to 25 hours apart.
+/// Returns the bounds of a TV day: local time `day_start` on its date and on the next one, so 23 to 25 hours.
 #[must_use]
 pub fn tv_day(zone: Tz, day: TvDay, day_start: NaiveTime) -> (UnixSeconds, UnixSeconds) {
     let date = day.date();
@@ -77,8 +75,8 @@ mod tests {
     }
 
     #[test]
-    fn days_join_without_gap_or_repeat_even_at_odd_starts() {
-        // 02:30 does not exist on one of these days and exists twice on another.
+    fn consecutive_days_have_no_gap_or_overlap_at_any_day_start() {
+        // In one year 02:30 is missing on one of these days and occurs twice on another.
         for (zone, start) in [
             (Tz::Europe__Stockholm, (2, 30)),
             (Tz::Pacific__Auckland, (2, 30)),
@@ -100,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_does_not_exist_is_the_end_of_the_gap() {
+    fn a_missing_local_time_maps_to_the_end_of_the_gap() {
         let local = |h, m| {
             let date = chrono::NaiveDate::from_ymd_opt(2026, 3, 29).unwrap();
             instant(Tz::Europe__Stockholm, date.and_hms_opt(h, m, 0).unwrap())
         };
-        // 02:00 to 03:00 is missing: 01:00 UTC is the instant between.
+        // 02:00 to 03:00 is missing; both ends are 01:00 UTC.
         assert_eq!(local(2, 30), local(3, 0));
         assert_eq!(local(3, 0) - HOUR, local(1, 0));
     }

@@ -1,38 +1,37 @@
-//! A buffered reader that knows its line and its limits.
+//! A buffered reader that counts lines and enforces limits.
 //!
-//! The XML parser collects one piece of markup or text before it hands it over; the limit on what
-//! may be read per piece keeps a file without an end tag from filling the memory.
+//! The XML parser buffers one piece of markup or text at a time. The limit on a piece keeps a file without an end
+//! tag from exhausting the memory.
 
 use std::io::{self, BufRead, Read};
 
 use super::{PIECE_MAX, UNPACKED_MAX};
 
-/// How much is asked of the source at once.
+/// Bytes requested from the source at a time.
 const BLOCK: usize = 64 * 1024;
 
 /// Reads blocks, counts lines, and fails beyond the limits.
 pub struct Lines<R> {
     source: R,
     block: Box<[u8]>,
-    /// What of the block is unread.
+    /// Offset of the next unread byte in the block.
     at: usize,
     end: usize,
-    /// The line of the next unread byte, from 1.
+    /// Line of the next unread byte, from 1.
     line: u64,
-    /// What may still be read in all.
+    /// Bytes that may still be read in total.
     left: u64,
-    /// What may still be read of the present piece.
+    /// Bytes that may still be read of the current piece.
     piece_left: usize,
     exceeded: Option<&'static str>,
 }
 
 impl<R: Read> Lines<R> {
-    /// Reads from a source of unpacked bytes.
+    /// Reads from a source of decompressed bytes.
     pub fn new(source: R) -> Self {
         Self::with_limit(source, UNPACKED_MAX)
     }
 
-    /// Reads at most `limit` bytes.
     fn with_limit(source: R, limit: u64) -> Self {
         Self {
             source,
@@ -46,22 +45,22 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The line of the next unread byte, from 1.
+    /// Returns the line of the next unread byte, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// A new piece begins: its limit is whole again.
+    /// Starts a new piece with its full limit.
     pub fn begin_piece(&mut self) {
         self.piece_left = PIECE_MAX;
     }
 
-    /// Which limit made reading fail, if one did.
+    /// Returns the limit that made reading fail, if any.
     pub fn exceeded(&self) -> Option<&'static str> {
         self.exceeded
     }
 
-    fn refuse(&mut self, limit: &'static str) -> io::Error {
+    fn exceed(&mut self, limit: &'static str) -> io::Error {
         self.exceeded = Some(limit);
         io::Error::other(limit)
     }
@@ -70,15 +69,15 @@ impl<R: Read> Lines<R> {
 impl<R: Read> BufRead for Lines<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.piece_left == 0 {
-            return Err(self.refuse("one element or text has over 1 MiB"));
+            return Err(self.exceed("one element or text has over 1 MiB"));
         }
         if self.at == self.end {
-            // One byte more than allowed is asked for, to tell the end from the limit.
+            // Request one byte more than allowed, to distinguish the end of the file from the limit.
             let room = usize::try_from(self.left.saturating_add(1)).unwrap_or(BLOCK);
             let want = self.block.get_mut(..room.min(BLOCK)).unwrap_or_default();
             let got = self.source.read(want)?;
             if u64::try_from(got).unwrap_or(u64::MAX) > self.left {
-                return Err(self.refuse("over 1 GiB unpacked"));
+                return Err(self.exceed("over 1 GiB unpacked"));
             }
             self.left -= u64::try_from(got).unwrap_or(0);
             self.at = 0;

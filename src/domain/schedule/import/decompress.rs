@@ -1,4 +1,4 @@
-//! Unpacking: plain, gzip and xz, told by the first bytes and never by a name.
+//! Decompresses guides: plain, gzip or xz, detected by the first bytes and not by file name.
 
 use std::io::{self, Cursor, Read};
 
@@ -8,17 +8,16 @@ use liblzma::stream::{CONCATENATED, Stream};
 
 use super::GuideError;
 
-/// What unpacking xz may take; the strongest usual setting needs 65 MiB.
+/// Memory limit of xz decompression. The strongest common preset needs 65 MiB.
 const XZ_MEMORY: u64 = 80 * 1024 * 1024;
 
-/// How often a guide may be packed: a packed file that a server packs once more.
+/// Maximum layers of compression: a compressed file with an additional HTTP content encoding.
 const LAYERS: usize = 2;
 
-/// Unpacks a guide as it is read. How much comes out is bounded by who reads it, see
-/// [`super::lines`].
+/// Decompresses a guide while it is read. The reader must bound the output, see [`super::bounded_lines`].
 ///
 /// # Errors
-/// [`GuideError::Unreadable`] where not even the first bytes can be read.
+/// [`GuideError::Unreadable`] if the first bytes cannot be read.
 pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideError> {
     let mut input: Box<dyn Read + 'a> = Box::new(input);
     for _ in 0..LAYERS {
@@ -32,7 +31,7 @@ pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideErro
     Ok(input)
 }
 
-/// Takes one packing off, if there is any; says whether there was.
+/// Removes one layer of compression, if there is one. Returns whether there was.
 fn unpack_once<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<(bool, Box<dyn Read + 'a>)> {
     let mut first = Vec::with_capacity(6);
     input.by_ref().take(6).read_to_end(&mut first)?;
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_tell_the_packing() {
+    fn the_format_is_detected_by_the_first_bytes() {
         let text = b"<tv></tv>".repeat(1_000);
         let mut xz = Vec::new();
         liblzma::read::XzEncoder::new(&text[..], 6)
@@ -83,22 +82,22 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_file_may_be_packed_once_more() {
+    fn two_layers_of_compression_are_accepted() {
         let text = b"<tv></tv>".repeat(100);
         assert_eq!(read(&gzip(&gzip(&text))).unwrap(), text);
-        // More often is an attempt at something.
+        // More layers than a server would add are an attack.
         let thrice = read(&gzip(&gzip(&gzip(&text)))).unwrap();
         assert!(thrice.starts_with(&[0x1f, 0x8b]));
     }
 
     #[test]
-    fn members_follow_each_other() {
+    fn concatenated_members_are_read() {
         let two = [gzip(b"one "), gzip(b"two")].concat();
         assert_eq!(read(&two).unwrap(), b"one two");
     }
 
     #[test]
-    fn a_cut_or_damaged_packing_is_an_error() {
+    fn truncated_or_damaged_compression_is_an_error() {
         let packed = gzip(&b"<tv></tv>".repeat(1_000));
         assert!(read(&packed[..packed.len() - 1]).is_err());
         assert!(read(&packed[..packed.len() / 2]).is_err());

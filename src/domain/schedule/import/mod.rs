@@ -1,7 +1,7 @@
-//! Reading a guide: from bytes of any packing to rows per channel.
+//! Parses guides: from compressed bytes to rows by channel.
 //!
-//! A [`GuideEvents`] yields what a file says, in the file's order; XMLTV is read here, JSON by the
-//! part of the service that knows JSON. Nothing here knows the store or the catalogue.
+//! A [`GuideEvents`] yields the content of a file in its order. XMLTV is parsed here; the JSON form is parsed by
+//! the HTTP layer. Nothing here knows the store or the catalogue.
 
 pub mod bounded_lines;
 pub mod decompress;
@@ -16,121 +16,111 @@ use std::collections::BTreeMap;
 use crate::domain::schedule::model::Metadata;
 use crate::types::UnixSeconds;
 
-/// How large a guide may be when unpacked: seven times a usual one. A packed file of a few
-/// megabytes could otherwise grow without end.
+/// Maximum decompressed size of a guide, seven times a usual one. It stops decompression bombs.
 pub const UNPACKED_MAX: u64 = 1024 * 1024 * 1024;
-/// How large one piece of markup or text may be: what a parser must hold at once.
+/// Maximum size of one piece of markup or text, which a parser buffers.
 pub const PIECE_MAX: usize = 1024 * 1024;
-/// How many pieces of markup, text and references a guide may have: what five seconds of one processor
-/// read. [`PROGRAMMES_MAX`] programmes of a usual guide have fewer; a packed file of a megabyte can
-/// unpack to many times more.
+/// Maximum pieces of markup, text and references in a guide: about five seconds of one processor. A usual guide of
+/// [`PROGRAMMES_MAX`] programmes has fewer, but a compressed file of a megabyte can contain many times more.
 pub const EVENTS_MAX: u64 = 64_000_000;
-/// How deep elements may be nested; XMLTV needs six.
+/// Maximum depth of elements. XMLTV needs six.
 pub const DEPTH_MAX: usize = 64;
-/// How many channels a guide may have; the largest public ones have some 10,000.
+/// Maximum channels in a guide. The largest public ones have about 10,000.
 pub const CHANNELS_MAX: usize = 20_000;
-/// How many programmes a guide may have: eight times a usual one.
+/// Maximum programmes in a guide, eight times a usual one.
 pub const PROGRAMMES_MAX: u64 = 2_000_000;
-/// How much of a guide's texts is held while it is put in order, packed: ten times those of a usual
-/// one.
+/// Maximum memory for the packed metadata of a guide, ten times that of a usual one.
 pub const DRAFT_MAX: usize = 256 * 1024 * 1024;
-/// How many line numbers are kept of each kind of skipped row.
+/// Maximum line numbers that are kept of each kind of skipped row.
 pub const LINES_MAX: usize = 20;
 
-/// Where a guide comes from: pulled until it ends.
+/// A guide decoder that is pulled for events until the end.
 pub trait GuideEvents {
-    /// The next thing the guide says; `None` at its proper end.
+    /// Returns the next event; `None` at the proper end of the guide.
     ///
     /// # Errors
-    /// A guide that is broken anywhere is broken as a whole: nothing of it may be used.
+    /// Any error makes the whole guide unusable, including the events before it.
     fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError>;
 }
 
-/// One thing that a guide says.
+/// An event of a guide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuideEvent {
-    /// A channel is declared; guides repeat that.
+    /// Declaration of a channel. Guides may repeat it.
     Channel(GuideChannel),
-    /// A programme runs.
     Programme(Box<GuideProgramme>),
-    /// A row that cannot be used, whatever else the guide says.
+    /// A row that cannot be used for a reason within the row.
     Problem(Problem),
 }
 
-/// The declaration of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuideChannel {
-    /// The line it begins on, from 1.
+    /// Line of its start, from 1.
     pub line: u64,
-    /// The guide's id of it, not yet mapped.
+    /// Channel id in the guide, not mapped yet.
     pub id: String,
-    /// What viewers call it.
+    /// Display name.
     pub name: Option<String>,
-    /// The address of its logo.
+    /// URL of its logo.
     pub icon: Option<String>,
 }
 
-/// A programme as the guide gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuideProgramme {
-    /// The line it begins on, from 1.
+    /// Line of its start, from 1.
     pub line: u64,
-    /// The guide's id of the channel, not yet mapped.
+    /// Channel id in the guide, not mapped yet.
     pub channel: String,
-    /// An id that the source gives it for good; it becomes the broadcast's id.
+    /// Permanent id from the source. It becomes the broadcast id.
     pub id: Option<String>,
-    /// When it starts.
     pub start: UnixSeconds,
-    /// When it stops, if the guide says so.
+    /// `None` if the guide gives no stop.
     pub stop: Option<UnixSeconds>,
-    /// The rest; the title may still be empty.
+    /// The title may still be empty.
     pub facts: Metadata,
 }
 
-/// A row that was skipped, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Problem {
-    /// The line of the row, from 1.
+    /// Line of the row, from 1.
     pub line: u64,
-    /// Why it was skipped.
     pub kind: Skip,
 }
 
-/// Why a row of a guide was not taken.
+/// Why a row was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
-    /// A row whose members are not of their types.
+    /// A member has the wrong type.
     Malformed,
-    /// A time that is missing or cannot be read.
+    /// A time is missing or cannot be parsed.
     BadTime,
-    /// No channel, or one whose id cannot be an id.
+    /// The channel is missing or has an invalid id.
     BadChannel,
-    /// An id that breaks the rules for ids, or that another row of the guide has.
+    /// The id is invalid, or another row of the guide has it.
     BadId,
     /// The id belongs to a livestream, an asset or a broadcast of another livestream.
     IdTaken,
-    /// No title.
     EmptyTitle,
-    /// It stops when it starts or before.
+    /// The stop is not after the start.
     StopNotAfterStart,
-    /// It starts with an earlier row of its channel.
+    /// An earlier row of the channel has the same start.
     Duplicate,
-    /// It has no stop and nothing follows.
+    /// It has no stop, and no row follows.
     NoStop,
-    /// It lies wholly inside an earlier one.
+    /// It lies completely inside an earlier row.
     Contained,
-    /// It is older than what is kept.
+    /// It is older than the retention.
     TooOld,
-    /// It lies years ahead: a slip in a date.
+    /// It starts years ahead, probably by a mistake in the date.
     TooFar,
     /// The catalogue has no livestream for its channel.
     Unmapped,
-    /// A source of higher priority has filled that time of the livestream.
+    /// A source of higher priority owns that span of the livestream.
     Outranked,
 }
 
 impl Skip {
-    /// The name in reports.
+    /// Returns the name used in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -152,21 +142,19 @@ impl Skip {
     }
 }
 
-/// The skipped rows of one kind.
+/// Skipped rows of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedRows {
-    /// How many there were.
     pub count: u64,
-    /// The lines of the first [`LINES_MAX`] of them.
+    /// Lines of the first [`LINES_MAX`] rows.
     pub lines: Vec<u64>,
 }
 
-/// What was skipped, by kind.
+/// Skipped rows by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped(BTreeMap<Skip, SkippedRows>);
 
 impl Skipped {
-    /// Notes a row.
     pub fn add(&mut self, problem: Problem) {
         let rows = self.0.entry(problem.kind).or_default();
         rows.count += 1;
@@ -175,52 +163,44 @@ impl Skipped {
         }
     }
 
-    /// Every kind that occurred.
+    /// Returns every kind that occurred.
     pub fn iter(&self) -> impl Iterator<Item = (Skip, &SkippedRows)> {
         self.0.iter().map(|(kind, rows)| (*kind, rows))
     }
 
-    /// How many rows of a kind were skipped.
+    /// Returns the number of skipped rows of a kind.
     #[must_use]
     pub fn count(&self, kind: Skip) -> u64 {
         self.0.get(&kind).map_or(0, |rows| rows.count)
     }
 
-    /// How many rows were skipped in all.
+    /// Returns the number of all skipped rows.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().map(|rows| rows.count).sum()
     }
 }
 
-/// A guide beyond [`PROGRAMMES_MAX`] or [`DRAFT_MAX`].
+/// The error beyond [`PROGRAMMES_MAX`] or [`DRAFT_MAX`].
 const TOO_MUCH: GuideError =
     GuideError::TooLarge("it has over 2,000,000 programmes, or their texts over 256 MiB packed");
 
-/// Why a guide cannot be read. Its text is for the operator who brought the guide.
+/// Why a guide cannot be used. The text is shown to the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GuideError {
-    /// The bytes could not be had, or not be unpacked.
+    /// Reading or decompression failed.
     #[error("the guide cannot be read: {0}")]
     Unreadable(String),
-    /// The file is cut off.
+    /// The file is truncated.
     #[error("the guide ends in the middle, at line {line}")]
-    Truncated {
-        /// The last line.
-        line: u64,
-    },
-    /// It is not well-formed.
+    Truncated { line: u64 },
+    /// The file is malformed.
     #[error("the guide is broken at line {line}: {what}")]
-    Broken {
-        /// Where.
-        line: u64,
-        /// In which way.
-        what: String,
-    },
-    /// It is something else.
+    Broken { line: u64, what: String },
+    /// The file has another format.
     #[error("this is not a guide: {0}")]
     NotAGuide(String),
-    /// It exceeds a bound.
+    /// The guide exceeds a limit.
     #[error("the guide is too large: {0}")]
     TooLarge(&'static str),
 }

@@ -1,9 +1,8 @@
-//! What the rows of a channel say apart from their times, kept small until the channel is compared.
+//! Holds the metadata of a guide's rows in compressed form until their channel is imported.
 //!
-//! Guides mix their channels, so all of a guide is held before any of it can be used, beside two
-//! schedules: the one that is served and the one to come. Rows are encoded behind each other, and
-//! every few KiB of a channel are deflated: a third to a tenth of what they were, and given back
-//! channel by channel while the new schedule grows.
+//! Guides mix their channels, so the whole guide must be in memory before any of it can be used, in addition to the
+//! served schedule and the new one. Rows are encoded one after the other and deflated in pages of a few KiB, to a
+//! tenth or a third of their size. The memory is released by channel while the new schedule grows.
 
 use std::io::{self, Read as _, Write as _};
 use std::vec;
@@ -15,20 +14,20 @@ use flate2::write::DeflateEncoder;
 use super::{DRAFT_MAX, GuideError};
 use crate::domain::schedule::model::Metadata;
 
-/// How much of a channel is deflated at a time. Less packs worse; more costs, in every channel,
-/// what has not been deflated yet.
+/// Bytes of a page before compression. Smaller pages compress worse; larger ones leave more uncompressed bytes in
+/// each channel.
 const PAGE: usize = 8 * 1024;
 
-/// The id that a source gives a row for good, and what the row says.
+/// The permanent id from the source, if any, and the metadata of a row.
 pub type Text = (Option<String>, Metadata);
 
-/// Packs the rows of all channels of a guide, and knows what they take together.
+/// Packs the rows of all channels of a guide, and tracks their total size.
 pub struct Packer {
-    /// One for all: its state is larger than many a channel.
+    /// Shared by all channels: its state is larger than many channels.
     deflate: DeflateEncoder<Vec<u8>>,
-    /// The row that is being added.
+    /// Buffer for the row that is being added.
     row: Vec<u8>,
-    /// Bytes that are held.
+    /// Total bytes held.
     held: usize,
 }
 
@@ -42,11 +41,11 @@ impl Default for Packer {
     }
 }
 
-/// The texts of one channel, in the guide's order.
+/// Packed rows of one channel, in the order of the guide.
 #[derive(Default)]
 pub struct Texts {
     pages: Vec<Box<[u8]>>,
-    /// What does not fill a page yet.
+    /// The last page, which is not full and not deflated yet.
     open: Vec<u8>,
 }
 
@@ -82,7 +81,7 @@ impl Packer {
         Ok(())
     }
 
-    /// One page; writing to memory cannot fail.
+    /// Deflates one page. Writing to memory cannot fail.
     fn deflate(&mut self, plain: &[u8]) -> io::Result<Box<[u8]>> {
         self.deflate.write_all(plain)?;
         Ok(self.deflate.reset(Vec::new())?.into_boxed_slice())
@@ -103,7 +102,7 @@ impl IntoIterator for Texts {
     }
 }
 
-/// The rows of a channel, in the guide's order, each page given back when it was read.
+/// Iterates over the rows of a channel, in the order of the guide. Each page is freed once it is read.
 pub struct Rows {
     pages: vec::IntoIter<Box<[u8]>>,
     open: Vec<u8>,
@@ -119,7 +118,7 @@ impl Iterator for Rows {
             self.at = 0;
             self.page.clear();
             match self.pages.next() {
-                // It was deflated here: it can be inflated.
+                // Cannot fail: the page was deflated by `Packer`.
                 Some(page) => DeflateDecoder::new(&*page)
                     .read_to_end(&mut self.page)
                     .ok()?,
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_in_order_whatever_fills_the_pages() {
+    fn rows_are_read_back_in_order_for_any_page_contents() {
         for (count, length) in [(0, 0), (1, 0), (1, 10_000), (500, 3), (40, 2_000)] {
             let mut packer = Packer::default();
             let mut texts = Texts::default();
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_bounded() {
+    fn packed_size_is_limited() {
         let mut packer = Packer {
             held: DRAFT_MAX - 20_000,
             ..Packer::default()

@@ -1,7 +1,7 @@
-//! A whole guide, read and sorted by channel, before anything is done with it.
+//! A parsed guide, grouped by channel.
 //!
-//! Guides list channels in any order and mix them, so all of a guide is held at once: its times as
-//! they are, everything else in [`texts`](super::texts).
+//! Guides list channels in any order and mix them, so the whole guide is in memory: times as they are, everything
+//! else in [`packed_metadata`](super::packed_metadata).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,34 +13,34 @@ use super::{
 use crate::domain::schedule::normalise::Row;
 use crate::types::LivestreamId;
 
-/// The guide's channel ids that are called otherwise in the catalogue.
+/// Maps channel ids of the guide to livestream ids.
 pub type ChannelMap = HashMap<String, String>;
 
-/// What one channel's rows say, and when.
+/// The rows of one channel.
 #[derive(Debug, Default)]
 pub struct ParsedChannel {
-    /// What viewers call it, if the guide says so.
+    /// Display name, if the guide gives one.
     pub name: Option<String>,
-    /// The address of its logo.
+    /// URL of its logo.
     pub icon: Option<String>,
-    /// Its rows in the guide's order; the payload of each is its number among them.
+    /// Rows in the order of the guide. The payload is the index of the row.
     pub rows: Vec<Row<u32>>,
-    /// What they say, in the same order.
+    /// Metadata of the rows, in the same order.
     pub texts: Texts,
 }
 
 /// A guide that was read to its proper end.
 #[derive(Debug, Default)]
 pub struct ParsedGuide {
-    /// By the livestream that the channel is mapped to.
+    /// By the livestream id that the channel maps to.
     pub channels: BTreeMap<LivestreamId, ParsedChannel>,
-    /// How many programmes the guide has, good and bad.
+    /// Programmes in the guide, including skipped ones.
     pub programmes: u64,
-    /// How many programmes had a text or a list that was too long and was cut.
+    /// Programmes with a text or list that was shortened.
     pub shortened: u64,
-    /// How many programmes the guide does not rate.
+    /// Programmes that the guide does not rate.
     pub unrated: u64,
-    /// What was skipped while reading.
+    /// Rows skipped during parsing.
     pub skipped: Skipped,
 }
 
@@ -48,15 +48,12 @@ impl ParsedGuide {
     /// Reads a guide.
     ///
     /// # Errors
-    /// As the source; [`GuideError::TooLarge`] beyond the bounds.
+    /// The error of the source, or [`GuideError::TooLarge`] beyond the limits.
     pub fn read(source: &mut dyn GuideEvents, map: &ChannelMap) -> Result<Self, GuideError> {
         Self::read_rated(source, map, None)
     }
 
-    /// Reads a guide, and rates the programmes that it does not rate.
-    ///
-    /// # Errors
-    /// As [`ParsedGuide::read`].
+    /// Reads a guide, and rates its unrated programmes.
     pub fn read_rated(
         source: &mut dyn GuideEvents,
         map: &ChannelMap,
@@ -74,7 +71,7 @@ impl ParsedGuide {
                     draft.insert(*programme, map, &mut packer)?;
                 }
                 GuideEvent::Problem(problem) => {
-                    // A channel without an id is no row.
+                    // A channel declaration without an id does not count as a programme.
                     draft.programmes += u64::from(problem.kind != Skip::BadChannel);
                     draft.skipped.add(problem);
                 }
@@ -129,14 +126,14 @@ impl ParsedGuide {
         packer.push(&mut channel.texts, &(given.id, facts))
     }
 
-    /// The channel of that id of the guide; `None` if the id cannot be one of a livestream.
+    /// Returns the channel with this guide id; `None` if it maps to an invalid livestream id.
     fn channel(
         &mut self,
         id: &str,
         map: &ChannelMap,
     ) -> Result<Option<&mut ParsedChannel>, GuideError> {
         let mapped = map.get(id).map_or(id, String::as_str);
-        // Looked up by text first: parsing makes a new id, and there are many more rows than ids.
+        // Look up by text first, since parsing allocates an id: there are far more rows than channels.
         if !self.channels.contains_key(mapped) {
             let Ok(id) = LivestreamId::parse(mapped) else {
                 return Ok(None);

@@ -45,11 +45,11 @@ fn channels_are_mapped_and_joined() {
     assert_eq!(titles, ["1".into(), "2".into()]);
 }
 
-/// A guide that stands beside the project, or `None` with a message.
+/// Reads a real guide from next to the repository, or returns `None` with a message.
 fn real_guide(name: &str) -> Option<Vec<u8>> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let beside = root.join("../shared");
-    let folder = option_env!("PLAYGATE_SHARED").map_or(beside, PathBuf::from);
+    let next_to_it = root.join("../shared");
+    let folder = option_env!("PLAYGATE_SHARED").map_or(next_to_it, PathBuf::from);
     let path = folder.join("data/epg").join(name);
     if let Ok(bytes) = std::fs::read(&path) {
         return Some(bytes);
@@ -63,7 +63,7 @@ fn real_guide(name: &str) -> Option<Vec<u8>> {
     None
 }
 
-/// One row as a naive reader sees it, which looks for `<programme ` in the text and nothing else.
+/// A row as a naive parser sees it, which only searches the text for `<programme `.
 #[derive(Clone)]
 struct Naive {
     line: u64,
@@ -72,7 +72,7 @@ struct Naive {
     title: String,
 }
 
-/// Seconds from `YYYYMMDDhhmmss +hhmm`, counted day by day.
+/// Parses `YYYYMMDDhhmmss +hhmm`, counting day by day.
 fn naive_time(text: &str) -> i64 {
     let number = |from: usize, to: usize| text[from..to].parse::<i64>().unwrap();
     let (year, month, day) = (number(0, 4), number(4, 6), number(6, 8));
@@ -123,7 +123,7 @@ fn naive_rows(text: &str) -> BTreeMap<String, Vec<Naive>> {
     channels
 }
 
-/// The rules of the import, each looking at all rows: duplicates, contained ones, then the cut.
+/// Applies the import rules by scanning all rows: duplicates, then contained rows, then cuts.
 fn naive_order(rows: &[Naive]) -> (Vec<Naive>, [u64; 4]) {
     let mut skipped = [0; 4];
     let good: Vec<_> = rows
@@ -217,11 +217,11 @@ fn compare(name: &str, channels: usize, programmes: u64) {
 }
 
 #[test]
-fn a_guide_of_new_zealand_is_read_as_a_naive_reader_does() {
+fn a_guide_of_new_zealand_is_read_like_the_naive_parser_does() {
     compare("nz_epg.xml.gz", 45, 5_510);
 }
 
 #[test]
-fn a_guide_of_singapore_is_read_as_a_naive_reader_does() {
+fn a_guide_of_singapore_is_read_like_the_naive_parser_does() {
     compare("Singtel_epg.xml.gz", 124, 30_341);
 }

@@ -1,4 +1,4 @@
-//! The XML parser with its limits: one event at a time, with the line it begins on.
+//! Pulls events from the XML parser, with limits and line numbers.
 
 use std::io::Read;
 
@@ -10,26 +10,24 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use super::bounded_lines::Lines;
 use super::{DEPTH_MAX, EVENTS_MAX, GuideError};
 
-/// The longest text of one element that is collected; fields are cut shorter later.
+/// Maximum text of one element that is collected. Fields have shorter limits.
 const TEXT_MAX: usize = 64 * 1024;
 
 const TOO_MANY: GuideError =
     GuideError::TooLarge("it has over 64,000,000 elements, texts and references");
 
-/// Reads elements one after the other.
 pub struct Cursor<R> {
     reader: Reader<Lines<R>>,
     buffer: Vec<u8>,
-    /// The line on which the last event began.
+    /// Line on which the last event began.
     line: u64,
-    /// How many elements are open.
+    /// Number of open elements.
     depth: usize,
-    /// How many more events may be read.
+    /// Events that may still be read.
     left: u64,
 }
 
 impl<R: Read> Cursor<R> {
-    /// At the beginning of a document.
     pub fn new(source: R) -> Self {
         let mut reader = Reader::from_reader(Lines::new(source));
         reader.config_mut().expand_empty_elements = true;
@@ -42,19 +40,18 @@ impl<R: Read> Cursor<R> {
         }
     }
 
-    /// The line on which the last event began.
+    /// Returns the line on which the last event began.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// The next event. The end of the file is one only where no element is open.
+    /// Returns the next event. The end of the file is an error while an element is open.
     pub fn next(&mut self) -> Result<Event<'_>, GuideError> {
         self.left = self.left.checked_sub(1).ok_or(TOO_MANY)?;
         self.buffer.clear();
         self.reader.get_mut().begin_piece();
         self.line = self.reader.get_ref().line();
-        // Whether it failed is asked apart from what it gave: the event borrows the buffer, and
-        // the error needs the reader.
+        // Check for failure first: the event borrows the buffer, and building the error needs the reader.
         let event = match self.reader.read_event_into(&mut self.buffer) {
             Ok(event) => event,
             Err(error) => return Err(failure(&error, self.reader.get_ref(), self.line)),
@@ -73,7 +70,7 @@ impl<R: Read> Cursor<R> {
         Ok(event)
     }
 
-    /// The next child of the open element, which is open then; `None` at the element's end.
+    /// Opens and returns the next child of the open element; `None` at the end of the element.
     pub fn child(&mut self) -> Result<Option<BytesStart<'static>>, GuideError> {
         loop {
             match self.next()? {
@@ -84,7 +81,7 @@ impl<R: Read> Cursor<R> {
         }
     }
 
-    /// Reads over the open element.
+    /// Skips the rest of the open element.
     pub fn skip(&mut self) -> Result<(), GuideError> {
         let outside = self.depth.saturating_sub(1);
         while self.depth > outside {
@@ -93,7 +90,7 @@ impl<R: Read> Cursor<R> {
         Ok(())
     }
 
-    /// The text of the open element without that of its children, trimmed, and reads over it.
+    /// Reads to the end of the open element. Returns its trimmed text without that of its children.
     pub fn text(&mut self) -> Result<String, GuideError> {
         let outside = self.depth.saturating_sub(1);
         let inside = self.depth;
@@ -114,7 +111,7 @@ impl<R: Read> Cursor<R> {
         Ok(clean(&text))
     }
 
-    /// Reads what may follow the root element.
+    /// Reads to the end of the document, after the root element.
     pub fn finish(&mut self) -> Result<(), GuideError> {
         loop {
             match self.next()? {
@@ -132,7 +129,7 @@ impl<R: Read> Cursor<R> {
     }
 }
 
-/// What a parser's error means for the guide.
+/// Maps a parser error to a guide error.
 fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> GuideError {
     if let Some(limit) = source.exceeded() {
         return GuideError::TooLarge(limit);
@@ -142,7 +139,7 @@ fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> G
             GuideError::Truncated { line }
         }
         quick_xml::Error::Io(error) => GuideError::Unreadable(error.to_string()),
-        // All but one of this parser's syntax errors mean markup that the end of the file cut off.
+        // All but one of this parser's syntax errors mean that the file ends within markup.
         quick_xml::Error::Syntax(what) if *what != SyntaxError::InvalidBangMarkup => {
             GuideError::Truncated { line }
         }
@@ -163,8 +160,8 @@ fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> G
     }
 }
 
-/// Appends what a reference stands for: a character or one of the five that XML itself names. Any
-/// other is kept as it was written; see the head of [`super::xmltv`].
+/// Appends the character for a character reference or one of XML's five predefined entities. Other references are
+/// kept as written, see [`super::xmltv`].
 fn resolve(reference: &BytesRef<'_>, text: &mut String) {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         text.push(character);
@@ -177,8 +174,8 @@ fn resolve(reference: &BytesRef<'_>, text: &mut String) {
     }
 }
 
-/// Removes control characters, which no client can show, and the white space around. A control
-/// character that separates words becomes a line break or a space, so that the words stay apart.
+/// Trims white space and removes control characters, which clients cannot show. A control character that separates
+/// words becomes a line break or a space.
 fn clean(text: &str) -> String {
     let unwanted = |c: char| c.is_control() && c != '\n' && c != '\t';
     let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
@@ -199,8 +196,8 @@ fn clean(text: &str) -> String {
     cleaned
 }
 
-/// The value of an attribute, with references resolved; one that cannot be resolved makes the
-/// attribute missing.
+/// Returns the value of an attribute with references resolved. An attribute with an invalid reference counts as
+/// missing.
 pub fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = element
         .attributes()

@@ -1,7 +1,7 @@
-//! XMLTV as a [`GuideEvents`]: a stream of elements, each forgotten when it is read.
+//! XMLTV decoder: a [`GuideEvents`] that streams elements and keeps none.
 //!
-//! A document type may declare entities; none is ever expanded, fetched or looked up, so that
-//! neither growing ones ("billion laughs") nor addresses in them do anything.
+//! Entities that a document type declares are never expanded, fetched or looked up. This prevents both exponential
+//! expansion ("billion laughs") and access to external resources.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -16,21 +16,19 @@ use crate::domain::schedule::model::{CATEGORIES_MAX, IMAGES_MAX, Image, Metadata
 use crate::domain::schedule::ratings::Ratings;
 use crate::types::UnixSeconds;
 
-/// How a source's XMLTV is to be understood.
+/// Options of the decoder.
 #[derive(Debug, Clone)]
 pub struct XmltvOptions {
-    /// The zone of times that name none.
+    /// Time zone of times without one.
     pub zone: Tz,
-    /// Takes every time as local in `zone`, whatever offset it names: some guides write local times
-    /// with an offset that is made up.
+    /// Whether to treat all times as local in `zone`: some guides write local times with a wrong offset.
     pub ignore_offsets: bool,
-    /// Languages of titles and descriptions, the preferred first; the file's first serves else.
+    /// Languages of titles and descriptions, preferred first. Without a match, the first text in the file is used.
     pub languages: Vec<String>,
-    /// What ratings mean.
     pub ratings: Arc<Ratings>,
 }
 
-/// An XMLTV document being read.
+/// Decodes an XMLTV document.
 pub struct Xmltv<R> {
     cursor: Cursor<R>,
     options: XmltvOptions,
@@ -38,7 +36,7 @@ pub struct Xmltv<R> {
 }
 
 impl<R: Read> Xmltv<R> {
-    /// Reads unpacked bytes.
+    /// Reads decompressed bytes.
     pub fn new(source: R, options: XmltvOptions) -> Self {
         Self {
             cursor: Cursor::new(source),
@@ -47,7 +45,7 @@ impl<R: Read> Xmltv<R> {
         }
     }
 
-    /// Reads up to and over the root element.
+    /// Reads up to and including the start of the root element.
     fn begin(&mut self) -> Result<(), GuideError> {
         loop {
             match self.cursor.next()? {
@@ -115,7 +113,7 @@ impl<R: Read> Xmltv<R> {
         let Some(start) = head.start.and_then(|text| parse(&text)) else {
             return problem(Skip::BadTime);
         };
-        // An empty stop is one that is missing.
+        // An empty stop counts as missing.
         let stop: Option<UnixSeconds> = match head.stop.filter(|text| !text.trim().is_empty()) {
             None => None,
             Some(text) => match parse(&text) {
@@ -133,7 +131,6 @@ impl<R: Read> Xmltv<R> {
         })))
     }
 
-    /// Reads the children of a programme.
     fn facts(&mut self) -> Result<Metadata, GuideError> {
         let mut titles = Best::new(&self.options.languages);
         let mut descriptions = Best::new(&self.options.languages);
@@ -172,7 +169,6 @@ impl<R: Read> Xmltv<R> {
     }
 }
 
-/// The attributes of a programme.
 struct Head {
     channel: Option<String>,
     start: Option<String>,
@@ -214,7 +210,7 @@ impl<R: Read> GuideEvents for Xmltv<R> {
     }
 }
 
-/// The `value` inside the rating just opened.
+/// Returns the `value` inside the open rating.
 fn rating_value<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<String>, GuideError> {
     let mut value = None;
     while let Some(child) = cursor.child()? {
@@ -227,7 +223,7 @@ fn rating_value<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<String>, Guide
     Ok(value.filter(|text| !text.is_empty()))
 }
 
-/// The text in the most preferred language so far.
+/// Selects the text in the most preferred language.
 struct Best<'a> {
     languages: &'a [String],
     rank: usize,
@@ -251,7 +247,7 @@ impl<'a> Best<'a> {
             .and_then(|lang| {
                 self.languages
                     .iter()
-                    .position(|wanted| speaks(lang, wanted))
+                    .position(|wanted| matches_language(lang, wanted))
             })
             .unwrap_or(self.languages.len());
         if self.text.is_none() || rank < self.rank {
@@ -265,8 +261,8 @@ impl<'a> Best<'a> {
     }
 }
 
-/// Whether a text in `lang` (`en`, `en_NZ`, `en-GB`) serves who wants `wanted`.
-fn speaks(lang: &str, wanted: &str) -> bool {
+/// Returns whether a text in `lang` (`en`, `en_NZ`, `en-GB`) matches the preference `wanted`.
+fn matches_language(lang: &str, wanted: &str) -> bool {
     let primary = |tag: &str| {
         tag.split(['-', '_'])
             .next()
@@ -306,7 +302,7 @@ fn add_image(facts: &mut Metadata, icon: &BytesStart<'_>) {
     });
 }
 
-/// Decision: of several ratings the highest age counts; a child is better asked than let in.
+/// Of several ratings the highest age counts: asking a child for a PIN is better than letting it in.
 fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str) {
     let source = || {
         Some(match system {
@@ -314,7 +310,7 @@ fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str
             _ => format!("{system}:{value}").into(),
         })
     };
-    // An age in no system is the age itself.
+    // A number without a system is the age itself.
     let bare = system.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     match ratings.age(system, value) {
         Some(age) if facts.pg_age.is_none_or(|known| age > known) => {

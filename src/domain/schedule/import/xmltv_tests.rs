@@ -23,7 +23,7 @@ fn read(text: &str) -> Result<Vec<GuideEvent>, GuideError> {
     read_with(text.as_bytes(), options())
 }
 
-/// The one programme of a guide with this inside.
+/// Parses a guide with one programme that contains `inside`.
 fn programme(inside: &str, options: XmltvOptions) -> GuideProgramme {
     let text =
         format!("<tv><programme channel=\"c\" start=\"20260822162500\">{inside}</programme></tv>");
@@ -140,7 +140,7 @@ fn the_highest_of_several_ratings_counts() {
 }
 
 #[test]
-fn rows_that_cannot_be_used_are_told_with_their_line() {
+fn unusable_rows_are_reported_with_their_line() {
     let text = "<tv>\n<programme channel=\"a\"><title>x</title></programme>\n\
                 <programme channel=\"a\" start=\"tomorrow\"/>\n\
                 <programme start=\"20260101\"/>\n\
@@ -157,7 +157,7 @@ fn rows_that_cannot_be_used_are_told_with_their_line() {
 }
 
 #[test]
-fn a_guide_cut_anywhere_is_refused() {
+fn a_truncated_guide_is_rejected() {
     let end = WHOLE.trim_end().len();
     let at_title = WHOLE.find("<title").unwrap();
     let cut = read(&WHOLE[..at_title]);
@@ -171,7 +171,7 @@ fn a_guide_cut_anywhere_is_refused() {
 }
 
 #[test]
-fn what_is_no_guide_is_refused() {
+fn other_documents_are_rejected() {
     for (text, not_a_guide) in [
         ("", true),
         ("hello", true),
@@ -213,7 +213,7 @@ fn entities_of_the_document_are_never_expanded() {
 }
 
 #[test]
-fn endless_elements_and_depths_are_refused() {
+fn endless_elements_and_depths_are_rejected() {
     let too_large = |text: String| matches!(read(&text), Err(GuideError::TooLarge(_)));
     let x = "x".repeat(PIECE_MAX + 1);
     assert!(too_large(format!("<tv><a b=\"{x}\"/></tv>")));
@@ -221,7 +221,7 @@ fn endless_elements_and_depths_are_refused() {
     assert!(too_large(format!("<tv><!-- {x} --></tv>")));
     assert!(too_large(format!("<!DOCTYPE tv [{x}]><tv/>")));
     assert!(too_large(format!("<tv>{}", "<a>".repeat(65))));
-    // Many references are many pieces: the text that is collected has its own limit.
+    // Each reference counts as a piece; the collected text has its own limit.
     let long = programme(
         &format!("<title>{}</title>", "&amp;".repeat(200_000)),
         options(),

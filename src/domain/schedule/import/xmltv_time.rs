@@ -1,4 +1,4 @@
-//! XMLTV times: `20260822162500 +0200`, with parts and zone that may be missing.
+//! Parses XMLTV times: `20260822162500 +0200`, of which parts and the zone may be missing.
 
 use chrono::{NaiveDate, NaiveDateTime};
 use chrono_tz::Tz;
@@ -6,8 +6,8 @@ use chrono_tz::Tz;
 use crate::domain::schedule::tv_day;
 use crate::types::UnixSeconds;
 
-/// Zone abbreviations that mean one offset wherever guides are written, in minutes. Others (IST,
-/// CST, …) mean several and are refused rather than guessed.
+/// Zone abbreviations with one meaning wherever guides are written, in minutes. Ambiguous ones (IST, CST, …) are
+/// rejected rather than guessed.
 const NAMED: [(&str, i64); 28] = [
     ("UTC", 0),
     ("GMT", 0),
@@ -39,7 +39,7 @@ const NAMED: [(&str, i64); 28] = [
     ("PST", -480),
 ];
 
-/// Reads a time; one without a zone is local time in `default`.
+/// Parses a time. Without a zone it is local time in `default`.
 #[must_use]
 pub fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
     let (local, place) = split(text)?;
@@ -53,17 +53,16 @@ pub fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
     Some(tv_day::instant(named, local))
 }
 
-/// Reads a time as local in a zone, whatever it says of its own.
+/// Parses a time as local in `zone`, ignoring its own offset.
 #[must_use]
 pub fn parse_local(text: &str, zone: Tz) -> Option<UnixSeconds> {
     let (local, _) = split(text)?;
     Some(tv_day::instant(zone, local))
 }
 
-/// The digits of a time, and what follows them.
+/// Splits a text into the digits of a time and the rest.
 ///
-/// Decision: minutes and seconds that are missing are zero, and so is a missing hour; a time that
-/// does not even name its day is none.
+/// Missing seconds, minutes and hours are zero. A time without a day is invalid.
 fn split(text: &str) -> Option<(NaiveDateTime, &str)> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -84,7 +83,7 @@ fn split(text: &str) -> Option<(NaiveDateTime, &str)> {
     Some((local, place.trim()))
 }
 
-/// The minutes east of UTC that `+0200`, `-02:30`, `+02` or an abbreviation stand for.
+/// Returns the offset from UTC in minutes of `+0200`, `-02:30`, `+02` or an abbreviation.
 fn offset(text: &str) -> Option<i64> {
     let (sign, digits) = match text.split_at_checked(1)? {
         ("+", digits) => (1, digits),
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_that_is_made_up_can_be_ignored() {
+    fn wrong_offsets_can_be_ignored() {
         let zone = Tz::Europe__Stockholm;
         let local = parse("20260822182500 +0200", zone);
         for text in [
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_rejected() {
         for text in [
             "",
             "now",
