@@ -1,4 +1,4 @@
-//! Livestreams made of the channels of a guide that the catalogue does not know.
+//! Creates livestreams for guide channels that the catalogue does not have.
 
 use super::service::EpgSourceError;
 use crate::domain::catalog::{Catalog, CatalogImport, Livestream, Mode, NAME_MAX, Spanned};
@@ -6,13 +6,13 @@ use crate::domain::schedule::model::FILENAME_MAX;
 use crate::domain::schedule::{Image, MakeLivestreams, Schedule, Unmapped};
 use crate::types::BroadcastId;
 
-/// Makes livestreams in the catalogue.
-pub(super) struct Make<'a> {
+/// Creates livestreams in the catalogue.
+pub(super) struct CatalogLivestreams<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) schedule: &'a Schedule,
 }
 
-impl MakeLivestreams for Make<'_> {
+impl MakeLivestreams for CatalogLivestreams<'_> {
     type Error = EpgSourceError;
 
     fn make(&self, channels: &[Unmapped]) -> Result<(), EpgSourceError> {
@@ -35,7 +35,7 @@ impl MakeLivestreams for Make<'_> {
     }
 }
 
-/// The livestream of a channel that a guide names.
+/// Returns the livestream to create for a guide channel.
 fn livestream(channel: &Unmapped) -> Livestream {
     let name = channel.name.as_deref().unwrap_or(channel.id.as_str());
     let end = name.floor_char_boundary(NAME_MAX);

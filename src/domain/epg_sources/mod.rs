@@ -1,7 +1,7 @@
-//! Sources of guides: fetched on a timer, several beside each other, and what became of each.
+//! EPG sources: fetched on a timer, each with its own interval and priority.
 //!
-//! A source is configured; what is kept of it is its [`EpgSourceState`]. Fetching is a port, bringing a
-//! guide in is the schedule's, and the form of a guide is told by whoever assembles the service.
+//! Owns the settings of the sources and their [`EpgSourceState`]. Fetching is a port, importing belongs to the
+//! schedule, and the guide decoder is injected: nothing here parses a guide.
 
 mod create;
 mod model;

@@ -1,4 +1,4 @@
-//! A source as it is configured, and what is told of its last guide.
+//! Settings of an EPG source, and the summary of its last import.
 
 use std::sync::Arc;
 
@@ -13,46 +13,45 @@ use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{ImportReport, Outcome};
 use crate::types::UnixSeconds;
 
-/// How many unmapped and new channels of a guide are kept by name.
+/// Maximum unmapped and new channels of an import that are listed by id.
 const NAMED_MAX: usize = 20;
 
-/// A source of guides.
+/// A configured EPG source.
 #[derive(Debug, Clone)]
 pub struct EpgSource {
-    /// Its name, unique.
+    /// Unique name.
     pub name: String,
-    /// Where it is: an address of the web, or an absolute path.
+    /// URL or absolute path of the guide.
     pub place: String,
-    /// Seconds from one fetch to the next.
+    /// Seconds between fetches.
     pub interval: i64,
-    /// Which source wins where two have the same livestream: the higher.
+    /// If two sources cover the same livestream, the higher priority wins.
     pub priority: u32,
-    /// How its guides are to be understood.
     pub reading: GuideOptions,
-    /// Whether livestreams are made of channels that the catalogue does not know.
+    /// Whether to create livestreams for channels that the catalogue does not have.
     pub create_livestreams: bool,
 }
 
-/// How guides of a source are to be understood.
+/// How to interpret the guides of a source.
 #[derive(Debug, Clone, Default)]
 pub struct GuideOptions {
-    /// The zone of times that name none.
+    /// Time zone of times without one.
     pub zone: Tz,
-    /// Takes every time as local in that zone.
+    /// Whether to treat all times as local in `zone`, whatever their offset.
     pub ignore_offsets: bool,
-    /// Languages of titles and descriptions, the preferred first.
+    /// Languages of titles and descriptions, preferred first.
     pub languages: Vec<String>,
-    /// The guide's channel ids that are called otherwise in the catalogue.
+    /// Maps channel ids of the guide to livestream ids.
     pub channels: ChannelMap,
-    /// What its unrated programmes are rated as.
+    /// Rating of programmes that the guide does not rate.
     pub unrated: Option<Unrated>,
 }
 
 impl GuideOptions {
-    /// The rating of programmes that the guide does not rate, if the source is to give them one.
+    /// Returns the rating to give to unrated programmes, if configured.
     ///
-    /// Decision: `pin` is the highest limit that a user can have, so that it asks every user whose
-    /// parental control is on, whatever livestream or configuration say of unrated programs.
+    /// `pin` becomes the highest limit that a user can have. So every user with parental control on is asked for
+    /// the PIN, whatever the livestream or the configuration say about unrated programs.
     #[must_use]
     pub fn rating(&self) -> Option<u8> {
         self.unrated.map(|unrated| match unrated {
@@ -62,7 +61,7 @@ impl GuideOptions {
         })
     }
 
-    /// The same, for the reader of XMLTV.
+    /// Returns the options for the XMLTV reader.
     #[must_use]
     pub fn options(&self, ratings: &Arc<Ratings>) -> XmltvOptions {
         XmltvOptions {
@@ -74,56 +73,51 @@ impl GuideOptions {
     }
 }
 
-/// What the sources are given by the configuration.
+/// Configuration of all sources.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// All of them.
     pub feeds: Vec<EpgSource>,
-    /// What ratings mean, in every guide.
+    /// Rating tables, shared by all guides.
     pub ratings: Arc<Ratings>,
-    /// How many days back broadcasts are kept.
+    /// Days for which past broadcasts are kept.
     pub retention_days: u32,
 }
 
-/// Why a guide that was read is not served.
+/// Why the last guide of a source is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HoldReason {
     /// It is served.
     None,
-    /// The brake holds it until somebody accepts it.
+    /// It looks implausible and waits for approval.
     Held,
 }
 
-/// What the last guide of a source was, and did.
+/// Summary of the last guide of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastImport {
-    /// When it was read.
+    /// When the guide was read.
     pub at: UnixSeconds,
-    /// Whether it is served.
     pub standstill: HoldReason,
-    /// How many channels it names.
+    /// Channels in the guide.
     pub channels: u64,
-    /// How many programmes it has.
+    /// Programmes in the guide.
     pub programmes: u64,
-    /// New broadcasts.
     pub added: u64,
-    /// Broadcasts with other times or facts.
+    /// Broadcasts with changed times or metadata.
     pub changed: u64,
-    /// Broadcasts that went.
     pub removed: u64,
-    /// Broadcasts that stayed as they were.
     pub unchanged: u64,
-    /// Rows that were not taken.
+    /// Skipped rows.
     pub skipped: u64,
-    /// How many of its channels no livestream carries.
+    /// Channels without a livestream.
     pub unmapped: u64,
-    /// The first of them.
+    /// Ids of the first ones.
     pub unmapped_ids: Vec<String>,
-    /// How many of its channels its last guide had not.
+    /// Channels that the source's last accepted guide did not contain.
     pub new: u64,
-    /// The first of them.
+    /// Ids of the first ones.
     pub new_ids: Vec<String>,
-    /// What the brake has against it.
+    /// Plausibility issues.
     pub doubts: Vec<String>,
 }
 

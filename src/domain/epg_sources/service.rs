@@ -1,4 +1,4 @@
-//! The sources at work: when each is due, what is asked of it, and what became of it.
+//! Runs the EPG sources: schedule of fetches, conditional requests, imports, and the state of each source.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::create::Make;
+use super::create::CatalogLivestreams;
 use super::model::{EpgSource, GuideOptions, LastImport, Settings};
 use super::tables::{EpgSourceState, EpgSourceStates};
 use crate::domain::catalog::{Catalog, CatalogError};
@@ -23,37 +23,34 @@ use crate::store::{Durability, MemoryTable, Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// After how many seconds a source that failed is tried again; doubled with each failure, up to the
-/// source's own interval.
+/// Seconds before the first retry. Doubled with each failure, up to the interval of the source.
 const RETRY: i64 = 60;
-/// How long an operator waits for the source that is being fetched.
-const TURN: Duration = Duration::from_secs(30);
-/// The longest reason that is kept, in bytes.
+/// How long an operator's request waits for a running fetch.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum length of a stored error, in bytes.
 const ERROR_MAX: usize = 500;
 
-/// Opens a guide of any form.
+/// Opens a decoder for a guide of any supported format.
 pub type GuideDecoder =
     for<'a> fn(Box<dyn Read + 'a>, XmltvOptions) -> Result<Box<dyn GuideEvents + 'a>, GuideError>;
 
-/// Why a source could not be fetched, or its guide not be brought in.
+/// Why a source could not be fetched or its guide not be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum EpgSourceError {
-    /// No source has that name.
-    #[error("no such source")]
+    #[error("no EPG source has this name")]
     NotFound,
-    /// Another one is being fetched.
-    #[error("another guide is being fetched")]
+    /// Another source is being fetched.
+    #[error("another EPG source is being fetched; try again later")]
     Busy,
-    /// It says that nothing is new to who knows nothing.
-    #[error("the source has nothing to give")]
+    /// The server answered "not modified" to an unconditional request.
+    #[error("the server reported no change to an unconditional request")]
     Nothing,
-    /// It could not be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// Its guide cannot be used, or the store failed.
+    /// The guide is unusable, or the store failed.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// Livestreams could not be made of its channels.
+    /// Livestreams could not be created for its channels.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
 }
@@ -64,27 +61,25 @@ impl From<StoreError> for EpgSourceError {
     }
 }
 
-/// What an operator asks of a source.
+/// Options of a fetch that an operator requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Refresh {
-    /// Only report.
+    /// Report changes without applying them.
     pub dry_run: bool,
-    /// Take the guide even where the brake holds it.
+    /// Apply the guide even if it looks implausible.
     pub accept: bool,
-    /// Make livestreams of channels that the catalogue does not know.
+    /// Create livestreams for channels that the catalogue does not have.
     pub create_livestreams: bool,
 }
 
-/// A source and what is known of it.
+/// A source with its state.
 #[derive(Debug, Clone)]
 pub struct EpgSourceView {
-    /// As it is configured.
     pub feed: EpgSource,
-    /// What became of it.
     pub state: EpgSourceState,
 }
 
-/// The sources of guides.
+/// The EPG sources of the service.
 #[derive(Clone)]
 pub struct EpgSources(Arc<Inner>);
 
@@ -97,18 +92,14 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     open: GuideDecoder,
     states: Arc<MemoryTable<EpgSourceStates>>,
-    /// Held by who fetches: one draft at a time is in memory.
-    turn: Mutex<()>,
+    /// Locked during a fetch and import: at most one parsed guide is in memory.
+    running: Mutex<()>,
 }
 
-/// A guide that was read and brought in, or nothing new.
-type Brought = Option<(ImportReport, Validators)>;
+/// An imported guide, or `None` if it has not changed.
+type Imported = Option<(ImportReport, Validators)>;
 
 impl EpgSources {
-    /// The sources of a service.
-    ///
-    /// # Errors
-    /// That the store failed.
     pub fn open(
         store: Store,
         (schedule, catalog): (Arc<Schedule>, Catalog),
@@ -128,18 +119,18 @@ impl EpgSources {
             entropy,
             open,
             states,
-            turn: Mutex::new(()),
+            running: Mutex::new(()),
         })))
     }
 
-    /// Every source, in the order of the configuration.
+    /// Returns all sources, in the order of the configuration.
     #[must_use]
     pub fn list(&self) -> Vec<EpgSourceView> {
         let feeds = self.0.settings.feeds.iter();
         feeds.map(|feed| self.view(feed)).collect()
     }
 
-    /// One source.
+    /// Returns one source.
     ///
     /// # Errors
     /// [`EpgSourceError::NotFound`].
@@ -165,10 +156,8 @@ impl EpgSources {
         self.0.settings.feeds.iter().find(|feed| feed.name == name)
     }
 
-    /// Reads a guide as its source wants it understood. A name that no source has is a plain label.
-    ///
-    /// # Errors
-    /// As the guide.
+    /// Parses a guide with the options of a source. A name that no source has is a plain label with default
+    /// options.
     pub fn read(&self, source: &str, guide: impl Read) -> Result<ParsedGuide, GuideError> {
         let unknown = GuideOptions::default();
         let reading = self.feed(source).map_or(&unknown, |feed| &feed.reading);
@@ -178,8 +167,8 @@ impl EpgSources {
         ParsedGuide::read_rated(&mut *guide, map, reading.rating())
     }
 
-    /// How an import of a source is to be done. What a person brings without naming a source, or
-    /// under a plain label, stands below none.
+    /// Returns the import options of a source. An import without a source, or with a plain label, has no source
+    /// above it.
     #[must_use]
     pub fn options(&self, source: &str, how: Refresh, now: UnixSeconds) -> ImportOptions {
         let feeds = &self.0.settings.feeds;
@@ -197,39 +186,36 @@ impl EpgSources {
         }
     }
 
-    /// Fetches what is due, one source after the other, the highest priority first; says how many
-    /// guides were brought in. What fails is noted and tried again later.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Fetches all due sources in order of priority. Returns how many guides were imported. Failures are recorded
+    /// in the state of the source and retried.
     pub fn run_due(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let mut due: Vec<&EpgSource> = self.0.settings.feeds.iter().collect();
         due.retain(|feed| {
             let state = self.state(feed);
-            // Where the clock was set back a source is not left alone until it has caught up.
+            // A last attempt in the future means that the clock was set back: do not wait until it has caught up.
             state.due <= now || state.attempted.is_some_and(|at| at > now)
         });
         due.sort_by_key(|feed| std::cmp::Reverse(feed.priority));
-        let mut brought = 0;
+        let mut imported = 0;
         for feed in due {
-            let _turn = self.0.turn.lock();
+            let _running = self.0.running.lock();
             let before = self.state(feed);
             let known = Some(&before).filter(|state| state.fingerprint == self.fingerprint(feed));
             let known = known.map_or_else(Validators::default, |state| Validators {
                 etag: state.etag.clone(),
                 modified: state.modified.clone(),
             });
-            let result = self.bring(feed, &known, Refresh::default(), now);
-            brought += usize::from(matches!(result, Ok(Some(_))));
-            self.record_failure(feed, before, &result, now)?;
+            let result = self.fetch_and_import(feed, &known, Refresh::default(), now);
+            imported += usize::from(matches!(result, Ok(Some(_))));
+            self.record_result(feed, before, &result, now)?;
         }
-        Ok(brought)
+        Ok(imported)
     }
 
-    /// Fetches a source now, whatever is known of its guide.
+    /// Fetches a source now, ignoring its validators. The result is recorded as for a timed fetch.
     ///
     /// # Errors
-    /// [`EpgSourceError`]; it is noted as that of a timer is.
+    /// [`EpgSourceError::NotFound`], [`EpgSourceError::Busy`] after 30 seconds, or the failure of fetch or import.
     pub fn refresh(
         &self,
         name: &str,
@@ -237,10 +223,14 @@ impl EpgSources {
         now: UnixSeconds,
     ) -> Result<ImportReport, EpgSourceError> {
         let feed = self.feed(name).ok_or(EpgSourceError::NotFound)?;
-        let _turn = self.0.turn.try_lock_for(TURN).ok_or(EpgSourceError::Busy)?;
-        let result = self.bring(feed, &Validators::default(), how, now);
+        let _running = self
+            .0
+            .running
+            .try_lock_for(LOCK_TIMEOUT)
+            .ok_or(EpgSourceError::Busy)?;
+        let result = self.fetch_and_import(feed, &Validators::default(), how, now);
         if !how.dry_run {
-            self.record_failure(feed, self.state(feed), &result, now)?;
+            self.record_result(feed, self.state(feed), &result, now)?;
         }
         match result? {
             Some((report, _)) => Ok(report),
@@ -248,13 +238,13 @@ impl EpgSources {
         }
     }
 
-    fn bring(
+    fn fetch_and_import(
         &self,
         feed: &EpgSource,
         known: &Validators,
         how: Refresh,
         now: UnixSeconds,
-    ) -> Result<Brought, EpgSourceError> {
+    ) -> Result<Imported, EpgSourceError> {
         let (validators, body) = match self.0.fetch.fetch(&feed.place, known)? {
             Fetched::Unchanged => return Ok(None),
             Fetched::Guide { validators, body } => (validators, body),
@@ -266,11 +256,7 @@ impl EpgSources {
         Ok(Some((report, validators)))
     }
 
-    /// Brings a guide into the schedule, with livestreams made of unknown channels if that is asked
-    /// for.
-    ///
-    /// # Errors
-    /// That the store failed or livestreams could not be made.
+    /// Imports a parsed guide, and first creates livestreams for unknown channels if requested.
     pub fn import(
         &self,
         draft: ParsedGuide,
@@ -278,7 +264,7 @@ impl EpgSources {
         create_livestreams: bool,
     ) -> Result<ImportReport, EpgSourceError> {
         if create_livestreams {
-            let make = Make {
+            let make = CatalogLivestreams {
                 catalog: &self.0.catalog,
                 schedule: &self.0.schedule,
             };
@@ -287,11 +273,8 @@ impl EpgSources {
         Ok(self.0.schedule.import(draft, options)?)
     }
 
-    /// Keeps the guide that an operator has brought as the last one of a source: what the source itself
-    /// gives is fetched whole the next time. A plain label keeps nothing.
-    ///
-    /// # Errors
-    /// That the store failed.
+    /// Records a guide that an operator uploaded as the last one of a source. The next timed fetch is
+    /// unconditional. A plain label is not recorded.
     pub fn record(
         &self,
         source: &str,
@@ -326,19 +309,20 @@ impl EpgSources {
             .wait()
     }
 
-    /// Keeps what became of a source.
-    fn record_failure(
+    /// Records the result of a fetch, and schedules the next one.
+    fn record_result(
         &self,
         feed: &EpgSource,
         mut state: EpgSourceState,
-        result: &Result<Brought, EpgSourceError>,
+        result: &Result<Imported, EpgSourceError>,
         now: UnixSeconds,
     ) -> Result<(), StoreError> {
         state.attempted = Some(now);
         let wait = match result {
-            Ok(brought) => {
-                if let Some((report, validators)) = brought {
-                    // A guide that is held comes again until it is accepted, or another one comes.
+            Ok(imported) => {
+                if let Some((report, validators)) = imported {
+                    // A held guide must be fetched again, until it is accepted or replaced: do not store its
+                    // validators.
                     let served = report.outcome == Outcome::Applied;
                     let validators = Some(validators).filter(|_| served);
                     state.etag = validators.and_then(|v| v.etag.clone());
@@ -357,7 +341,7 @@ impl EpgSources {
                 let why = error.to_string();
                 let end = why.floor_char_boundary(ERROR_MAX);
                 tracing::warn!(source = feed.name, failures = state.failures, %error,
-                    "a guide could not be brought in; it is tried again");
+                    "failed to import from an EPG source; will retry");
                 state.error = why.get(..end).map(str::to_owned);
                 retry(feed, state.failures, error)
             }
@@ -372,7 +356,7 @@ impl EpgSources {
             tracing::warn!(
                 source = feed.name,
                 doubts = doubts.join("; "),
-                "a guide is held; `playgate epg refresh` with `--accept` takes it"
+                "EPG import held: the guide looks implausible; review it, then run `playgate epg refresh --accept`"
             );
             return;
         }
@@ -385,17 +369,17 @@ impl EpgSources {
             skipped = report.skipped.total(),
             unmapped = report.unmapped.len(),
             new = report.newly_seen.len(),
-            "a guide was brought in"
+            "imported a guide"
         );
     }
 
-    /// Up to a tenth: appliances that were started together must not ask together.
+    /// Returns a random delay of up to a tenth of `wait`, so that servers started together do not fetch together.
     fn jitter(&self, wait: i64) -> i64 {
         let random = u32::from_be_bytes(self.0.entropy.array());
         (wait / 10).saturating_mul(i64::from(random)) >> u32::BITS
     }
 
-    /// Changes with whatever makes the same guide mean another thing.
+    /// Hashes everything that can change the result of importing the same guide.
     fn fingerprint(&self, feed: &EpgSource) -> u64 {
         let mut hasher = DefaultHasher::new();
         let GuideOptions {
@@ -407,7 +391,7 @@ impl EpgSources {
         } = &feed.reading;
         feed.place.hash(&mut hasher);
         (zone.name(), ignore_offsets, languages).hash(&mut hasher);
-        // Nothing where it is not set: what versions before hashed stays as it is.
+        // Hash nothing if unset, so that hashes from older versions stay valid.
         if let Some(unrated) = unrated {
             unrated.to_string().hash(&mut hasher);
         }
@@ -428,7 +412,7 @@ impl EpgSources {
     }
 }
 
-/// How long a source that failed is left alone.
+/// Returns the seconds until the next attempt after a failure.
 fn retry(feed: &EpgSource, failures: u32, error: &EpgSourceError) -> i64 {
     let doubled = RETRY << failures.saturating_sub(1).min(20);
     let wait = doubled.min(feed.interval.max(RETRY));

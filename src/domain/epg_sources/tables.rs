@@ -1,4 +1,4 @@
-//! What is kept of a source over a restart.
+//! Store table with the state of each EPG source.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,27 +6,27 @@ use super::model::LastImport;
 use crate::store::{Record, Schema, Table};
 use crate::types::UnixSeconds;
 
-/// What is known of a source.
+/// State of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpgSourceState {
-    /// What the validators hold for: the settings of the source and the livestreams there were. With
-    /// others the same guide means another thing, and is fetched again.
+    /// Hash of the source's settings and of the existing livestreams. If it differs, the same guide may give
+    /// another schedule: the validators are ignored and the guide is fetched again.
     pub fingerprint: u64,
-    /// The `ETag` of the guide that is served.
+    /// `ETag` of the guide that is served.
     pub etag: Option<String>,
-    /// Its `Last-Modified`.
+    /// `Last-Modified` of the guide that is served.
     pub modified: Option<String>,
-    /// When it was last tried.
+    /// Time of the last attempt.
     pub attempted: Option<UnixSeconds>,
-    /// When its guide was last taken, or known already.
+    /// Time of the last successful fetch, including unchanged guides.
     pub succeeded: Option<UnixSeconds>,
-    /// When it is tried next.
+    /// Time of the next attempt.
     pub due: UnixSeconds,
-    /// Failures since it last succeeded.
+    /// Consecutive failures.
     pub failures: u32,
-    /// Why it failed last.
+    /// Reason of the last failure.
     pub error: Option<String>,
-    /// What its last guide was.
+    /// Summary of the last guide.
     pub last: Option<LastImport>,
 }
 
@@ -38,7 +38,7 @@ impl Record for EpgSourceState {
     }
 }
 
-/// Before the channels that are new in a guide were kept.
+/// The first version, without the new channels of a guide.
 mod v1 {
     use serde::Deserialize;
 
@@ -106,7 +106,7 @@ mod v1 {
     }
 }
 
-/// The states by the names of sources.
+/// States by source name.
 pub struct EpgSourceStates;
 
 impl Table for EpgSourceStates {
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// The bytes on disk: what changes them needs a new version of the record.
+    /// Guards the format on disk: a change needs a new version of the record.
     #[test]
     fn the_record_is_golden() {
         let bytes = bincode::serde::encode_to_vec(state(), bincode::config::standard()).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_the_first_version_is_read() {
+    fn records_of_the_first_version_are_read() {
         let bytes = "01 010165 00 0102 00 04 03 010178 01 08 01 05060708090a0b01 010175 010164";
         let bytes = bytes.replace(' ', "");
         let bytes = data_encoding::HEXLOWER.decode(bytes.as_bytes()).unwrap();

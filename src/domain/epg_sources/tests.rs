@@ -1,4 +1,4 @@
-//! Sources on a timer, with a port that gives what a test wants.
+//! EPG sources on a timer, with a scripted fetch port.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Cursor, Read};
@@ -48,22 +48,22 @@ impl Rights for Catalogue {
     }
 }
 
-/// What a place answers: a guide with its tag, or a failure.
+/// Answers by location: a guide with its `ETag`, or a failure.
 type Answers = HashMap<&'static str, (String, &'static str)>;
 
 #[derive(Clone, Default)]
 struct Web {
     answers: Arc<Mutex<Answers>>,
-    /// Places that were asked, with the tag that was known.
+    /// Fetched locations, each with the `ETag` of the request.
     asked: Arc<Mutex<VecDeque<(String, Option<String>)>>>,
 }
 
 impl Web {
-    fn put(&self, place: &'static str, guide: String, tag: &'static str) {
+    fn serve(&self, place: &'static str, guide: String, tag: &'static str) {
         self.answers.lock().insert(place, (guide, tag));
     }
 
-    fn asked(&self) -> Vec<(String, Option<String>)> {
+    fn requests(&self) -> Vec<(String, Option<String>)> {
         self.asked.lock().drain(..).collect()
     }
 }
@@ -87,7 +87,7 @@ impl Fetch for Web {
     }
 }
 
-/// `livestream title from to`, in hours after midnight.
+/// Builds a guide from rows of livestream, title, start and end, in hours after midnight.
 fn xmltv(rows: &[(&str, &str, i64, i64)]) -> String {
     let time = |hours: i64| {
         let at = chrono::DateTime::from_timestamp(MIDNIGHT + hours * HOUR, 0).unwrap();
@@ -160,8 +160,8 @@ impl Lab {
         }
     }
 
-    /// The same store with other settings, as after a restart.
-    fn again(self, list: Vec<EpgSource>) -> Self {
+    /// Reopens the store with other settings, as after a restart.
+    fn reopen(self, list: Vec<EpgSource>) -> Self {
         let (store, catalogue, web) =
             (self.store.clone(), self.catalogue.clone(), self.web.clone());
         drop(self);
@@ -178,7 +178,7 @@ impl Lab {
         self.feeds.show(name).unwrap().state
     }
 
-    /// `title from-to …` of a livestream, in hours.
+    /// Formats the broadcasts of a livestream as `title from-to`, in hours.
     fn shown(&self, livestream: &str) -> String {
         let livestream = LivestreamId::parse(livestream).unwrap();
         let hours = |at: UnixSeconds| (at.0 - MIDNIGHT) / HOUR;
@@ -189,9 +189,9 @@ impl Lab {
 }
 
 #[test]
-fn a_source_is_asked_again_when_it_is_due_and_not_given_twice() {
+fn a_due_source_is_fetched_conditionally_and_imported_once() {
     let lab = Lab::of(vec![feed("main", "a", 0)]);
-    lab.web.put(
+    lab.web.serve(
         "a",
         xmltv(&[("news", "A", 0, 6), ("other", "O", 0, 6)]),
         "1",
@@ -207,34 +207,34 @@ fn a_source_is_asked_again_when_it_is_due_and_not_given_twice() {
     );
     let due = state.due.0 - MIDNIGHT;
     assert!((HOUR..=HOUR + HOUR / 10).contains(&due), "{due}");
-    assert_eq!(lab.web.asked(), [("a".to_owned(), None)]);
+    assert_eq!(lab.web.requests(), [("a".to_owned(), None)]);
     assert_eq!(lab.run(0), 0);
-    assert!(lab.web.asked().is_empty(), "it is not due");
+    assert!(lab.web.requests().is_empty(), "it is not due");
 
-    // Over a restart what was told is known.
-    let lab = lab.again(vec![feed("main", "a", 0)]);
+    // The validators survive a restart.
+    let lab = lab.reopen(vec![feed("main", "a", 0)]);
     assert_eq!(lab.run(2), 0);
-    assert_eq!(lab.web.asked(), [("a".to_owned(), Some("1".to_owned()))]);
+    assert_eq!(lab.web.requests(), [("a".to_owned(), Some("1".to_owned()))]);
     assert_eq!(lab.state("main").last, state.last);
 
-    // Other settings make another guide of it, and so do other livestreams.
+    // Changed settings or livestreams make the request unconditional.
     let mut mapped = feed("main", "a", 0);
     mapped.reading.channels = [("other".to_owned(), "film".to_owned())].into();
-    let lab = lab.again(vec![mapped.clone()]);
+    let lab = lab.reopen(vec![mapped.clone()]);
     assert_eq!(lab.run(4), 1);
-    assert_eq!(lab.web.asked(), [("a".to_owned(), None)]);
+    assert_eq!(lab.web.requests(), [("a".to_owned(), None)]);
     assert_eq!(lab.shown("film"), "O 0-6");
     lab.catalogue.0.lock().push("sport");
     lab.schedule.refresh().unwrap();
     assert_eq!(lab.run(6), 1);
-    assert_eq!(lab.web.asked(), [("a".to_owned(), None)]);
-    // A clock that was set back.
+    assert_eq!(lab.web.requests(), [("a".to_owned(), None)]);
+    // The clock was set back.
     lab.run(-200);
-    assert_eq!(lab.web.asked().len(), 1);
+    assert_eq!(lab.web.requests().len(), 1);
 }
 
 #[test]
-fn a_source_that_fails_is_tried_again_ever_more_slowly() {
+fn a_failing_source_is_retried_with_growing_pauses() {
     let lab = Lab::of(vec![feed("main", "a", 0)]);
     let mut now = UnixSeconds(MIDNIGHT);
     for wait in [60, 120, 240, 480, 960, 1_920, 3_600, 3_600] {
@@ -249,15 +249,15 @@ fn a_source_that_fails_is_tried_again_ever_more_slowly() {
         now = state.due;
     }
     assert_eq!(lab.state("main").failures, 8);
-    // A guide that is broken is a failure too, and changes nothing.
+    // A malformed guide counts as a failure and changes nothing.
     let whole = xmltv(&[("news", "A", 0, 6)]);
-    lab.web.put("a", whole[..whole.len() - 3].to_owned(), "1");
+    lab.web.serve("a", whole[..whole.len() - 3].to_owned(), "1");
     lab.feeds.run_due(now).unwrap();
     assert_eq!(
         (lab.state("main").failures, lab.shown("news")),
         (9, String::new())
     );
-    lab.web.put("a", whole, "2");
+    lab.web.serve("a", whole, "2");
     assert_eq!(lab.feeds.run_due(lab.state("main").due).unwrap(), 1);
     let state = lab.state("main");
     assert_eq!((state.failures, state.error), (0, None));
@@ -265,22 +265,22 @@ fn a_source_that_fails_is_tried_again_ever_more_slowly() {
 }
 
 #[test]
-fn a_held_guide_waits_for_a_word_and_comes_again_until_then() {
+fn a_held_guide_is_fetched_again_until_it_is_accepted() {
     let lab = Lab::of(vec![feed("main", "a", 0)]);
     let rows = |count: i64| -> Vec<(&str, &str, i64, i64)> {
         (0..count)
             .map(|n| ("news", "A", n * 24 / count, (n + 1) * 24 / count))
             .collect()
     };
-    lab.web.put("a", xmltv(&rows(12)), "1");
+    lab.web.serve("a", xmltv(&rows(12)), "1");
     lab.run(0);
-    lab.web.put("a", xmltv(&rows(2)), "2");
+    lab.web.serve("a", xmltv(&rows(2)), "2");
     assert_eq!(lab.run(2), 1);
     let last = lab.state("main").last.unwrap();
     assert_eq!((last.standstill, last.doubts.len()), (HoldReason::Held, 1));
-    lab.web.asked();
+    lab.web.requests();
     lab.run(4);
-    assert_eq!(lab.web.asked(), [("a".to_owned(), None)]);
+    assert_eq!(lab.web.requests(), [("a".to_owned(), None)]);
 
     let now = UnixSeconds(MIDNIGHT + 5 * HOUR);
     let dry = Refresh {
@@ -310,7 +310,7 @@ fn a_held_guide_waits_for_a_word_and_comes_again_until_then() {
 }
 
 #[test]
-fn the_source_of_higher_priority_has_what_it_covers() {
+fn a_source_of_higher_priority_keeps_what_it_covers() {
     let both = || vec![feed("wide", "w", 1), feed("good", "g", 2)];
     let lab = Lab::of(both());
     let wide = xmltv(&[
@@ -320,11 +320,11 @@ fn the_source_of_higher_priority_has_what_it_covers() {
         ("news", "W4", 40, 80),
         ("film", "F", 0, 80),
     ]);
-    lab.web.put("w", wide.clone(), "1");
+    lab.web.serve("w", wide.clone(), "1");
     lab.run(0);
     assert_eq!(lab.shown("news"), "W1 0-6, W2 6-14, W3 14-40, W4 40-80");
-    // It reaches less far, which is no doubt: the rest is another's.
-    lab.web.put(
+    // The guide is shorter than the schedule, which is plausible: the rest is from another source.
+    lab.web.serve(
         "g",
         xmltv(&[("news", "G1", 8, 12), ("news", "G2", 12, 20)]),
         "1",
@@ -338,16 +338,16 @@ fn the_source_of_higher_priority_has_what_it_covers() {
     );
     let joined = "W1 0-6, W2 6-8, G1 8-12, G2 12-20, W4 40-80";
     assert_eq!(lab.shown("news"), joined);
-    // The wide one comes again, and even after a restart it leaves alone what is the good one's.
-    let lab = lab.again(both());
-    lab.web.put("w", wide.replace("W4", "W5"), "2");
+    // A new import of the wide source, even after a restart, leaves the spans of the other one unchanged.
+    let lab = lab.reopen(both());
+    lab.web.serve("w", wide.replace("W4", "W5"), "2");
     lab.run(2);
     assert_eq!(lab.shown("news"), joined.replace("W4", "W5"));
     assert_eq!(lab.shown("film"), "F 0-80");
     let skipped = lab.state("wide").last.unwrap();
     assert_eq!((skipped.skipped, skipped.doubts.len()), (1, 0));
-    // What the good one no longer says anything about is free.
-    lab.web.put("g", xmltv(&[("news", "G1", 8, 12)]), "2");
+    // A span that the source with priority does not cover any more becomes free.
+    lab.web.serve("g", xmltv(&[("news", "G1", 8, 12)]), "2");
     let accept = Refresh {
         accept: true,
         ..Refresh::default()
@@ -362,20 +362,20 @@ fn the_source_of_higher_priority_has_what_it_covers() {
         lab.shown("news"),
         "W1 0-6, W2 6-8, G1 8-12, W3 14-40, W5 40-80"
     );
-    // Alone it has everything.
-    let lab = lab.again(vec![feed("wide", "w", 1)]);
+    // A sole source fills everything.
+    let lab = lab.reopen(vec![feed("wide", "w", 1)]);
     lab.run(6);
     assert_eq!(lab.shown("news"), "W1 0-6, W2 6-14, W3 14-40, W5 40-80");
 }
 
 #[test]
-fn a_source_rates_what_its_guide_does_not() {
+fn a_source_rates_programmes_that_its_guide_does_not() {
     let ages = |unrated: Option<Unrated>| {
         let mut source = feed("main", "a", 0);
         source.reading.unrated = unrated;
         let lab = Lab::of(vec![source]);
         lab.web
-            .put("a", xmltv(&[("news", "A", 0, 6), ("news", "B", 6, 9)]), "1");
+            .serve("a", xmltv(&[("news", "A", 0, 6), ("news", "B", 6, 9)]), "1");
         let report = lab
             .feeds
             .refresh("main", Refresh::default(), UnixSeconds(MIDNIGHT));
@@ -388,14 +388,14 @@ fn a_source_rates_what_its_guide_does_not() {
     assert_eq!(ages(None), (vec![None; 2], 2));
     assert_eq!(ages(Some(Unrated::Allow)), (vec![Some(0); 2], 0));
     assert_eq!(ages(Some(Unrated::Age(12))), (vec![Some(12); 2], 0));
-    // Every limit that a user can have is at most this.
+    // No user can have a limit above this.
     assert_eq!(ages(Some(Unrated::Pin)), (vec![Some(99); 2], 0));
 }
 
 #[test]
-fn a_guide_that_an_operator_brings_is_the_last_one_of_its_source() {
+fn an_uploaded_guide_is_recorded_as_the_last_one_of_its_source() {
     let lab = Lab::of(vec![feed("main", "a", 0)]);
-    lab.web.put(
+    lab.web.serve(
         "a",
         xmltv(&[("news", "A", 0, 6), ("other", "O", 0, 6)]),
         "1",
@@ -411,7 +411,7 @@ fn a_guide_that_an_operator_brings_is_the_last_one_of_its_source() {
     let state = lab.state("main");
     let last = state.last.unwrap();
     assert_eq!((last.at, last.unmapped, last.changed), (now, 0, 1));
-    // The source's own guide is fetched whole, though it has not changed.
+    // The next fetch is unconditional, although the source has not changed.
     assert_eq!(state.etag, None);
     lab.run(2);
     assert_eq!(lab.shown("news"), "A 0-6");
