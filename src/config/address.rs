@@ -1,4 +1,4 @@
-//! What a listener may be bound to.
+//! Addresses that a listener can bind to.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,32 +6,27 @@ use std::path::PathBuf;
 use super::raw::Raw;
 use super::value_parsers::Read;
 
-/// A listener as the configuration names it.
+/// A listener address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// `host:port`; port 0 lets the system choose.
+    /// `host:port`; the system chooses the port if it is 0.
     Tcp {
-        /// A name or an address, without the brackets of IPv6.
+        /// A host name or an IP address; IPv6 without brackets.
         host: String,
-        /// The port.
         port: u16,
     },
     /// `unix:PATH`.
     Unix(PathBuf),
-    /// `socket:NAME`: a socket that the service manager passed, by its `FileDescriptorName`.
+    /// `socket:NAME`: a socket passed by the service manager, by its `FileDescriptorName`.
     Passed(String),
 }
 
 impl Address {
-    /// Reads an address.
-    ///
-    /// # Errors
-    /// A sentence that says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            // The kernel's bound on a socket's name.
+            // The kernel's limit for a socket path.
             return if path.is_empty() || path.len() > 107 {
-                Err("after `unix:` stands a path of at most 107 bytes".to_owned())
+                Err("`unix:` must be followed by a path of at most 107 bytes".to_owned())
             } else {
                 Ok(Self::Unix(path.into()))
             };
@@ -39,15 +34,15 @@ impl Address {
         if let Some(name) = text.strip_prefix("socket:") {
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             return if name.is_empty() || name.len() > 255 || !name.chars().all(plain) {
-                Err("after `socket:` stands the name of a passed socket".to_owned())
+                Err("`socket:` must be followed by the name of a passed socket".to_owned())
             } else {
                 Ok(Self::Passed(name.to_owned()))
             };
         }
         let form =
-            || format!("`{text}` is no address: use `host:port`, `unix:PATH` or `socket:NAME`");
+            || format!("`{text}` is not an address: use `host:port`, `unix:PATH` or `socket:NAME`");
         let (host, port) = text.rsplit_once(':').ok_or_else(form)?;
-        let port = parse_port(port).ok_or_else(|| format!("`{port}` is no port"))?;
+        let port = parse_port(port).ok_or_else(|| format!("`{port}` is not a port"))?;
         let host = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
             Some(inner) => inner
                 .parse::<std::net::Ipv6Addr>()
@@ -64,7 +59,7 @@ impl Address {
     }
 }
 
-/// `::1:80` reads both as an address and as an address with a port.
+/// `::1:80` could be an address with or without a port.
 fn is_bare_v6(text: &str) -> bool {
     !text.starts_with('[') && text.matches(':').count() > 1
 }
@@ -102,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written_alike() {
+    fn addresses_round_trip() {
         for good in [
             "127.0.0.1:8080",
             "0.0.0.0:0",
@@ -117,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_rejected() {
         for bad in [
             "",
             "8080",

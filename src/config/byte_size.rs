@@ -1,18 +1,16 @@
-//! Sizes in bytes, as `64MiB` or a plain number.
+//! Byte sizes, as `64MiB` or a plain number.
 
 use std::ops::RangeInclusive;
 
 use super::raw::Raw;
 use super::value_parsers::{Read, Setting};
 
-/// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteSize(pub u64);
 
-/// Bytes in a MiB.
 pub(super) const MIB: u64 = 1024 * 1024;
 
-/// The units of byte sizes, each with its bytes, the smallest first.
+/// Units and their sizes in bytes, smallest first.
 const SIZES: [(u64, &str); 5] = [
     (1, ""),
     (1024, "KiB"),
@@ -31,7 +29,7 @@ impl Setting for ByteSize {
     }
 }
 
-/// Bytes, as a number or with a unit.
+/// Parses a size: a number, or a number with a unit.
 pub(super) fn byte_size(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<ByteSize> {
     move |raw| {
         let bytes = match raw {
@@ -42,7 +40,9 @@ pub(super) fn byte_size(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<Byt
         bytes
             .filter(|bytes| range.contains(bytes))
             .map(ByteSize)
-            .ok_or_else(|| format!("must be a size from {least} up, as \"64MiB\" or \"10GiB\""))
+            .ok_or_else(|| {
+                format!("must be a size of at least {least}, such as \"64MiB\" or \"10GiB\"")
+            })
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_shown_as_it_is_written() {
+    fn sizes_are_shown_in_the_largest_exact_unit() {
         for (text, bytes, shown) in [
             ("1048576", MIB, "1MiB"),
             ("64MiB", 64 * MIB, "64MiB"),
@@ -82,7 +82,7 @@ mod tests {
             "99999999999TiB",
         ] {
             let read = byte_size(MIB..=u64::MAX)(&Raw::Text(bad.to_owned()));
-            assert!(read.unwrap_err().contains("from 1MiB up"), "{bad}");
+            assert!(read.unwrap_err().contains("at least 1MiB"), "{bad}");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Keys whose value is one of a few words.
+//! Keys with a fixed set of values.
 
 use super::http::Environment;
 use crate::domain::playback::Scheme;
 use crate::ports::license_server::Style;
 use crate::types::DurationUnit;
 
-/// A type with a word for each of its values.
+/// A type with a configuration word for each value.
 pub(super) trait ConfigEnum: Copy + PartialEq + 'static {
-    /// The words, the default first.
+    /// The words; the first is the default.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -26,49 +26,44 @@ macro_rules! words {
 }
 
 words! {
-    /// Which programs ask for the PIN.
+    /// Which programs require the PIN.
     WatershedRule {
-        /// Those rated at or above the user's limit.
+        /// Programs rated at or above the user's limit.
         Age = "age",
-        /// Those that start in the evening and night, and rated ones on "verify age" channels.
+        /// Programs that start during the watershed, and rated ones on channels with `verify_age`.
         Watershed = "watershed",
     }
-    /// What a new start does when the user's streams are used up.
+    /// What happens to a new playback when the user's streams are all in use.
     WhenFull {
-        /// It is refused.
+        /// The new playback is rejected.
         Deny = "deny",
-        /// It ends the oldest.
+        /// The oldest playback ends.
         Displace = "displace",
     }
-    /// The form of log lines.
+    /// Format of log lines.
     LogFormat {
-        /// For people.
+        /// Plain text for people.
         Text = "text",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
-        /// Entries of systemd's journal, with fields that can be asked for.
+        /// Entries of the systemd journal, with fields to filter by.
         Journal = "journal",
     }
-    /// The least important thing that is logged.
+    /// Lowest severity that is logged.
     LogLevel {
-        /// What went wrong.
         Error = "error",
-        /// What may go wrong.
         Warn = "warn",
-        /// What happened.
         Info = "info",
-        /// What is needed to find a mistake.
         Debug = "debug",
-        /// Everything.
         Trace = "trace",
     }
     /// How the connection to the mail server is protected.
     SmtpSecurity {
-        /// It starts plain and must turn to TLS.
+        /// Starts in plain text and must upgrade to TLS.
         StartTls = "starttls",
         /// TLS from the first byte.
         Tls = "tls",
-        /// Not at all: for a server on the same machine.
+        /// No encryption, for a server on the same machine.
         None = "none",
     }
 }
@@ -103,7 +98,6 @@ impl ConfigEnum for Style {
     ];
 }
 
-/// The word for a value.
 pub(super) fn word_of<W: ConfigEnum>(value: W) -> &'static str {
     W::WORDS
         .iter()

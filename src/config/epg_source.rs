@@ -1,4 +1,4 @@
-//! The sources of guides: a list of tables, which the file alone can hold.
+//! EPG sources: a list of tables, allowed in the file only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,28 +13,27 @@ use super::value_parsers::{
 use crate::domain::catalog::Unrated;
 use crate::ports::http_client::without_query;
 
-/// A guide that is fetched.
+/// An EPG source that is fetched regularly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpgSource {
-    /// Its name in reports.
     pub name: String,
-    /// Where it is: an http or https address, or the absolute path of a file.
+    /// An HTTP URL or the absolute path of a file.
     pub url: String,
-    /// How often it is fetched.
+    /// Time between fetches.
     pub interval: Duration,
-    /// The zone of times that name none.
+    /// Zone of times without an offset.
     pub zone: Tz,
-    /// Whether all times are local in that zone, whatever offset they name.
+    /// Treats all times as local to `zone`, whatever offset they have.
     pub ignore_offsets: bool,
-    /// The languages that titles are taken in, the best first.
+    /// Preferred languages of titles, best first.
     pub languages: Vec<String>,
-    /// Which source wins where two have the same livestream: the higher.
+    /// Where two sources have the same livestream, the higher priority wins.
     pub priority: u32,
-    /// XMLTV channel ids to livestream ids; others map to themselves.
+    /// Maps XMLTV channel ids to livestream ids; others map to themselves.
     pub channels: BTreeMap<String, String>,
-    /// What its unrated programmes are rated as when they come in.
+    /// Rating given to unrated programmes at import.
     pub unrated: Option<Unrated>,
-    /// Whether livestreams are made of channels that the catalogue does not know.
+    /// Creates livestreams for channels that are not in the catalogue.
     pub create_livestreams: bool,
 }
 
@@ -82,7 +81,7 @@ pub(super) fn sources(raw: &Raw) -> Read<Vec<EpgSource>> {
     })
 }
 
-/// An address of the web or an absolute path, also as `file:///…`.
+/// Parses a URL or an absolute path, also as `file:///…`.
 fn place(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let path = text.strip_prefix("file://").unwrap_or(text);

@@ -1,15 +1,15 @@
-//! Mistakes in a configuration.
+//! Configuration errors.
 
 use std::fmt;
 
 use super::Provenance;
 
-/// One mistake.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands, if it stands in one place.
+    /// Where the value was set, if in one place.
     pub origin: Option<Provenance>,
-    /// What is wrong; names the key.
+    /// Describes the error and names the key.
     pub message: String,
 }
 
@@ -22,12 +22,11 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Every mistake of a configuration, those of the file first, by line.
+/// All errors of a configuration; those of the file come first, by line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// One more mistake.
     pub fn add(&mut self, origin: Option<Provenance>, message: impl Into<String>) {
         self.0.push(Problem {
             origin,
@@ -35,10 +34,7 @@ impl Problems {
         });
     }
 
-    /// What was loaded, if there is no mistake.
-    ///
-    /// # Errors
-    /// The mistakes.
+    /// Returns `loaded` if there are no problems.
     pub fn or<T>(self, loaded: Option<T>) -> Result<T, Self> {
         loaded.filter(|_| self.0.is_empty()).ok_or(self)
     }

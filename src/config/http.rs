@@ -1,24 +1,21 @@
-//! Settings of the HTTP front: who may ask from where, and under which address we are known.
+//! Settings of the HTTP server: clients, trusted proxies and the public address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::types::Malformed;
 
-/// The deployment that the appliance belongs to. Shown, never decisive, except that `production`
-/// refuses what belongs in a lab.
+/// The deployment of this installation. It is only shown, except that `production` rejects lab settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Environment {
-    /// For viewers.
     #[default]
     Production,
-    /// For partners' developers.
+    /// For developers of client applications.
     Staging,
 }
 
 impl Environment {
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -28,16 +25,16 @@ impl Environment {
     }
 }
 
-/// A range of addresses: `10.0.0.0/8`, `::1`.
+/// A range of addresses, such as `10.0.0.0/8` or `::1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: u128,
-    /// Length of the prefix in the 128-bit form.
+    /// Prefix length in the 128-bit form.
     bits: u32,
 }
 
-/// IPv4 is kept as IPv4-mapped IPv6, so that one comparison serves both, and a proxy seen through a
-/// dual-stack socket is the proxy of the list.
+/// Converts IPv4 to IPv4-mapped IPv6: one comparison serves both families, and a proxy seen through a
+/// dual-stack socket matches its IPv4 entry.
 fn widen(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -46,10 +43,7 @@ fn widen(address: IpAddr) -> u128 {
 }
 
 impl Network {
-    /// Reads an address with an optional prefix length.
-    ///
-    /// # Errors
-    /// [`Malformed`] for anything else.
+    /// Parses an address with an optional prefix length.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be an address or a network such as 10.0.0.0/8");
         let (address, length) = match text.split_once('/') {
@@ -83,7 +77,6 @@ impl Network {
         }
     }
 
-    /// Whether the address lies in the range.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         widen(address) & Self::mask(self.bits) == self.base
@@ -100,37 +93,35 @@ impl fmt::Display for Network {
     }
 }
 
-/// The browsers' origins that may read our answers.
+/// Browser origins that may read responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorsOrigins {
-    /// Any, without credentials.
+    /// Any origin, without credentials.
     Any,
-    /// These, compared as text.
+    /// These origins, compared as text.
     Listed(Vec<String>),
 }
 
-/// Section `http` of the configuration, and the address of the service.
+/// The `http` section, and the public address.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
     /// `{base_url}`, without a trailing slash.
     pub public_url: String,
-    /// Which environment this is.
     pub environment: Environment,
-    /// What the names of our headers begin with.
+    /// Prefix of the names of our own headers.
     pub header_prefix: String,
-    /// Peers whose forwarding headers are believed.
+    /// Peers with trusted forwarding headers.
     pub trusted_proxies: Vec<Network>,
-    /// Who may read our answers in a browser.
+    /// Browser origins that may read responses.
     pub cors_origins: CorsOrigins,
-    /// The host names that the operations listener answers for, beside `localhost` and addresses.
+    /// Host names accepted on the operations listener, besides `localhost` and IP addresses.
     pub ops_hosts: Vec<String>,
-    /// The language of `user_message` when neither the request nor the user names one.
+    /// Language of `user_message` if neither the request nor the user names one.
     pub language: String,
-    /// Name of the header in which a trusted proxy tells the viewer's country.
+    /// Header in which a trusted proxy sends the viewer's country.
     pub geo_header: Option<String>,
-    /// Whether every request is logged.
     pub access_log: bool,
-    /// The day on which the deprecated routes go, as an HTTP date.
+    /// Date when the deprecated routes are removed, in HTTP format.
     pub sunset: Option<String>,
 }
 

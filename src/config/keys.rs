@@ -1,6 +1,7 @@
-//! Every key: type, bounds, default, meaning. The names are those of `commands.md`.
+//! Every configuration key: type, bounds, default and description.
 //!
-//! What stands here is plain settings; the domain modules define what they are used as.
+//! `playgate config keys` prints the doc comments. Keys hold plain settings; domain modules define their
+//! use.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,13 +31,12 @@ use crate::ports::license_server::Style;
 use crate::types::DurationUnit;
 
 section! {
-    /// The keys without a section.
     pub struct Server {
-        /// Where the partner interface is served.
+        /// Addresses of the partner interface: `host:port`, `unix:PATH` or `socket:NAME`.
         listen: Vec<Address> = list(address), Some("127.0.0.1:8080");
-        /// Where everything is kept.
+        /// Data directory: store, keys, telemetry, backups and media.
         data_dir: PathBuf = path, Some("./playgate-data");
-        /// The address that partners know; without it that of the first listener.
+        /// Public address of the service; default: the address of the first listener.
         public_url: Option<String> = some(base_url), None;
         /// `production` or `staging`.
         environment: Environment = enum_value, Some("production");
@@ -44,47 +44,44 @@ section! {
 }
 
 section! {
-    /// Certificates.
     pub struct Tls {
-        /// The chain, as PEM.
+        /// Certificate chain, PEM.
         cert: Option<PathBuf> = some(path), None;
-        /// The private key, as PEM.
+        /// Private key, PEM.
         key: Option<PathBuf> = some(path), None;
-        /// Where the partner interface is served over TLS.
+        /// Addresses of the partner interface over TLS.
         listen: Vec<Address> = list(address), None;
     }
 }
 
 section! {
-    /// Operations and administration.
     pub struct Ops {
-        /// Where they are served; never to be reached from outside.
+        /// Admin, health and metrics listener; keep it private.
         listen: Address = address, Some("127.0.0.1:9080");
-        /// Host names that requests to it may name, besides `localhost` and addresses.
+        /// Host names accepted on this listener, besides `localhost` and IP addresses.
         hosts: Vec<String> = list(host_name), None;
     }
 }
 
 section! {
-    /// The HTTP front.
     pub struct Http {
-        /// What the names of our headers begin with.
+        /// Prefix of the names of our own headers.
         header_prefix: String = header_prefix, Some("Service-");
-        /// Networks whose forwarding headers are believed.
+        /// Networks of proxies with trusted forwarding headers.
         trusted_proxies: Vec<Network> = list(network), None;
-        /// The browsers' origins that may read the answers of the partner interface.
+        /// Browser origins that may read responses of the partner interface.
         cors_origins: Vec<String> = list(cors_origin), Some("*");
-        /// The language of messages when neither the request nor the user names one.
+        /// Language of messages if neither the request nor the user names one.
         language: String = language, Some("en");
-        /// A directory of messages in further languages.
+        /// Directory of messages in further languages.
         messages: Option<PathBuf> = some(path), None;
-        /// The day on which the deprecated routes go.
+        /// Date when the deprecated routes are removed.
         sunset: Option<NaiveDate> = some(date), None;
     }
 }
 
 section!(keys of Limits {
-    /// Open connections in all.
+    /// Open connections in total.
     connections: u32 = number(1..=1_000_000), Some("10000");
     /// Open connections per address; IPv6: per /64; trusted proxies are exempt.
     connections_per_address: u32 = number(1..=1_000_000), Some("256");
@@ -92,270 +89,253 @@ section!(keys of Limits {
     login_wrong_per_account: u32 = number(1..=1_000), Some("10");
     /// Wrong passwords per address in the same time.
     login_wrong_per_address: u32 = number(1..=1_000_000), Some("50");
-    /// Minutes that a wrong password counts.
+    /// Minutes for which a wrong password counts.
     login_window_minutes: u32 = number(1..=1_440), Some("15");
     /// Sign-ups per address in 10 minutes.
     sign_up_per_address: u32 = number(1..=1_000_000), Some("100");
-    /// Reset mails an hour per account.
+    /// Reset mails per account and hour.
     reset_mails_per_account: u32 = number(1..=1_000), Some("3");
-    /// Reset mails an hour per address.
+    /// Reset mails per address and hour.
     reset_mails_per_address: u32 = number(1..=1_000_000), Some("60");
     /// Reset completions per address in 15 minutes.
     resets_per_address: u32 = number(1..=1_000_000), Some("60");
     /// Wrong PINs in 15 minutes.
     pin_wrong: u32 = number(1..=100), Some("5");
-    /// Heartbeats a second per playback session.
+    /// Heartbeats per second and playback session.
     heartbeats_per_second: u32 = number(1..=1_000), Some("2");
-    /// Heartbeats that may come at once.
+    /// Heartbeats allowed in one burst.
     heartbeat_burst: u32 = number(1..=1_000), Some("10");
-    /// Requests a second per partner; 0: none.
+    /// Requests per second and partner; 0 for no limit.
     partner_requests_per_second: u32 = number(0..=1_000_000), Some("0");
 });
 
 section! {
-    /// Users' accounts.
     pub struct Accounts {
-        /// Days that a user token is valid.
+        /// Validity of a user token, in days.
         user_token_days: u32 = number(1..=3_650), Some("30");
-        /// Minutes that a reset token is valid.
+        /// Validity of a reset token, in minutes.
         reset_token_minutes: u32 = number(1..=1_440), Some("30");
-        /// Where the link of a reset mail leads.
+        /// Link in reset mails.
         reset_url: String = reset_url, Some("{public_url}/reset?token={token}");
-        /// The fewest characters of a password.
+        /// Minimum length of a password, in characters.
         password_min: u32 = number(8..=128), Some("8");
-        /// Words that are no password: names of the service, of its owner, of the town.
+        /// Words rejected as passwords, such as names of the service, its owner or its town.
         password_words: Vec<String> = list(text(64)), None;
         /// Memory of one argon2id hash, in KiB.
         argon2_memory_kib: u32 = number(8_192..=1_048_576), Some("19456");
-        /// Passes of argon2id.
+        /// Iterations of argon2id.
         argon2_iterations: u32 = number(1..=16), Some("2");
-        /// Lanes of argon2id.
+        /// Parallelism of argon2id.
         argon2_parallelism: u32 = number(1..=16), Some("1");
     }
 }
 
 section! {
-    /// Parental control.
     pub struct Parental {
-        /// When a PIN is asked for.
+        /// Which programs require the PIN: `age` or `watershed`.
         rule: WatershedRule = enum_value, Some("age");
-        /// The age limit of new users.
+        /// Age limit of new users.
         limit: u8 = number(0..=21), Some("18");
-        /// What a program without a rating counts as: `pin`, `allow` or an age.
+        /// Treatment of unrated programs: `pin`, `allow` or an age.
         unrated: Unrated = unrated, Some("pin");
-        /// When the watershed begins, in the livestream's zone.
+        /// Start of the watershed, in the livestream's time zone.
         from: NaiveTime = time_of_day, Some("22:00");
-        /// When it ends.
+        /// End of the watershed.
         to: NaiveTime = time_of_day, Some("06:00");
     }
 }
 
 section! {
-    /// What a user may play at once.
     pub struct Playback {
-        /// Devices of one user that play at once.
+        /// Devices of one user that can play at the same time.
         streams_total: u32 = number(1..=1_000), Some("3");
-        /// Devices of one user that play the same asset at once.
+        /// Devices of one user that can play the same asset at the same time.
         streams_per_asset: u32 = number(1..=1_000), Some("3");
-        /// Devices that a user may register.
+        /// Devices that a user can register.
         devices: u32 = number(1..=1_000), Some("5");
-        /// What happens to a start when all streams are used.
+        /// When all streams are in use: `deny` the new playback, or `displace` the oldest.
         when_full: WhenFull = enum_value, Some("deny");
-        /// Whether Clear Key licenses are given; they protect nothing.
+        /// Issue Clear Key licenses. They do not protect content.
         clearkey: bool = flag, Some("false");
     }
 }
 
 section! {
-    /// A license server.
     pub struct LicenseServer {
-        /// Where challenges are sent.
+        /// URL of the license server.
         url: Option<String> = some(url), None;
-        /// The value of `Authorization` that the license server expects.
+        /// `Authorization` header sent to the license server.
         authorization: Option<Secret> = some(secret(8)), None;
-        /// How it is told whom a license is for: `plain`, `drmtoday`, `axinom` or `jwt`.
+        /// How license permissions are sent: `plain`, `drmtoday`, `axinom` or `jwt`.
         style: Style = enum_value, Some("plain");
-        /// The merchant's name, for `drmtoday`.
+        /// Merchant name, for `drmtoday`.
         merchant: Option<String> = some(text(256)), None;
-        /// The id of the key that messages are signed with, for `axinom` and `jwt`.
+        /// Id of the key that signs messages, for `axinom` and `jwt`.
         message_key_id: Option<String> = some(text(256)), None;
-        /// That key, base64.
+        /// The key that signs messages, base64.
         message_key: Option<Secret> = some(secret(22)), None;
-        /// The header in which the license server takes custom data.
+        /// Header that carries custom data to the license server.
         custom_data_header: Option<String> = some(header_name), None;
-        /// How long an answer may take.
+        /// Time-out of a request to the license server.
         timeout: Duration = duration(1..=25), Some("5s");
     }
 }
 
 section! {
-    /// What only FairPlay needs.
     pub struct Fairplay {
-        /// The certificate that players fetch.
+        /// FairPlay certificate for players.
         certificate: Option<PathBuf> = some(path), None;
     }
 }
 
 section! {
-    /// The built-in origin.
     pub struct Media {
-        /// The directory that media files are served from.
+        /// Directory of media files.
         media_dir: PathBuf = path, Some("{data_dir}/media");
-        /// What playlist addresses are signed with; made on first start if absent.
+        /// Key that signs playlist addresses; created at the first start if not set.
         signing_key: Option<Secret> = some(secret(32)), None;
     }
 }
 
 section! {
-    /// Content delivery networks.
     pub struct Cdn {
-        /// Those whose playlist addresses are signed.
+        /// Networks with signed playlist addresses.
         networks: Vec<playback::CdnScheme> = networks, None;
     }
 }
 
 section! {
-    /// The schedule.
     pub struct Schedule {
-        /// The zone of livestreams that name none.
+        /// Time zone of livestreams that name none.
         zone: Tz = zone, Some("UTC");
-        /// When a tv day begins.
+        /// Start of the TV day.
         day_start: NaiveTime = time_of_day, Some("06:00");
-        /// Days that past broadcasts are kept.
+        /// Days to keep past broadcasts.
         retention_days: u32 = number(1..=3_650), Some("30");
-        /// Seconds that a client may keep an answer.
+        /// Seconds that clients may cache a response.
         max_age: u32 = number(0..=3_600), Some("10");
-        /// Seconds of the livestream before a broadcast that count to it in `streamStart`.
+        /// Seconds added before a broadcast, in `streamStart`.
         padding_before: u32 = number(0..=3_600), Some("0");
-        /// Seconds after it, in `streamStop`.
+        /// Seconds added after a broadcast, in `streamStop`.
         padding_after: u32 = number(0..=3_600), Some("0");
     }
 }
 
 section! {
-    /// Guides that are fetched.
     pub struct Guides {
-        /// Where they come from.
+        /// EPG sources.
         sources: Vec<EpgSource> = sources, None;
-        /// A file of rating systems that are added to the built-in ones.
+        /// File of rating systems, added to the built-in ones.
         ratings: Option<PathBuf> = some(path), None;
     }
 }
 
 section! {
-    /// Players' telemetry.
     pub struct Telemetry {
-        /// Days that events are kept.
+        /// Days to keep events.
         retention_days: u32 = number(1..=3_650), Some("30");
-        /// What all files of events may take; the oldest hours go first.
+        /// Maximum size of all event files; the oldest hours are deleted first.
         max_bytes: ByteSize = byte_size(64 * MIB..=u64::MAX), Some("10GiB");
-        /// What is kept of one user in a UTC day, unpacked; above it 429.
+        /// Events accepted per user and UTC day, uncompressed; more are rejected with 429.
         user_bytes_per_day: ByteSize = byte_size(MIB..=u64::MAX), Some("64MiB");
-        /// What is kept of one partner's users in a UTC day, unpacked; without it there is no limit.
+        /// Events accepted from a partner's users per UTC day, uncompressed; default: no limit.
         partner_bytes_per_day: Option<ByteSize> = some(byte_size(MIB..=u64::MAX)), None;
-        /// The unit of the durations that players report.
+        /// Unit of durations in events: `ms` or `s`.
         duration_unit: DurationUnit = enum_value, Some("ms");
     }
 }
 
 section! {
-    /// Where telemetry is forwarded to.
     pub struct TelemetryForward {
-        /// A sink that takes NDJSON.
+        /// URL of a sink that accepts NDJSON.
         url: Option<String> = some(url), None;
-        /// The value of `Authorization` that the sink expects.
+        /// `Authorization` header sent to the sink.
         authorization: Option<Secret> = some(secret(8)), None;
-        /// Events in one batch.
+        /// Events per batch.
         batch: u32 = number(1..=100_000), Some("1000");
-        /// How long events may wait for a batch.
+        /// Maximum time that events wait for a batch.
         interval: Duration = duration(1..=3_600), Some("5s");
     }
 }
 
 section! {
-    /// The mail server.
     pub struct Smtp {
-        /// Its name; without it mail stays in the sink.
+        /// Host name of the mail server; without it mail is stored, not sent.
         host: Option<String> = some(text(253)), None;
-        /// Its port; without it 587, 465 with `tls`, 25 with `none`.
+        /// Port; default: 587, with `tls` 465, with `none` 25.
         port: Option<u16> = some(number(1..=65_535)), None;
-        /// How the connection is protected.
+        /// Connection security: `starttls`, `tls` or `none`.
         security: SmtpSecurity = enum_value, Some("starttls");
-        /// The certificates of whoever signs the server's, as PEM; without it whom this machine trusts.
+        /// CA certificates for the mail server, PEM; default: those of the system.
         ca: Option<PathBuf> = some(path), None;
-        /// Who logs in.
+        /// User name for the login.
         username: Option<String> = some(text(256)), None;
-        /// The password of the login.
+        /// Password for the login.
         password: Option<Secret> = some(secret(1)), None;
-        /// How long the server may take to answer.
+        /// Time-out of the mail server's responses.
         timeout: Duration = duration(1..=300), Some("30s");
     }
 }
 
 section! {
-    /// Mail to users.
     pub struct Mail {
-        /// Whom it comes from.
+        /// Sender address.
         from: Option<Mailbox> = some(mailbox), None;
-        /// A directory of templates that replace the built-in ones.
+        /// Directory of templates that replace the built-in ones.
         templates: Option<PathBuf> = some(path), None;
     }
 }
 
 section! {
-    /// Backups.
     pub struct Backup {
-        /// Where they are put.
+        /// Backup directory.
         dir: PathBuf = path, Some("{data_dir}/backups");
-        /// How many are kept.
+        /// Number of backups to keep.
         keep: u32 = number(1..=1_000), Some("7");
-        /// When the daily one is made, in `schedule.zone`; `off` for never.
+        /// Time of the daily backup, in `schedule.zone`; `off` to disable.
         at: Option<NaiveTime> = unless_off(time_of_day), Some("03:30");
     }
 }
 
 section! {
-    /// Where viewers are.
     pub struct Geo {
-        /// A MaxMind-format file.
+        /// Country database, in MaxMind format.
         database: Option<PathBuf> = some(path), None;
-        /// The header in which a trusted proxy tells the country.
+        /// Header in which a trusted proxy sends the country.
         header: Option<String> = some(header_name), None;
-        /// Whether the user's own record tells the country where nothing else does.
+        /// Use the country from the user's record if no other source knows it.
         profile_fallback: bool = flag, Some("true");
     }
 }
 
 section! {
-    /// Logging.
     pub struct Log {
-        /// The form; without it text on a terminal, else JSON.
+        /// Log format; default: text on a terminal, else JSON.
         format: Option<LogFormat> = some(enum_value), None;
-        /// The least important thing that is logged.
+        /// Lowest severity that is logged.
         level: LogLevel = enum_value, Some("info");
-        /// Whether every request is logged.
+        /// Log every request.
         access: bool = flag, Some("false");
     }
 }
 
 section! {
-    /// What belongs in a laboratory.
     pub struct Lab {
-        /// Whether an operator may move the clock.
+        /// Allow operators to move the clock.
         clock: bool = flag, Some("false");
     }
 }
 
 whole! {
-    /// The configuration, whole and sound.
+    /// The validated configuration.
     pub struct Config {
-        /// The keys without a section.
+        /// Keys without a section.
         server: Server = "";
         /// Certificates.
         tls: Tls = "tls.";
         /// Operations and administration.
         ops: Ops = "ops.";
-        /// The HTTP front.
+        /// HTTP server.
         http: Http = "http.";
         /// Limits.
         limits: Limits = "limits.";
@@ -363,45 +343,45 @@ whole! {
         accounts: Accounts = "accounts.";
         /// Parental control.
         parental: Parental = "parental.";
-        /// What a user may play at once.
+        /// Playback limits.
         playback: Playback = "playback.";
-        /// The license server for Widevine.
+        /// Widevine license server.
         widevine: LicenseServer = "license.widevine.";
-        /// The license server for PlayReady.
+        /// PlayReady license server.
         playready: LicenseServer = "license.playready.";
-        /// The license server for FairPlay.
+        /// FairPlay license server.
         fairplay: LicenseServer = "license.fairplay.";
-        /// What only FairPlay needs.
+        /// FairPlay certificate.
         fairplay_extra: Fairplay = "license.fairplay.";
-        /// The built-in origin.
+        /// Built-in origin.
         origin: Media = "origin.";
         /// Content delivery networks.
         cdn: Cdn = "cdn.";
-        /// The schedule.
+        /// Schedule.
         schedule: Schedule = "schedule.";
-        /// Guides that are fetched.
+        /// EPG import.
         epg: Guides = "epg.";
-        /// Players' telemetry.
+        /// Telemetry.
         telemetry: Telemetry = "telemetry.";
-        /// Where telemetry is forwarded to.
+        /// Telemetry forwarding.
         telemetry_forward: TelemetryForward = "telemetry.forward.";
-        /// The mail server.
+        /// Mail server.
         smtp: Smtp = "smtp.";
         /// Mail to users.
         mail: Mail = "mail.";
         /// Backups.
         backup: Backup = "backup.";
-        /// Where viewers are.
+        /// Geolocation.
         geo: Geo = "geo.";
         /// Logging.
         log: Log = "log.";
-        /// What belongs in a laboratory.
+        /// Laboratory settings.
         lab: Lab = "lab.";
     }
 }
 
 impl Smtp {
-    /// The configured port, else the usual one of the security.
+    /// The configured port, or the default port for the connection security.
     pub fn port(&self) -> u16 {
         let usual = match self.security {
             SmtpSecurity::StartTls => 587,

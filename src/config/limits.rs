@@ -1,143 +1,134 @@
-//! Every numeric limit, with its unit and its reason. What an operator may set stands in
-//! [`Limits`]; what protects the process whatever is set is a constant.
+//! All numeric limits, with unit and reason. [`Limits`] holds those that operators can set; the constants
+//! protect the process in any configuration.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Bytes of a request's header block. Ours have at most 14 headers of application data and a
-/// 400-byte token; twice what a browser adds to that.
+/// Bytes of a request's header block: twice a browser's own headers plus our at most 14 headers with a
+/// 400-byte token.
 pub const HEADER_BLOCK_MAX: usize = 16 * 1024;
-/// Bytes at which the parser gives up by itself. Between the two the request is answered with a
-/// body that says what was wrong; above, the parser answers with a bare 431.
+/// Bytes at which the parser gives up. Between the two limits the error response explains the reason; above
+/// this one the parser sends a bare 431.
 pub const HEADER_BLOCK_PARSER_MAX: usize = 48 * 1024;
 /// Headers of a request.
 pub const HEADERS_MAX: usize = 64;
 /// Bytes of a request target: 200 ids of 36 characters fit.
 pub const TARGET_MAX: usize = 8 * 1024;
-/// Bytes that a connection may hold of what it has read and not yet used.
+/// Unprocessed bytes that a connection may buffer.
 pub const READ_BUFFER_MAX: usize = 64 * 1024;
 
-/// Requests that an HTTP/2 connection may have open: a page of pictures, not a crowd.
+/// Concurrent requests on an HTTP/2 connection: enough for a page of pictures.
 pub const H2_STREAMS: u32 = 100;
-/// Bytes of a header list over which HTTP/2 answers with a bare 431, counted as its standard does:
-/// each header with 32 bytes more than it has.
+/// Bytes of an HTTP/2 header list above which the response is a bare 431. HTTP/2 counts 32 extra bytes per
+/// header.
 pub const H2_HEADER_LIST_MAX: u32 = 16 * 1024;
-/// Streams that a client may end before we got to know of them, and those that end for its mistakes.
+/// Streams reset by the client before the server has seen them, and streams reset for client errors.
 pub const H2_RESETS: usize = 100;
-/// Bytes of one request body that may be on their way over HTTP/2.
+/// Flow control window of one request body, in bytes.
 pub const H2_STREAM_WINDOW: u32 = 64 * 1024;
-/// Bytes of all request bodies of a connection that may be on their way.
+/// Flow control window of all request bodies of a connection, in bytes.
 pub const H2_CONNECTION_WINDOW: u32 = 256 * 1024;
-/// Bytes of an answer that is made as it is sent that wait for the client.
+/// Bytes of a streamed response that are buffered for the client.
 pub const H2_SEND_BUFFER: usize = 64 * 1024;
-/// Frames of control that may come at once, beside those that go with requests and their answers.
+/// Burst of control frames, not counting those that belong to requests and responses.
 pub const H2_FRAMES_BURST: u32 = 1_000;
-/// Frames of control that may come a second in the long run.
+/// Control frames per second, on average.
 pub const H2_FRAMES_A_SECOND: u32 = 100;
-/// How long an HTTP/2 connection without requests has to end once it is asked to.
+/// Time for an HTTP/2 connection without requests to close after GOAWAY.
 pub const H2_FAREWELL: Duration = Duration::from_secs(1);
 
-/// Bytes of a body on routes that take a small JSON object, and of the ignored body of a route
-/// that takes none.
+/// Bytes of a body on routes that take a small JSON object, and of an ignored body.
 pub const BODY_SMALL: usize = 16 * 1024;
 /// Bytes of a license challenge.
 pub const BODY_LICENSE: usize = 64 * 1024;
-/// Bytes of a telemetry batch, unpacked.
+/// Bytes of a telemetry batch, uncompressed.
 pub const BODY_TELEMETRY: usize = 1024 * 1024;
 /// Bytes of a catalogue file.
 pub const BODY_CATALOG: usize = 32 * 1024 * 1024;
-/// Bytes of a guide, as it is sent. The largest public ones are some 150 MB unpacked.
+/// Bytes of a guide as sent. The largest public guides have about 150 MB uncompressed.
 pub const BODY_GUIDE: usize = 1024 * 1024 * 1024;
-/// Bytes of a backup that is sent to be brought back: far more than a store of one machine takes.
+/// Bytes of an uploaded backup: far more than the store of one machine has.
 pub const BODY_BACKUP: usize = 256 * 1024 * 1024 * 1024;
-/// Bytes of a file of users, as it is sent: ten million of them with hashes. It is never held whole.
+/// Bytes of a user import: ten million users with hashes. The file is streamed.
 pub const BODY_USERS: usize = 4 * 1024 * 1024 * 1024;
-/// Bytes of one line of that file: many times what is known of a user.
+/// Bytes of one line of a user import: many times a user's record.
 pub const USER_LINE: usize = 16 * 1024;
-/// How deep JSON may nest.
+/// Nesting depth of JSON.
 pub const JSON_DEPTH: usize = 32;
-/// Ids of a comma-separated list.
+/// Ids in a comma-separated list.
 pub const LIST_IDS: usize = 200;
-/// Bytes of schedule answers that are kept for those who ask the same: some ten of the largest, a day
-/// of 200 livestreams, and thousands of the usual ones.
+/// Bytes of cached schedule responses: about ten of the largest (a day of 200 livestreams), or thousands of
+/// usual ones.
 pub const ANSWERS_BYTES: usize = 96 * 1024 * 1024;
-/// Characters of a request id that a client may choose.
+/// Characters of a request id sent by a client.
 pub const REQUEST_ID_MAX: usize = 64;
-/// Hops of forwarding headers that are looked at.
+/// Hops of forwarding headers that are evaluated.
 pub const FORWARDED_HOPS: usize = 32;
 
-/// First byte and header block of a request.
+/// Time for the first byte and the header block of a request.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Idle keep-alive. Players beat every 10 seconds, so the time for headers must not end it.
+/// Idle time of a keep-alive connection. Players send a heartbeat every 10 seconds, so the header time-out
+/// must not apply.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
-/// A body of which nothing arrives.
+/// Time without progress after which a request body has stalled.
 pub const BODY_STALL: Duration = Duration::from_secs(10);
-/// Bytes a second below which a body counts as stalled once [`BODY_STALL`] has passed.
+/// Bytes per second below which a body counts as stalled after [`BODY_STALL`].
 pub const BODY_RATE: u64 = 500;
-/// A client that does not read its answer.
+/// Time without progress after which a client has stopped reading the response.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
-/// What is read though nobody wants it, of a refused body or behind the last answer, so that the client
-/// gets to read that: all of a telemetry batch that is a little too long, which a proxy sends on whole
-/// before it looks for an answer.
+/// Bytes of a rejected body, or after the last response, that are read and discarded so that the client
+/// gets the response. Covers a telemetry batch slightly over the limit, which a proxy sends in full before
+/// it reads a response.
 pub const DRAIN_BYTES: usize = 2 * 1024 * 1024;
-/// How long it is read for.
+/// Time limit of that reading.
 pub const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// How long the accept loop rests when the process is out of descriptors.
+/// Pause of the accept loop when the process has no free descriptors.
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
-/// How long running requests may take once the server is asked to stop.
+/// Time for running requests to finish at shutdown.
 pub const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
 
-/// A request that memory answers.
+/// Deadline of a request answered from memory.
 pub const DEADLINE_MEMORY: Duration = Duration::from_secs(5);
-/// A request that waits for a password hash.
+/// Deadline of a request that waits for a password hash.
 pub const DEADLINE_HASHING: Duration = Duration::from_secs(15);
-/// A request that waits for the store.
+/// Deadline of a request that waits for the store.
 pub const DEADLINE_STORE: Duration = Duration::from_secs(15);
-/// A request that waits for another server.
+/// Deadline of a request that waits for another server.
 pub const DEADLINE_UPSTREAM: Duration = Duration::from_secs(30);
-/// An import, a verification.
+/// Deadline of an import or a verification.
 pub const DEADLINE_BULK: Duration = Duration::from_secs(30 * 60);
 
-/// Seconds after which a client that met a full lane may try again.
+/// Retry-After, in seconds, when a worker pool is full.
 pub const RETRY_OVERLOAD: u32 = 2;
 
-/// Bytes of log a second that are written in the long run; a gigabyte an hour is not a log.
+/// Average bytes of log per second, about a gigabyte per hour.
 pub const LOG_RATE: u64 = 256 * 1024;
-/// Bytes of log that may be written at once.
+/// Burst of log output, in bytes.
 pub const LOG_BURST: u64 = 4 * 1024 * 1024;
 /// Bytes of one log line.
 pub const LOG_LINE: usize = 8 * 1024;
 
-/// The limits that are settings, section `limits` of the configuration.
+/// Section `limits` of the configuration. `keys.rs` describes the fields.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Open connections in all.
     pub connections: u32,
-    /// Open connections per address (IPv6: per /64); trusted proxies are exempt.
+    /// IPv6: per /64; trusted proxies are exempt.
     pub connections_per_address: u32,
-    /// Wrong passwords per account in [`Limits::login_window_minutes`].
     pub login_wrong_per_account: u32,
-    /// Wrong passwords per address in the same time.
     pub login_wrong_per_address: u32,
-    /// Minutes that a wrong password counts.
     pub login_window_minutes: u32,
-    /// Sign-ups per address in ten minutes.
     pub sign_up_per_address: u32,
-    /// Reset mails an hour per account; more are silently not sent.
+    /// Further mails are silently not sent.
     pub reset_mails_per_account: u32,
-    /// Reset mails an hour per address.
     pub reset_mails_per_address: u32,
-    /// Reset completions per address in 15 minutes.
     pub resets_per_address: u32,
-    /// Wrong PINs in 15 minutes, after which PIN entry is locked for as long.
+    /// In 15 minutes; then PIN entry is locked for as long.
     pub pin_wrong: u32,
-    /// Heartbeats a second per playback session.
     pub heartbeats_per_second: u32,
-    /// Heartbeats that may come at once.
     pub heartbeat_burst: u32,
-    /// Requests a second per partner; 0 is none, the default.
+    /// 0: no limit.
     pub partner_requests_per_second: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Loading: everything that was given, read, checked and listed.
+//! Loads the configuration: collects, parses and validates all inputs.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -11,24 +11,21 @@ use super::sources::{Found, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
 use super::{DEFAULT_FILE, Effective, LogLevel, Problems, Provenance};
 
-/// What a configuration is loaded from.
+/// Inputs of the configuration.
 #[derive(Default)]
 pub struct Inputs {
-    /// The file that was named; without one [`DEFAULT_FILE`], if it is there.
+    /// The file given by the user; otherwise [`DEFAULT_FILE`], if it exists.
     pub file: Option<PathBuf>,
-    /// Whether this is the demo: it reads no file unless one is named, and allows what belongs in a
-    /// laboratory.
+    /// Demo mode: reads no default file and allows lab settings.
     pub demo: bool,
-    /// The environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Keys that flags set: key, flag with its dashes, value.
+    /// Keys set by flags: key, flag with dashes, value.
     pub flags: Vec<(&'static str, &'static str, String)>,
-    /// Whether a person reads the log on a terminal.
+    /// Whether standard error is a terminal.
     pub terminal: bool,
 }
 
 impl Inputs {
-    /// The inputs of this process, without flags.
     #[must_use]
     pub fn from_process(file: Option<PathBuf>) -> Self {
         Self {
@@ -48,36 +45,33 @@ impl Inputs {
     }
 }
 
-/// A configuration that can be started with.
+/// A valid configuration.
 pub struct Loaded {
-    /// The values.
     pub config: Config,
-    /// Every key in force, in the order of the documentation.
+    /// All effective values, in the order of the documentation.
     pub effective: Vec<Effective>,
-    /// What the operator should know, one sentence each.
+    /// Warnings for the operator, one sentence each.
     pub warnings: Vec<String>,
-    /// Whether every sync is switched off (`PLAYGATE_UNSAFE_NO_SYNC=1`).
+    /// Whether all syncs are disabled (`PLAYGATE_UNSAFE_NO_SYNC=1`).
     pub unsafe_no_sync: bool,
-    /// Whether a person reads the log on a terminal.
+    /// Whether standard error is a terminal.
     pub terminal: bool,
 }
 
-/// What the documentation of a key says.
+/// Documentation of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// The key with its section.
     pub key: String,
-    /// Its environment variable.
+    /// The environment variable.
     pub variable: String,
-    /// Its default, as a variable would spell it; nothing if it has none.
+    /// The default, as written in a variable.
     pub default: Option<&'static str>,
-    /// What it is for.
     pub doc: &'static str,
-    /// Whether it may also be given as a file (`key_file`) or a credential.
+    /// Whether the key can also be given as `key_file` or as a credential.
     pub secret: bool,
 }
 
-/// Every key there is, in the order of the documentation.
+/// Lists all keys in the order of the documentation.
 pub fn keys() -> impl Iterator<Item = KeyInfo> {
     Config::SECTIONS.iter().flat_map(|(prefix, keys)| {
         keys.iter().map(move |key| {
@@ -93,16 +87,13 @@ pub fn keys() -> impl Iterator<Item = KeyInfo> {
     })
 }
 
-/// Loads a configuration.
-///
-/// # Errors
-/// Every mistake in it.
+/// Loads a configuration; returns all errors at once.
 pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
     let (loaded, problems) = read(inputs);
     problems.or(loaded)
 }
 
-/// Reads a configuration, with the defaults in place of what is wrong in it, and every mistake.
+/// Loads a configuration with defaults in place of invalid values, and returns all errors.
 pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     let mut problems = Problems::default();
     let mut found = Found::new(&mut problems);
@@ -133,8 +124,8 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     let mut effective = reader.shown;
     let unsafe_no_sync = no_sync(inputs, &mut problems);
     let Some(mut config) = config else {
-        // A default that cannot be read; the tests read them all.
-        problems.add(None, "the built-in defaults are damaged");
+        // Unreachable: the tests parse all defaults.
+        problems.add(None, "a built-in default is invalid");
         return (None, problems);
     };
     if inputs.demo {
@@ -154,8 +145,8 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     (Some(loaded), problems)
 }
 
-/// The demo has Clear Key and a clock that can be moved, and is no production; it logs what needs
-/// attention, since what it prints is to be read. All of it unless somebody says otherwise.
+/// Demo defaults: Clear Key, a movable clock, not production, and warnings only, since the printed text is
+/// to be read. Explicit settings override them.
 fn apply_demo_defaults(config: &mut Config, effective: &mut [Effective]) {
     for key in effective {
         if key.origin != Provenance::Default {
@@ -190,7 +181,7 @@ fn no_sync(inputs: &Inputs, problems: &mut Problems) -> bool {
         Some(value) if value == "1" => true,
         Some(_) => {
             let origin = Provenance::Variable(UNSAFE_NO_SYNC.to_owned());
-            problems.add(Some(origin), "must be 1 or not be set");
+            problems.add(Some(origin), "must be 1 or unset");
             false
         }
     }

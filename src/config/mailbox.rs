@@ -1,20 +1,19 @@
-//! Whom mail comes from.
+//! The sender of mails.
 
 use std::fmt;
 
 use crate::types::Email;
 
-/// A sender: an address, with or without a name.
+/// An e-mail address with an optional display name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
-    /// The name that readers see.
+    /// The display name.
     pub name: Option<String>,
-    /// The address.
     pub email: Email,
 }
 
 impl Mailbox {
-    /// Reads `address` or `Name <address>`; nothing if it is neither.
+    /// Parses `address` or `Name <address>`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, address) = match text.split_once('<') {
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sender_has_an_address_and_perhaps_a_name() {
+    fn a_mailbox_has_an_address_and_an_optional_name() {
         for (text, name) in [
             ("tv@example.org", None),
             ("<tv@example.org>", None),

@@ -1,18 +1,17 @@
-//! What is shown in the place of secrets.
+//! Masking of secrets in shown values.
 
 use super::value_parsers::Setting;
 
-/// A secret as it is shown.
 pub(super) const MASK: &str = "********";
 
-/// Keys are often given in the query of an address: it is masked, whichever key has the address.
+/// The query of an address often holds keys: it is masked for every key of the configuration.
 impl Setting for String {
     fn show(&self) -> Option<String> {
         Some(masked_query(self))
     }
 }
 
-/// A text with the values in the query of an address masked; a placeholder, such as `{token}`, is none.
+/// Masks query values of an address, except placeholders such as `{token}`.
 fn masked_query(text: &str) -> String {
     let is_address = text.contains("://") || text.starts_with("{public_url}");
     let Some((before, query)) = text.split_once('?').filter(|_| is_address) else {

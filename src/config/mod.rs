@@ -1,9 +1,9 @@
 //! Configuration: one TOML file, overridden by the environment, overridden by flags.
 //!
-//! Each key is declared once, in `sections`: name, type, default, meaning. Loading, checking,
-//! showing and the test of the packaged file all read that declaration. A configuration with
-//! mistakes is refused as a whole, with every mistake named. This is the only module that reads the
-//! environment; nothing here opens a socket, a store or a log.
+//! Each key is declared once, in `keys`: name, type, default, description. Loading, validation, `config
+//! show` and the test of the packaged file all use that declaration. An invalid configuration is rejected
+//! as a whole, with all errors listed. Only this module reads the environment; it opens no socket, store or
+//! log.
 
 mod epg_source;
 pub mod http;
@@ -43,5 +43,5 @@ pub use mailbox::Mailbox;
 pub use provenance::{Effective, Provenance};
 pub use secret::Secret;
 
-/// Where the file is looked for when none is named; it may be absent.
+/// Default path of the file, which may be absent.
 pub const DEFAULT_FILE: &str = "/etc/playgate/playgate.toml";

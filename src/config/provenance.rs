@@ -1,25 +1,20 @@
-//! What is in force, and where it comes from.
+//! Effective values and their sources.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The place that a value, or a mistake, stands in.
+/// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Provenance {
-    /// Nobody set it.
     Default,
     /// A line of the configuration file, counted from 1.
     File {
-        /// The file.
         path: PathBuf,
-        /// The line.
         line: usize,
     },
-    /// An environment variable.
     Variable(String),
-    /// A systemd credential.
     Credential(String),
-    /// A flag of the command line, with its dashes.
+    /// A command-line flag, with dashes.
     Flag(String),
 }
 
@@ -35,13 +30,11 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// One key as it is in force.
+/// The effective value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
-    /// The key with its section.
     pub key: String,
-    /// Its value as text, secrets masked; nothing if it has none.
+    /// The value as text, with secrets masked; `None` if the key has no value.
     pub value: Option<String>,
-    /// Where the value comes from.
     pub origin: Provenance,
 }

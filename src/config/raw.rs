@@ -1,13 +1,13 @@
-//! A value before it has its type.
+//! Untyped values.
 
 use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-/// What a file, a variable or a flag says.
+/// A value from a file, a variable or a flag.
 #[derive(Clone)]
 pub(super) enum Raw {
-    /// Text from a variable or a flag: which type it means is up to the key.
+    /// Text from a variable or a flag; the key decides its type.
     Loose(String),
     /// A TOML string.
     Text(String),
@@ -15,13 +15,13 @@ pub(super) enum Raw {
     Integer(i64),
     /// A TOML boolean.
     Flag(bool),
-    /// A TOML date or time, as it is written.
+    /// A TOML date or time, as written.
     Moment(String),
     /// A TOML array.
     List(Vec<Raw>),
     /// A TOML table.
     Table(BTreeMap<String, Raw>),
-    /// What no key takes: a float, or an integer that does not fit.
+    /// A value that no key accepts: a float, or an integer out of range.
     Other,
 }
 
@@ -52,17 +52,17 @@ impl Raw {
         }
     }
 
-    /// The text, where the key takes text.
+    /// The text, for keys of type text.
     pub(super) fn text(&self) -> Result<&str, String> {
         match self {
             Self::Loose(text) | Self::Text(text) | Self::Moment(text) => Ok(text),
             Self::Integer(_) | Self::Flag(_) | Self::List(_) | Self::Table(_) | Self::Other => {
-                Err("must be text in quotes".to_owned())
+                Err("must be a quoted string".to_owned())
             }
         }
     }
 
-    /// Whether some table in it has a member of this name.
+    /// Returns whether a table within has this member.
     pub(super) fn has(&self, member: &str) -> bool {
         match self {
             Self::Table(members) => {
@@ -78,8 +78,7 @@ impl Raw {
         }
     }
 
-    /// The elements, where the key takes several: a single value is a list of one, and a variable
-    /// has them between commas.
+    /// The elements of a list. A single value is a list of one; in a variable, commas separate elements.
     pub(super) fn items(&self) -> Vec<Self> {
         match self {
             Self::List(items) => items.clone(),

@@ -1,4 +1,4 @@
-//! The form in which keys are declared, and the reader that turns given values into typed ones.
+//! Declares keys, and converts raw values to typed ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,26 +11,25 @@ use super::value_parsers::{Read, Setting};
 use super::{Problems, Provenance};
 use crate::ports::watched_file::readable_by_all;
 
-/// A key without its section.
+/// A key, without its section.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) doc: &'static str,
-    /// The default, spelled as in a variable.
+    /// The default, as written in a variable.
     pub(super) default: Option<&'static str>,
     pub(super) secret: bool,
 }
 
-/// A group of keys that become one structure.
+/// A group of keys that forms one struct.
 pub(super) trait Section: Sized {
-    /// Its keys.
     const KEYS: &'static [Key];
 
-    /// Reads all of them, so that every mistake is found.
+    /// Reads all keys, even after an error, so that all errors are found.
     fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// Declares a section: `field: Type = how it is read, default;`.
+/// Declares a section: `field: Type = parser, default;`.
 macro_rules! section {
     ($(#[$meta:meta])* pub struct $name:ident {
         $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $read:expr, $default:expr;)*
@@ -65,7 +64,7 @@ macro_rules! section {
     };
 }
 
-/// Declares the whole: `field: Section in "prefix.";`.
+/// Declares the configuration: `field: Section = "prefix.";`.
 macro_rules! whole {
     ($(#[$meta:meta])* pub struct $name:ident {
         $($(#[doc = $doc:literal])+ $field:ident: $section:ty = $prefix:literal;)*
@@ -77,7 +76,7 @@ macro_rules! whole {
         }
 
         impl $name {
-            /// Every section with what its keys begin with.
+            /// Every section with the prefix of its keys.
             pub(super) const SECTIONS: &'static [(&'static str, &'static [Key])] =
                 &[$(($prefix, <$section as Section>::KEYS),)*];
 
@@ -91,27 +90,27 @@ macro_rules! whole {
 
 pub(super) use {section, whole};
 
-/// A value with the place that it comes from.
+/// A value and its source.
 #[derive(Clone)]
 pub(super) struct Given {
     pub(super) raw: Raw,
     pub(super) origin: Provenance,
 }
 
-/// Turns given values into typed ones and notes what is in force.
+/// Converts raw values to typed ones and records effective values and problems.
 pub(super) struct Reader<'a> {
     pub(super) given: &'a BTreeMap<String, Given>,
-    /// Where systemd put credentials.
+    /// The systemd credentials directory.
     pub(super) credentials: Option<&'a Path>,
-    /// What `{data_dir}` stands for.
+    /// Replaces `{data_dir}` in values.
     pub(super) data_dir: PathBuf,
     pub(super) problems: &'a mut Problems,
     pub(super) shown: Vec<Effective>,
 }
 
 impl Reader<'_> {
-    /// The value of one key. If it cannot be read, a problem is noted and the key is not listed as
-    /// in force. Nothing only if the declaration itself is wrong.
+    /// Reads one key. An invalid value is reported, replaced by the default and not listed as effective.
+    /// `None` only if the declaration itself is wrong.
     pub(super) fn read<T: Setting>(
         &mut self,
         prefix: &str,
@@ -153,7 +152,7 @@ impl Reader<'_> {
         Some(value)
     }
 
-    /// The default in the place of what could not be read, so that the other keys are checked too.
+    /// The default in place of an invalid value, so that the other keys are checked too.
     fn fallback<T: Setting>(
         &self,
         default: Option<&str>,
@@ -165,7 +164,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Puts the data directory in where a text names it.
+    /// Replaces `{data_dir}`.
     fn filled_in(&self, raw: Raw) -> Raw {
         let fill = |text: String| text.replace("{data_dir}", &self.data_dir.to_string_lossy());
         match raw {
@@ -175,8 +174,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What a secret is given as: its value, a file, a credential, or not at all. The outer `None`
-    /// says that a problem was noted.
+    /// Reads a secret from its value, file or credential. The outer `None` means that a problem was
+    /// reported.
     fn secret(&mut self, key: &str) -> Option<Option<Given>> {
         let mut forms = Vec::new();
         forms.extend(self.given.get(key).cloned());
@@ -198,7 +197,7 @@ impl Reader<'_> {
         }
         if let [first, second, ..] = forms.as_slice() {
             let message = format!(
-                "`{key}` is given twice, here and by {}: keep one",
+                "`{key}` is set twice, here and by {}: remove one",
                 first.origin
             );
             self.problems.add(Some(second.origin.clone()), message);
@@ -226,19 +225,21 @@ impl Reader<'_> {
     }
 }
 
-/// The content of a secret's file, without the end of its last line.
+/// Reads a secret's file without the final line end.
 pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, String> {
-    /// Far more than any secret has.
+    /// Far above the size of any secret.
     const MOST: u64 = 64 * 1024;
     let shown = path.display();
     let cannot = |error: std::io::Error| format!("cannot read {shown}: {error}");
     let metadata = fs::metadata(path).map_err(cannot)?;
     if !metadata.is_file() || metadata.len() > MOST {
-        return Err(format!("{shown} is not a file of at most {MOST} bytes"));
+        return Err(format!(
+            "{shown} must be a regular file of at most {MOST} bytes"
+        ));
     }
     if check_rights && readable_by_all(path, metadata.mode()) {
         return Err(format!(
-            "everybody on this machine may read {shown}; take that right away (chmod o= {shown})"
+            "{shown} is readable by all users of this machine; run: chmod o= {shown}"
         ));
     }
     let text = fs::read_to_string(path).map_err(cannot)?;

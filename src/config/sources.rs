@@ -1,4 +1,4 @@
-//! The places that values come from: the file, the environment, the flags; later ones win.
+//! Sources of values: file, environment, flags; later ones override earlier ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,17 +15,17 @@ use super::{Problems, Provenance, cdn};
 use crate::ports::watched_file::readable_by_all;
 use crate::types::toml_mistake::explain;
 
-/// What every variable of ours begins with.
+/// Prefix of our environment variables.
 const PREFIX: &str = "PLAYGATE_";
-/// Variables of ours that are no keys.
+/// A variable of ours that is not a key.
 pub(super) const UNSAFE_NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
-/// How many letters may differ for a variable to count as a mistyped one of ours.
+/// Edit distance up to which an unknown variable counts as a typing error.
 const TYPO: usize = 2;
 
-/// The largest file that is read as a configuration.
+/// Maximum size of a configuration file, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
 
-/// Values that were found, by full key; those of secrets' files under `key_file`.
+/// Values by full key; the path of a secret's file is under `key_file`.
 pub(super) struct Found<'a> {
     pub(super) given: BTreeMap<String, Given>,
     pub(super) problems: &'a mut Problems,
@@ -33,7 +33,7 @@ pub(super) struct Found<'a> {
     names: Names,
 }
 
-/// Every name that may be given.
+/// All valid names.
 struct Names {
     keys: BTreeSet<String>,
     sections: BTreeSet<String>,
@@ -63,8 +63,8 @@ impl Names {
         names
     }
 
-    /// The known key that is most like `unknown`: by its whole name, or by what follows the
-    /// section, since the section may be what was forgotten.
+    /// Finds the known key most similar to `unknown`. Compares whole names and names without the section,
+    /// since the section may have been forgotten.
     fn nearest(&self, unknown: &str) -> &str {
         let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
         let distance = |known: &&String| {
@@ -80,7 +80,7 @@ impl Names {
 
     fn unknown(&self, name: &str) -> String {
         format!(
-            "unknown key `{name}`; the nearest is `{}`",
+            "unknown key `{name}`; did you mean `{}`?",
             self.nearest(name)
         )
     }
@@ -96,7 +96,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Reads the file. One that does not exist is a mistake only if somebody named it.
+    /// Reads the file. A missing file is an error only if the user named it.
     pub(super) fn file(&mut self, path: &Path, named: bool) {
         let text = match read_file(path) {
             Ok(text) => text,
@@ -104,7 +104,7 @@ impl<'a> Found<'a> {
             Err(error) => {
                 let mut message = format!("cannot read {}: {error}", path.display());
                 if error.kind() == std::io::ErrorKind::PermissionDenied {
-                    message.push_str("; root may, and who is in the service's group");
+                    message.push_str("; root and members of the service's group can");
                 }
                 return self.problems.add(None, message);
             }
@@ -131,7 +131,7 @@ impl<'a> Found<'a> {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
             let line = file.line(key.span().start);
-            // The value of a line that could not be read is a guess of the parser's.
+            // After a syntax error the parser guesses the value of the line.
             if file.broken.contains(&line) {
                 continue;
             }
@@ -154,7 +154,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A secret that stands in the file itself is no secret if everybody may read the file.
+    /// Rejects a secret in a file that all users can read.
     fn refuse_open_secrets(&mut self, path: &Path) {
         let open = fs::metadata(path).is_ok_and(|found| readable_by_all(path, found.mode()));
         let secret = self.given.iter().find(|(name, given)| {
@@ -163,15 +163,15 @@ impl<'a> Found<'a> {
         });
         if let (true, Some((name, given))) = (open, secret) {
             let message = format!(
-                "`{name}` is a secret, and everybody on this machine may read this file; take that \
-                 right away (chmod o= {})",
+                "`{name}` is a secret, but this file is readable by all users of this machine; \
+                 run: chmod o= {}",
                 path.display()
             );
             self.problems.add(Some(given.origin.clone()), message);
         }
     }
 
-    /// Takes the variables that are ours.
+    /// Reads our environment variables.
     pub(super) fn environment(&mut self, variables: &[(OsString, OsString)]) {
         let by_variable: BTreeMap<String, String> = self
             .names
@@ -197,8 +197,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A variable that is meant for us and mistyped is a mistake. One that only begins like ours may
-    /// be meant for something around us, a script or a test: it is told, and ignored.
+    /// A variable that looks like a mistyped key is an error. Other variables with our prefix may belong to
+    /// a script or a test; they cause a warning.
     fn unknown_variable(&mut self, variable: &str, known: &BTreeMap<String, String>) {
         let distance = |known: &&String| strsim::osa_distance(variable, known);
         let nearest = known.keys().min_by_key(distance);
@@ -209,14 +209,14 @@ impl<'a> Found<'a> {
                 .strip_prefix(&prefix)
                 .is_some_and(|rest| rest.starts_with('_'))
         });
-        // The section was forgotten.
+        // The user may have forgotten the section.
         let tail = variable.strip_prefix(PREFIX).unwrap_or_default();
         let of_key = tail.contains('_')
             && known
                 .keys()
                 .any(|known| known.ends_with(&format!("_{tail}")));
         let nearest = nearest.map_or("", |name| name);
-        let message = format!("unknown variable; the nearest is {nearest}");
+        let message = format!("unknown variable; did you mean {nearest}?");
         if typo || of_section || of_key {
             let origin = Provenance::Variable(variable.to_owned());
             self.problems.add(Some(origin), message);
@@ -226,7 +226,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Takes the flags: key, flag as it was typed, value.
+    /// Reads flags: key, flag as typed, value.
     pub(super) fn flags(&mut self, flags: &[(&'static str, &'static str, String)]) {
         for (name, flag, value) in flags {
             let raw = Raw::Loose(value.clone());
@@ -236,12 +236,12 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The variable of a key.
+/// The environment variable of a key.
 pub(super) fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// Kubernetes describes a service named `playgate` to every container in variables of its own.
+/// Excludes the variables that Kubernetes sets in every container for a service named `playgate`.
 fn is_ours(variable: &str) -> bool {
     let of_kubernetes = variable == "PLAYGATE_PORT"
         || variable.starts_with("PLAYGATE_PORT_")
@@ -251,7 +251,7 @@ fn is_ours(variable: &str) -> bool {
 
 fn read_file(path: &Path) -> std::io::Result<String> {
     if fs::metadata(path)?.len() > FILE_MAX {
-        return Err(std::io::Error::other("it is over 1 MiB"));
+        return Err(std::io::Error::other("the file is over 1 MiB"));
     }
     fs::read_to_string(path)
 }
@@ -259,7 +259,7 @@ fn read_file(path: &Path) -> std::io::Result<String> {
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
-    /// Lines that have a problem of form.
+    /// Lines with a syntax error.
     broken: BTreeSet<usize>,
 }
 

@@ -1,21 +1,21 @@
-//! Lists of tables: members read one by one, every mistake in a table told at once.
+//! Lists of tables. All errors in a table are reported at once.
 
 use std::collections::BTreeMap;
 
 use super::raw::Raw;
 use super::value_parsers::{Read, text};
 
-/// The form of a table in a list.
+/// Schema of the tables in a list.
 pub(super) struct TableSchema {
-    /// What a table is, with its article.
+    /// Noun for a table, with its article.
     pub(super) what: &'static str,
-    /// Its members; the first is its name, which no other of the list has.
+    /// Member names. The first is the table's name, unique in the list.
     pub(super) members: &'static [&'static str],
-    /// The members that must be there.
+    /// Names of required members.
     pub(super) needed: &'static [&'static str],
 }
 
-/// A table that is being read.
+/// A table being read.
 pub(super) struct Members<'a> {
     subject: String,
     members: &'a BTreeMap<String, Raw>,
@@ -23,14 +23,14 @@ pub(super) struct Members<'a> {
 }
 
 impl TableSchema {
-    /// Reads a list of such tables: all of them, so that whoever writes one mends it in one go.
+    /// Reads a list of tables and reports the errors of all of them.
     pub(super) fn list<T>(
         &self,
         raw: &Raw,
         read: impl Fn(&mut Members<'_>) -> Option<T>,
     ) -> Read<Vec<T>> {
         if matches!(raw, Raw::Loose(_)) {
-            return Err("can be set in the file alone".to_owned());
+            return Err("can be set only in the file".to_owned());
         }
         let (mut tables, mut wrong, mut names) = (Vec::new(), Vec::new(), Vec::new());
         for item in raw.items() {
@@ -60,13 +60,13 @@ impl TableSchema {
             .map_or(self.what, |(_, noun)| noun)
     }
 
-    /// What a table calls itself, as far as that can be said in a sentence.
+    /// The table's name, if it can be shown in a message.
     fn name(&self, members: &BTreeMap<String, Raw>) -> Option<String> {
         let name = members.get(*self.members.first()?)?;
         text(64)(name).ok()
     }
 
-    /// Notes what is unknown, and what is needed and absent.
+    /// Reports unknown members and missing required ones.
     fn open<'a>(&self, members: &'a BTreeMap<String, Raw>) -> Members<'a> {
         let subject = match self.name(members) {
             Some(name) => format!("{} `{name}`", self.what),
@@ -80,7 +80,7 @@ impl TableSchema {
             let nearest = self.members.iter();
             let nearest = nearest.min_by_key(|known| strsim::osa_distance(unknown, known));
             wrong.push(format!(
-                "has {subject} with an unknown member `{unknown}`; the nearest is `{}`",
+                "has {subject} with an unknown member `{unknown}`; did you mean `{}`?",
                 nearest.unwrap_or(&"")
             ));
         }
@@ -98,7 +98,7 @@ impl TableSchema {
 }
 
 impl Members<'_> {
-    /// The value of a member; a mistake in it is noted.
+    /// Reads a member; reports an invalid value.
     pub(super) fn read<T>(&mut self, name: &str, read: impl Fn(&Raw) -> Read<T>) -> Option<T> {
         match read(self.members.get(name)?) {
             Ok(value) => Some(value),
@@ -109,12 +109,11 @@ impl Members<'_> {
         }
     }
 
-    /// Whether a member is there.
     pub(super) fn has(&self, name: &str) -> bool {
         self.members.contains_key(name)
     }
 
-    /// Notes that a member is not as it must be: `why` goes on from its name.
+    /// Reports an invalid member. `why` continues the sentence after its name.
     pub(super) fn refuse(&mut self, name: &str, why: &str) {
         let subject = &self.subject;
         self.wrong

@@ -1,4 +1,4 @@
-//! Each kind of mistake, precedence, secrets, and the file that is packaged.
+//! Errors of each kind, precedence of sources, secrets, and the packaged file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ struct Case {
 }
 
 impl Case {
-    /// A case whose file says `text`; nobody but its owner may read it.
+    /// A case with this file, readable only by its owner.
     fn of(text: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("playgate.toml");
@@ -55,7 +55,7 @@ impl Case {
         }
     }
 
-    /// The problems, the directory left out of them.
+    /// The problems, without the directory.
     fn problems(&self) -> Vec<String> {
         match self.load() {
             Ok(_) => Vec::new(),
@@ -84,7 +84,7 @@ fn in_force<'a>(loaded: &'a Loaded, key: &str) -> &'a Effective {
 }
 
 #[test]
-fn nothing_at_all_is_a_working_configuration() {
+fn an_empty_configuration_is_valid() {
     let loaded = Case::of("").good();
     let Config {
         server,
@@ -111,7 +111,7 @@ fn nothing_at_all_is_a_working_configuration() {
 }
 
 #[test]
-fn five_mistakes_are_told_at_once_with_their_places() {
+fn all_errors_are_reported_at_once_with_their_places() {
     let problems = Case::of(
         "listen = [\"127.0.0.1\"]\n\
          [playback]\n\
@@ -125,24 +125,24 @@ fn five_mistakes_are_told_at_once_with_their_places() {
     assert_eq!(
         problems,
         [
-            "playgate.toml:1: `listen` `127.0.0.1` is no address: use `host:port`, `unix:PATH` or \
+            "playgate.toml:1: `listen` `127.0.0.1` is not an address: use `host:port`, `unix:PATH` or \
              `socket:NAME`",
-            "playgate.toml:3: unknown key `playback.stream_total`; the nearest is \
-             `playback.streams_total`",
+            "playgate.toml:3: unknown key `playback.stream_total`; did you mean \
+             `playback.streams_total`?",
             "playgate.toml:4: `playback.devices` must be a whole number from 1 to 1000",
-            "playgate.toml:6: `schedule.zone` `Europe/Stockolm` is no time zone; use names as \
+            "playgate.toml:6: `schedule.zone` `Europe/Stockolm` is not a time zone; use a name such as \
              Europe/Stockholm",
-            "variable PLAYGATE_LAB_CLOCK: `lab.clock` is refused in `production`: tokens would \
-             live as long as somebody likes",
+            "variable PLAYGATE_LAB_CLOCK: `lab.clock` is refused in `production`: tokens could \
+             be extended at will",
         ]
     );
 }
 
 #[test]
-fn every_kind_of_mistake_is_found() {
+fn every_kind_of_error_is_found() {
     each_is_said(&[
         ("data_dir = ''", "must be a path"),
-        ("data_dir = 3", "must be text"),
+        ("data_dir = 3", "must be a quoted string"),
         ("public_url = 'tv.example'", "http://"),
         ("public_url = 'ftp://tv.example'", "http://"),
         ("public_url = 'https://a:b@tv.example'", "user or password"),
@@ -151,13 +151,13 @@ fn every_kind_of_mistake_is_found() {
         ("listen = []", "at least one"),
         ("listen = ['[::1]:1', '[::1]:1']", "twice"),
         ("listen = ['127.0.0.1:9080']", "must not be public"),
-        ("ops.listen = '::1:80'", "is no address"),
+        ("ops.listen = '::1:80'", "is not an address"),
         ("http.header_prefix = 'Service'", "end with -"),
         ("http.header_prefix = 'Å-'", "begin with a letter"),
         ("http.trusted_proxies = ['10.0.0.0/33']", "10.0.0.0/8"),
         (
             "http.cors_origins = ['https://tv.example/']",
-            "is no origin",
+            "is not an origin",
         ),
         ("http.cors_origins = ['*', 'https://a.b']", "any origin"),
         ("http.language = 'e'", "language tag"),
@@ -173,22 +173,22 @@ fn every_kind_of_mistake_is_found() {
         ("parental.from = '22:30:10'", "time of the day"),
         ("parental.to = '22:00'", "equals"),
         ("playback.clearkey = 'true'", "true or false"),
-        ("license.widevine.timeout = '1 minute'", "length of time"),
+        ("license.widevine.timeout = '1 minute'", "duration"),
         ("license.widevine.timeout = '1m'", "from 1s to 25s"),
         ("license.widevine.certificate = 'x'", "unknown key"),
         ("origin.signing_key = 'too short'", "at least 32"),
         ("epg.sources = ['https://a.b']", "list of tables"),
         ("epg.sources = [{ name = 'a' }]", "without `url`"),
-        ("epg.sources = [{ nam = 'a' }]", "nearest is `name`"),
+        ("epg.sources = [{ nam = 'a' }]", "did you mean `name`"),
         ("epg.sources = [{ name = 'a', url = 'x' }]", "whose `url`"),
         ("cdn.networks = ['https://a.b']", "list of tables"),
         ("cdn.networks = [{}]", "has a network without `prefix`"),
-        ("cdn.network = []", "nearest is `cdn.networks`"),
+        ("cdn.network = []", "did you mean `cdn.networks`"),
     ]);
 }
 
 #[test]
-fn what_does_not_go_together_is_found_and_so_is_what_is_unknown() {
+fn conflicting_and_unknown_keys_are_found() {
     each_is_said(&[
         ("smtp.host = 'mail.example'", "needs `mail.from`"),
         ("smtp.username = 'u'", "needs `smtp.password`"),
@@ -199,9 +199,12 @@ fn what_does_not_go_together_is_found_and_so_is_what_is_unknown() {
         (
             "smtp = { host = 'm.example', security = 'none', username = 'u', password = 'p p' }\n\
              mail.from = 'a@b.example'",
-            "in clear",
+            "unencrypted",
         ),
-        ("smtp = { security = 'none', ca = 'ca.pem' }", "of no use"),
+        (
+            "smtp = { security = 'none', ca = 'ca.pem' }",
+            "has no effect",
+        ),
         ("tls.cert = 'a.pem'", "needs `tls.key`"),
         ("tls.key = 'a.pem'", "needs `tls.cert`"),
         ("tls.listen = ['[::]:443']", "needs `tls.cert`"),
@@ -217,19 +220,19 @@ fn what_does_not_go_together_is_found_and_so_is_what_is_unknown() {
             "tls = { cert = 'a.pem', key = 'b.pem', listen = ['127.0.0.1:9080'] }",
             "operations must not be public",
         ),
-        ("geo.header = 'X Country'", "no name of a header"),
-        ("geo.header = 'CF-IPCountry'", "there are none"),
+        ("geo.header = 'X Country'", "not a header name"),
+        ("geo.header = 'CF-IPCountry'", "none are set"),
         ("log.level = 'verbose'", "must be one of"),
-        ("lab.clock = true", "refused in `production`"),
+        ("lab.clock = true", "not allowed in `production`"),
         ("playback = 3", "is a section"),
-        ("streams_total = 3", "nearest is `playback.streams_total`"),
-        ("[playbak]\ndevices = 3", "nearest is `playback.devices`"),
+        ("streams_total = 3", "did you mean `playback.streams_total`"),
+        ("[playbak]\ndevices = 3", "did you mean `playback.devices`"),
         ("[nonsense]", "unknown key `nonsense`"),
         ("listen = ", "playgate.toml:1: "),
     ]);
 }
 
-/// Each of these files has one mistake, of which this is said.
+/// Each of these files has exactly one error, with this text.
 fn each_is_said(cases: &[(&str, &str)]) {
     for (line, said) in cases {
         let problems = Case::of(line).problems();
@@ -240,7 +243,7 @@ fn each_is_said(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_mistake_of_form_does_not_hide_the_others() {
+fn a_syntax_error_does_not_hide_other_errors() {
     let problems = Case::of("a = = 1\n[limits]\nconnections = -1\n").problems();
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems[0].starts_with("playgate.toml:1: "));
@@ -281,7 +284,7 @@ fn flags_override_variables_override_the_file() {
 }
 
 #[test]
-fn an_unknown_variable_is_a_mistake() {
+fn an_unknown_variable_is_an_error() {
     let problems = Case::of("")
         .variable("PLAYGATE_PLAYBACK_STREAM_TOTAL", "3")
         .variable("PLAYGATE_LISTEN", "")
@@ -290,16 +293,16 @@ fn an_unknown_variable_is_a_mistake() {
     assert_eq!(
         problems,
         [
-            "variable PLAYGATE_LISTEN: `listen` must name at least one, or `tls.listen`",
-            "variable PLAYGATE_PLAYBACK_STREAM_TOTAL: unknown variable; the nearest is \
-             PLAYGATE_PLAYBACK_STREAMS_TOTAL",
-            "variable PLAYGATE_UNSAFE_NO_SYNC: must be 1 or not be set",
+            "variable PLAYGATE_LISTEN: `listen` must not be empty unless `tls.listen` is set",
+            "variable PLAYGATE_PLAYBACK_STREAM_TOTAL: unknown variable; did you mean \
+             PLAYGATE_PLAYBACK_STREAMS_TOTAL?",
+            "variable PLAYGATE_UNSAFE_NO_SYNC: must be 1 or unset",
         ]
     );
 }
 
 #[test]
-fn a_variable_that_is_not_meant_for_us_is_told_and_ignored() {
+fn an_unrelated_variable_is_ignored_with_a_warning() {
     let with = |name| Case::of("").variable(name, "x");
     for mistyped in ["PLAYGATE_LISTN", "PLAYGATE_STREAMS_TOTAL", "PLAYGATE_LOG_X"] {
         assert_eq!(with(mistyped).problems().len(), 1, "{mistyped}");
@@ -345,8 +348,8 @@ fn a_secret_comes_from_one_place_and_is_masked() {
     assert_eq!(
         problems,
         [
-            "variable PLAYGATE_ORIGIN_SIGNING_KEY_FILE: `origin.signing_key` is given twice, here and by variable \
-          PLAYGATE_ORIGIN_SIGNING_KEY: keep one"
+            "variable PLAYGATE_ORIGIN_SIGNING_KEY_FILE: `origin.signing_key` is set twice, here and by variable \
+          PLAYGATE_ORIGIN_SIGNING_KEY: remove one"
         ]
     );
 }
@@ -363,11 +366,11 @@ fn a_systemd_credential_is_a_secret_of_its_name() {
     let origin = in_force(&loaded, "smtp.password").origin.to_string();
     assert_eq!(origin, "credential smtp.password");
     let twice = case.variable("PLAYGATE_SMTP_PASSWORD", "another");
-    assert!(twice.problems()[0].contains("given twice"));
+    assert!(twice.problems()[0].contains("set twice"));
 }
 
 #[test]
-fn a_secret_that_everybody_may_read_is_refused() {
+fn a_world_readable_secret_is_rejected() {
     let case = Case::of("smtp.password = 'hidden from nobody'");
     write_with_mode(
         &case.path("playgate.toml"),
@@ -375,7 +378,7 @@ fn a_secret_that_everybody_may_read_is_refused() {
         0o644,
     );
     let problems = case.problems();
-    assert!(problems[0].contains("everybody"), "{problems:?}");
+    assert!(problems[0].contains("readable by all"), "{problems:?}");
     assert!(!problems[0].contains("hidden"), "{problems:?}");
 
     let case = Case::of("");
@@ -384,15 +387,15 @@ fn a_secret_that_everybody_may_read_is_refused() {
     let problems = case
         .variable("PLAYGATE_SMTP_PASSWORD_FILE", &file)
         .problems();
-    assert!(problems[0].contains("everybody"), "{problems:?}");
-    // A file without secrets may be read by all.
+    assert!(problems[0].contains("readable by all"), "{problems:?}");
+    // A file without secrets may be world-readable.
     let case = Case::of("");
     write_with_mode(&case.path("playgate.toml"), "log.access = true", 0o644);
     case.good();
 }
 
 #[test]
-fn the_clock_moves_in_a_laboratory_only() {
+fn a_movable_clock_is_not_allowed_in_production() {
     let staging = Case::of("environment = 'staging'\nlab.clock = true").good();
     assert!(staging.config.lab.clock);
     let mut demo = Case::of("");
@@ -406,7 +409,7 @@ fn the_clock_moves_in_a_laboratory_only() {
     let mut still = Case::of("lab.clock = false");
     still.inputs.demo = true;
     assert!(!still.good().config.lab.clock);
-    // What could not be read is told once, not judged by its default.
+    // An invalid value is reported once; its default is not checked.
     let problems = Case::of("environment = 'lab'\nlab.clock = true").problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
 }
@@ -423,14 +426,14 @@ fn the_nightly_backup_can_be_switched_off() {
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn keys_without_effect_cause_warnings() {
     let forward = "telemetry.forward.batch = 5\ntelemetry.forward.authorization = 'Bearer 12345'\n";
     let loaded = Case::of(forward)
         .variable("PLAYGATE_UNSAFE_NO_SYNC", "1")
         .good();
     assert!(loaded.unsafe_no_sync);
     assert_eq!(loaded.warnings.len(), 3, "{:?}", loaded.warnings);
-    assert!(loaded.warnings[0].contains("nothing is synced"));
+    assert!(loaded.warnings[0].contains("files are not synced"));
     assert!(loaded.warnings[1].starts_with("`telemetry.forward.authorization` ("));
     assert!(loaded.warnings[2].starts_with("`telemetry.forward.batch` ("));
     let whole = format!("{forward}telemetry.forward.url = 'https://sink.example/'\n");
@@ -438,7 +441,7 @@ fn what_has_no_effect_is_told() {
 }
 
 #[test]
-fn a_sink_is_not_told_a_secret_in_clear() {
+fn a_secret_is_not_sent_to_a_sink_unencrypted() {
     let with =
         |url: &str, more: &str| Case::of(&format!("telemetry.forward.url = '{url}'\n{more}"));
     let secret = "telemetry.forward.authorization = 'Bearer 12345'";
@@ -449,7 +452,7 @@ fn a_sink_is_not_told_a_secret_in_clear() {
     ] {
         let problems = with(url, secret).problems();
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains("in clear"), "{problems:?}");
+        assert!(problems[0].contains("unencrypted"), "{problems:?}");
         with(url, "").good();
     }
     for url in [
@@ -504,7 +507,7 @@ fn a_guide_source_has_all_its_members() {
     }
 }
 
-/// A network with these members beside its name, and a key `a` unless they have keys.
+/// A network with these members, and with a key `a` unless the members have `keys`.
 fn network(name: &str, members: &str) -> String {
     let key = match members.contains("keys") {
         true => String::new(),
@@ -530,14 +533,14 @@ fn a_network_has_all_its_members_and_its_keys_are_secret() {
 
     write_with_mode(&case.path("playgate.toml"), &text, 0o644);
     let problems = case.problems();
-    assert!(problems[0].contains("everybody"), "{problems:?}");
+    assert!(problems[0].contains("readable by all"), "{problems:?}");
     assert!(!problems[0].contains("0f0f"), "{problems:?}");
     let files = text.replace("key = '", "key_file = '/absent/");
     let case = Case::of(&files);
     write_with_mode(&case.path("playgate.toml"), &files, 0o644);
     let problems = case.problems();
-    assert!(problems[0].contains("cannot be taken"), "{problems:?}");
-    assert!(!problems[0].contains("everybody"), "{problems:?}");
+    assert!(problems[0].contains("cannot be used"), "{problems:?}");
+    assert!(!problems[0].contains("readable by all"), "{problems:?}");
 
     let case = Case::of("");
     let key = case.path("cdn.key");
@@ -554,7 +557,7 @@ fn a_network_has_all_its_members_and_its_keys_are_secret() {
 }
 
 #[test]
-fn the_networks_that_the_documentation_shows_can_be_had() {
+fn the_documented_networks_are_valid() {
     let page = include_str!("../../docs/playback.md");
     let (_, rest) = page.split_once("```toml\n[[cdn.networks]]").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();
@@ -574,7 +577,7 @@ fn the_networks_that_the_documentation_shows_can_be_had() {
 }
 
 #[test]
-fn every_mistake_in_networks_is_told_at_once() {
+fn all_errors_in_networks_are_reported_at_once() {
     let https = "prefix = 'https://cdn.example'\nscheme = ";
     let key = "0f".repeat(32);
     let text = [
@@ -604,17 +607,17 @@ fn every_mistake_in_networks_is_told_at_once() {
     let problems = Case::of(&text).problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
     for said in [
-        "a network `a` with an unknown member `lifetim`; the nearest is `lifetime`",
+        "a network `a` with an unknown member `lifetim`; did you mean `lifetime`?",
         "a network `a` whose `prefix` must be an address",
         "a network `a` whose `scheme` must be one of path-hmac, secure-link, akamai, cloudfront",
-        "a network `b` whose `parameter` is of the scheme `akamai` alone",
+        "a network `b` whose `parameter` is allowed only with the scheme `akamai`",
         "a network `b` whose `lifetime` must be",
-        "a network `c` whose `keys` must be one key or two",
+        "a network `c` whose `keys` must be one or two keys",
         "a network `d` whose `keys` has a key `x` whose `key` must have 32 to 128 hexadecimal",
         "has a key `a b` whose `id` must have",
-        "a network `e` whose `keys` has a key `x` whose `key` is given twice",
-        "has a key `x` with an unknown member `kee`; the nearest is `key`",
-        "has a key `x` whose `key` is absent",
+        "a network `e` whose `keys` has a key `x` whose `key` is set twice",
+        "has a key `x` with an unknown member `kee`; did you mean `key`?",
+        "has a key `x` whose `key` is missing",
         "has key `x` twice",
         "a network `e` whose `keys` has a key `a` whose `key` must be a private key as PEM",
         "has network `e` twice",
@@ -657,7 +660,7 @@ fn the_query_of_an_address_is_masked_wherever_it_is_configured() {
     assert_eq!(shown("accounts.reset_url"), reset);
 }
 
-/// What `config show` prints can be given again, and is the same.
+/// Values printed by `config show` can be used as input.
 #[test]
 fn shown_values_can_be_given_again() {
     let loaded = Case::of("").good();
@@ -686,7 +689,7 @@ fn variables_are_names_of_one_key_each() {
     assert!(keys().all(|key| key.doc.ends_with('.') && !key.doc.is_empty()));
 }
 
-/// A line of the packaged file that shows a key: `# key = value  # comment`.
+/// Parses a line of the packaged file that shows a key: `# key = value  # comment`.
 fn commented_key(line: &str) -> Option<(&str, &str)> {
     let rest = line.strip_prefix("# ")?;
     let (key, _) = rest.split_once(" = ")?;
@@ -696,7 +699,7 @@ fn commented_key(line: &str) -> Option<(&str, &str)> {
     is_key.then_some((key, rest))
 }
 
-/// The same if it shows the default, and no example.
+/// The same if it shows the default rather than an example.
 fn commented_default(line: &str) -> Option<&str> {
     let (_, rest) = commented_key(line)?;
     let (_, comment) = rest.rsplit_once(" # ").unwrap_or_default();
@@ -707,7 +710,7 @@ fn commented_default(line: &str) -> Option<&str> {
 fn the_packaged_file_is_short_and_says_what_the_defaults_are() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/playgate.toml");
     let text = fs::read_to_string(&path).unwrap();
-    assert!(text.lines().count() < 80, "it is to be read in one go");
+    assert!(text.lines().count() < 80, "it must be short");
     let packaged = Case::of(&text).good();
     assert!(packaged.warnings.is_empty(), "{:?}", packaged.warnings);
 
@@ -721,7 +724,7 @@ fn the_packaged_file_is_short_and_says_what_the_defaults_are() {
         let name = name.strip_suffix("_file").unwrap_or(name);
         assert!(keys().any(|key| key.key == name), "there is no `{name}`");
     }
-    // Each section is there by what matters most of it; `playgate config keys` tells the rest.
+    // The file shows the main keys of each section; `playgate config keys` lists all.
     for section in keys().filter_map(|key| Some(key.key.rsplit_once('.')?.0.to_owned())) {
         let told = format!("\n# {section}.");
         let elsewhere = ["lab", "license.playready"].contains(&section.as_str());

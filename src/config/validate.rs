@@ -1,4 +1,4 @@
-//! Rules that bind several keys together, and what an operator is warned of.
+//! Validation across keys, and warnings.
 
 use super::enums::SmtpSecurity;
 use super::http::Environment;
@@ -6,7 +6,7 @@ use super::keys::Config;
 use super::provenance::Effective;
 use super::{Address, Problems, Provenance};
 
-/// A rule: its keys, the one at fault first; when it is broken; what to say.
+/// A rule over several keys. The first key is the one at fault.
 struct Rule {
     keys: &'static [&'static str],
     broken: fn(&Config) -> bool,
@@ -35,12 +35,12 @@ const RULES: &[Rule] = &[
             let given = config.tls.cert.is_some() && config.tls.key.is_some();
             given && config.tls.listen.is_empty()
         },
-        message: "`tls.cert` needs `tls.listen`: nothing is served with it",
+        message: "`tls.cert` needs `tls.listen`, or it is not used",
     },
     Rule {
         keys: &["listen", "tls.listen"],
         broken: |config| config.server.listen.is_empty() && config.tls.listen.is_empty(),
-        message: "`listen` must name at least one, or `tls.listen`",
+        message: "`listen` must not be empty unless `tls.listen` is set",
     },
     Rule {
         keys: &["ops.listen", "listen"],
@@ -48,7 +48,7 @@ const RULES: &[Rule] = &[
             let ops = &config.ops.listen;
             is_certain(ops) && config.server.listen.contains(ops)
         },
-        message: "`ops.listen` is an address of `listen`: operations must not be public",
+        message: "`ops.listen` is also in `listen`, but operations must not be public",
     },
     Rule {
         keys: &["ops.listen", "tls.listen"],
@@ -56,7 +56,7 @@ const RULES: &[Rule] = &[
             let ops = &config.ops.listen;
             is_certain(ops) && config.tls.listen.contains(ops)
         },
-        message: "`ops.listen` is an address of `tls.listen`: operations must not be public",
+        message: "`ops.listen` is also in `tls.listen`, but operations must not be public",
     },
     Rule {
         keys: &["tls.listen", "listen"],
@@ -64,7 +64,7 @@ const RULES: &[Rule] = &[
             let mut tls = config.tls.listen.iter();
             tls.any(|address| is_certain(address) && config.server.listen.contains(address))
         },
-        message: "`tls.listen` has an address of `listen`",
+        message: "`tls.listen` and `listen` share an address",
     },
     Rule {
         keys: &["http.cors_origins"],
@@ -72,7 +72,7 @@ const RULES: &[Rule] = &[
             let origins = &config.http.cors_origins;
             origins.len() > 1 && origins.iter().any(|origin| origin == "*")
         },
-        message: "`http.cors_origins` has `*` and others beside it: `*` is any origin",
+        message: "`http.cors_origins` has `*` and other origins, but `*` already allows any origin",
     },
     Rule {
         keys: &["accounts.argon2_memory_kib", "accounts.argon2_parallelism"],
@@ -80,12 +80,12 @@ const RULES: &[Rule] = &[
             let accounts = &config.accounts;
             accounts.argon2_memory_kib < 8 * accounts.argon2_parallelism
         },
-        message: "`accounts.argon2_memory_kib` must be at least 8 for each lane",
+        message: "`accounts.argon2_memory_kib` must be at least 8 per unit of `accounts.argon2_parallelism`",
     },
     Rule {
         keys: &["parental.to", "parental.from"],
         broken: |config| config.parental.from == config.parental.to,
-        message: "`parental.to` equals `parental.from`: is that no hour, or all?",
+        message: "`parental.to` equals `parental.from`; they must differ",
     },
     Rule {
         keys: &["smtp.username", "smtp.password"],
@@ -104,12 +104,12 @@ const RULES: &[Rule] = &[
             let host = config.smtp.host.as_deref();
             open && config.smtp.username.is_some() && host.is_some_and(|host| !is_local(host))
         },
-        message: "`smtp.security` `none` would send the password over the network in clear",
+        message: "`smtp.security` `none` would send the password over the network unencrypted",
     },
     Rule {
         keys: &["smtp.ca", "smtp.security"],
         broken: |config| config.smtp.ca.is_some() && config.smtp.security == SmtpSecurity::None,
-        message: "`smtp.ca` is of no use with `smtp.security` `none`",
+        message: "`smtp.ca` has no effect with `smtp.security` `none`",
     },
     Rule {
         keys: &["smtp.host", "mail.from"],
@@ -122,45 +122,44 @@ const RULES: &[Rule] = &[
             let forward = &config.telemetry_forward;
             forward.authorization.is_some() && forward.url.as_deref().is_some_and(is_in_clear)
         },
-        message: "`telemetry.forward.url` without TLS would send the authorization over the network in clear",
+        message: "`telemetry.forward.url` without TLS would send the authorization over the network unencrypted",
     },
     Rule {
         keys: &["geo.header", "http.trusted_proxies"],
         broken: |config| config.geo.header.is_some() && config.http.trusted_proxies.is_empty(),
-        message: "`geo.header` is believed from `http.trusted_proxies` alone, and there are none",
+        message: "`geo.header` is accepted only from `http.trusted_proxies`, but none are set",
     },
 ];
 
-/// Whether an address is the same one each time: port 0 is another.
+/// Returns whether the address is fixed: with port 0 it differs each time.
 fn is_certain(address: &Address) -> bool {
     !matches!(address, Address::Tcp { port: 0, .. })
 }
 
-/// Whether a host is this machine.
+/// Returns whether the host is this machine.
 fn is_local(host: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether what is sent to an address can be read on its way.
+/// Returns whether traffic to a URL can be read on the network.
 fn is_in_clear(url: &str) -> bool {
     let uri: Option<http::Uri> = url.parse().ok();
     uri.is_some_and(|uri| {
         let host = uri.host().unwrap_or_default();
-        // The brackets of an IPv6 address are the URL's alone.
+        // Only the URL has the brackets of an IPv6 address.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         uri.scheme_str() != Some("https") && !is_local(host)
     })
 }
 
-/// Checks what binds several keys together.
 pub(super) fn check(config: &Config, effective: &[Effective], demo: bool, problems: &mut Problems) {
     let origin_of = |key: &str| {
         let found = effective.iter().find(|effective| effective.key == key);
         found.map(|effective| effective.origin.clone())
     };
     for rule in RULES {
-        // A key that could not be read has been told, and its value here is a default.
+        // An invalid key was reported already, and has its default here.
         let all_read = rule.keys.iter().all(|key| origin_of(key).is_some());
         if all_read && (rule.broken)(config) {
             problems.add(placed(rule, &origin_of), rule.message);
@@ -170,12 +169,12 @@ pub(super) fn check(config: &Config, effective: &[Effective], demo: bool, proble
     if config.lab.clock && production && !demo && origin_of("environment").is_some() {
         problems.add(
             origin_of("lab.clock"),
-            "`lab.clock` is refused in `production`: tokens would live as long as somebody likes",
+            "`lab.clock` is not allowed in `production`: tokens could be extended at will",
         );
     }
 }
 
-/// The place of the first key of a rule that somebody set.
+/// Where the first explicitly set key of a rule was set.
 fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Provenance>) -> Option<Provenance> {
     rule.keys
         .iter()
@@ -183,15 +182,15 @@ fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Provenance>) -> Optio
         .find(|origin| *origin != Provenance::Default)
 }
 
-/// The key without which nothing is forwarded.
+/// The key that enables forwarding.
 const FORWARD_URL: &str = "telemetry.forward.url";
 
-/// What an operator should know about a sound configuration.
+/// Returns the warnings of a valid configuration.
 pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if unsafe_no_sync {
         warnings.push(
-            "PLAYGATE_UNSAFE_NO_SYNC is set: nothing is synced, a power cut loses acknowledged data"
+            "PLAYGATE_UNSAFE_NO_SYNC is set: files are not synced, a power failure loses acknowledged data"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! How values are read: one function per kind of value, and how each type is shown.
+//! Parsers for each type of value, and how the values are shown.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -16,20 +16,20 @@ use super::raw::Raw;
 use super::secret::Secret;
 use crate::domain::catalog::{PG_AGE_MAX, Unrated};
 
-/// The result of reading a value: the sentence says what is wrong, without the key's name.
+/// The result of parsing a value. The error is a sentence without the name of the key.
 pub(super) type Read<T> = Result<T, String>;
 
-/// A type that a key can have.
+/// A type of configuration values.
 pub(super) trait Setting: Sized {
-    /// Whether values are masked, and may come from a file or a credential of their own.
+    /// Whether the value is masked and can come from a file or a credential.
     const SECRET: bool = false;
 
-    /// The value of a key that nobody set and that has no default.
+    /// The value of an unset key without a default.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// The value as text, or nothing if there is none.
+    /// The value as text; `None` if it has none.
     fn show(&self) -> Option<String>;
 }
 
@@ -106,12 +106,12 @@ macro_rules! shown_as_printed {
 
 shown_as_printed!(u8, u16, u32, bool, Address, Network, Mailbox, Tz, NaiveDate);
 
-/// A value that may be missing.
+/// Parses an optional value.
 pub(super) fn some<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
     move |raw| read(raw).map(Some)
 }
 
-/// A value, or none for `off` and for nothing at all.
+/// Parses a value; `off` or an empty text is `None`.
 pub(super) fn unless_off<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
     move |raw| match raw.text() {
         Ok("off" | "") => Ok(None),
@@ -119,7 +119,7 @@ pub(super) fn unless_off<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> 
     }
 }
 
-/// Several values, none of them twice.
+/// Parses a list without duplicates.
 pub(super) fn list<T: PartialEq + Setting>(
     read: impl Fn(&Raw) -> Read<T>,
 ) -> impl Fn(&Raw) -> Read<Vec<T>> {
@@ -139,7 +139,7 @@ pub(super) fn list<T: PartialEq + Setting>(
     }
 }
 
-/// An integer within bounds.
+/// Parses an integer in a range.
 pub(super) fn number<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&Raw) -> Read<N> {
     move |raw| {
         let value = match raw {
@@ -165,7 +165,6 @@ pub(super) fn number<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&Ra
     }
 }
 
-/// `true` or `false`.
 pub(super) fn flag(raw: &Raw) -> Read<bool> {
     let value = match raw {
         Raw::Flag(value) => Some(*value),
@@ -180,7 +179,7 @@ pub(super) fn flag(raw: &Raw) -> Read<bool> {
     value.ok_or_else(|| "must be true or false".to_owned())
 }
 
-/// One of a few words.
+/// Parses one of the words of an enum.
 pub(super) fn enum_value<W: ConfigEnum>(raw: &Raw) -> Read<W> {
     let text = raw.text()?;
     W::WORDS
@@ -193,7 +192,7 @@ pub(super) fn enum_value<W: ConfigEnum>(raw: &Raw) -> Read<W> {
         })
 }
 
-/// What programs without a rating count as: a word or an age.
+/// Parses the treatment of unrated programs: a word or an age.
 pub(super) fn unrated(raw: &Raw) -> Read<Unrated> {
     let found = match raw {
         Raw::Integer(age) => Unrated::age(*age),
@@ -209,7 +208,7 @@ impl Setting for Unrated {
     }
 }
 
-/// Text of 1 to `most` characters, on one line.
+/// Parses one line of 1 to `most` characters.
 pub(super) fn text(most: usize) -> impl Fn(&Raw) -> Read<String> {
     move |raw| {
         let text = raw.text()?;
@@ -217,13 +216,13 @@ pub(super) fn text(most: usize) -> impl Fn(&Raw) -> Read<String> {
             return Err(format!("must have 1 to {most} characters"));
         }
         if text.chars().any(char::is_control) {
-            return Err("must not have control characters".to_owned());
+            return Err("must not contain control characters".to_owned());
         }
         Ok(text.to_owned())
     }
 }
 
-/// A secret of at least `least` characters that is not one of those that examples carry.
+/// Parses a secret of at least `least` characters. Placeholders from examples are rejected.
 pub(super) fn secret(least: usize) -> impl Fn(&Raw) -> Read<Secret> {
     const OF_EXAMPLES: [&str; 6] = [
         "changeme",
@@ -248,7 +247,7 @@ pub(super) fn secret(least: usize) -> impl Fn(&Raw) -> Read<Secret> {
     }
 }
 
-/// A path; relative ones start at the working directory.
+/// Parses a path; relative paths start at the working directory.
 pub(super) fn path(raw: &Raw) -> Read<PathBuf> {
     let text = raw.text()?;
     if text.is_empty() || text.contains('\0') {
@@ -257,18 +256,16 @@ pub(super) fn path(raw: &Raw) -> Read<PathBuf> {
     Ok(text.into())
 }
 
-/// What a listener is bound to.
 pub(super) fn address(raw: &Raw) -> Read<Address> {
     Address::parse(raw.text()?)
 }
 
-/// A range of addresses.
 pub(super) fn network(raw: &Raw) -> Read<Network> {
     let text = raw.text()?;
     Network::parse(text).map_err(|why| format!("`{text}`: {why}"))
 }
 
-/// A time of the day, `HH:MM`.
+/// Parses `HH:MM`.
 pub(super) fn time_of_day(raw: &Raw) -> Read<NaiveTime> {
     let text = raw.text()?;
     let short = text.strip_suffix(":00").filter(|text| text.len() == 5);
@@ -276,25 +273,25 @@ pub(super) fn time_of_day(raw: &Raw) -> Read<NaiveTime> {
     Some(short.unwrap_or(text))
         .filter(|text| shape(text))
         .and_then(|text| NaiveTime::parse_from_str(text, "%H:%M").ok())
-        .ok_or_else(|| "must be a time of the day as \"22:00\"".to_owned())
+        .ok_or_else(|| "must be a time of the day such as \"22:00\"".to_owned())
 }
 
-/// A date, `YYYY-MM-DD`.
+/// Parses `YYYY-MM-DD`.
 pub(super) fn date(raw: &Raw) -> Read<NaiveDate> {
     NaiveDate::parse_from_str(raw.text()?, "%Y-%m-%d")
-        .map_err(|_| "must be a date as \"2027-12-31\"".to_owned())
+        .map_err(|_| "must be a date such as \"2027-12-31\"".to_owned())
 }
 
-/// A time zone of the IANA database.
+/// Parses an IANA time zone.
 pub(super) fn zone(raw: &Raw) -> Read<Tz> {
     let text = raw.text()?;
     text.parse()
-        .map_err(|_| format!("`{text}` is no time zone; use names as Europe/Stockholm"))
+        .map_err(|_| format!("`{text}` is not a time zone; use a name such as Europe/Stockholm"))
 }
 
 const UNITS: [(u64, &str); 4] = [(1, "s"), (60, "m"), (3_600, "h"), (86_400, "d")];
 
-/// A length of time within bounds in seconds: `30s`, `15m`, `2h`, `1d`, or a number of seconds.
+/// Parses a duration: `30s`, `15m`, `2h`, `1d`, or a number of seconds. The bounds are in seconds.
 pub(super) fn duration(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<Duration> {
     move |raw| {
         let seconds = match raw {
@@ -307,7 +304,7 @@ pub(super) fn duration(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<Dura
             .map(Duration::from_secs)
             .ok_or_else(|| {
                 format!(
-                    "must be a length of time from {} to {}, as \"30s\", \"15m\" or \"2h\"",
+                    "must be a duration from {} to {}, such as \"30s\", \"15m\" or \"2h\"",
                     shown(range.start()),
                     shown(range.end())
                 )
@@ -324,27 +321,27 @@ fn spelled_seconds(text: &str) -> Option<u64> {
     plain.then(|| digits.parse::<u64>().ok()?.checked_mul(unit))?
 }
 
-/// An `http` or `https` address, without user, query and fragment; a closing slash goes.
+/// Parses an `http` or `https` URL without user, query and fragment; a trailing slash is removed.
 pub(super) fn base_url(raw: &Raw) -> Read<String> {
     let text = url(raw)?;
     if text.contains(['?', '#']) {
-        return Err("must be an address without query and fragment".to_owned());
+        return Err("must be an address without query or fragment".to_owned());
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// An `http` or `https` address.
+/// Parses an `http` or `https` URL.
 pub(super) fn url(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
-    let form = "must be an address that begins with http:// or https://";
+    let form = "must be an address starting with http:// or https://";
     let uri: http::Uri = text.parse().map_err(|_| form.to_owned())?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));
     let authority = uri.authority().map(http::uri::Authority::as_str);
     match authority {
         Some(authority) if known && !authority.is_empty() => {
-            // It would stand in logs and in `config show`.
+            // It would appear in logs and in `config show`.
             if authority.contains('@') {
-                return Err("must not carry a user or password".to_owned());
+                return Err("must not contain a user or password".to_owned());
             }
             Ok(text.to_owned())
         }
@@ -352,8 +349,8 @@ pub(super) fn url(raw: &Raw) -> Read<String> {
     }
 }
 
-/// The address that a reset mail leads to: `{token}` is filled in, `{locale}` and `{public_url}`
-/// too. An application's own scheme will do.
+/// Parses the link of reset mails with its placeholders `{token}`, `{locale}` and `{public_url}`. An
+/// application's custom scheme is allowed.
 pub(super) fn reset_url(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
@@ -365,19 +362,21 @@ pub(super) fn reset_url(raw: &Raw) -> Read<String> {
                     .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
         });
     if !led || text.len() > 2_048 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err("must be an address, as \"https://tv.example/reset?token={token}\"".to_owned());
+        return Err(
+            "must be an address, such as \"https://tv.example/reset?token={token}\"".to_owned(),
+        );
     }
     if !text.contains("{token}") {
-        return Err("must contain {token}, or the mail would be of no use".to_owned());
+        return Err("must contain {token}".to_owned());
     }
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('{') {
         let (name, after) = after
             .split_once('}')
-            .ok_or_else(|| "has a { without its }".to_owned())?;
+            .ok_or_else(|| "has a { without a matching }".to_owned())?;
         if !matches!(name, "token" | "locale" | "public_url") {
             return Err(format!(
-                "knows {{token}}, {{locale}} and {{public_url}}, not {{{name}}}"
+                "accepts only {{token}}, {{locale}} and {{public_url}}, not {{{name}}}"
             ));
         }
         rest = after;
@@ -385,7 +384,7 @@ pub(super) fn reset_url(raw: &Raw) -> Read<String> {
     Ok(text.to_owned())
 }
 
-/// A browser's origin, `scheme://host[:port]`, or `*`.
+/// Parses a browser origin, `scheme://host[:port]`, or `*`.
 pub(super) fn cors_origin(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     if text == "*" {
@@ -393,16 +392,16 @@ pub(super) fn cors_origin(raw: &Raw) -> Read<String> {
     }
     let checked = url(raw)?;
     let (_, host) = checked.split_once("://").unwrap_or_default();
-    // Browsers send it in lower case without a path; anything else would never match.
+    // Browsers send origins in lower case and without a path; others would never match.
     if host.contains(['/', '?', '#']) || text.chars().any(|c| c.is_ascii_uppercase()) {
         return Err(format!(
-            "`{text}` is no origin: use \"https://tv.example\", in lower case, without a path"
+            "`{text}` is not an origin: use \"https://tv.example\", in lower case, without a path"
         ));
     }
     Ok(checked)
 }
 
-/// What the names of our headers begin with.
+/// Parses the prefix of our header names.
 pub(super) fn header_prefix(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let plain = text
@@ -411,22 +410,21 @@ pub(super) fn header_prefix(raw: &Raw) -> Read<String> {
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
     if !plain || !begins || !text.ends_with('-') || text.len() > 32 {
         return Err(
-            "must begin with a letter, have letters, digits and -, and end with - (at most 32)"
+            "must begin with a letter, contain only letters, digits and -, and end with - (at most 32 characters)"
                 .to_owned(),
         );
     }
     Ok(text.to_owned())
 }
 
-/// The name of a header.
 pub(super) fn header_name(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     http::HeaderName::from_bytes(text.as_bytes())
         .map(|_| text.to_owned())
-        .map_err(|_| format!("`{text}` is no name of a header"))
+        .map_err(|_| format!("`{text}` is not a header name"))
 }
 
-/// A language tag such as `en` or `pt-BR`.
+/// Parses a language tag such as `en` or `pt-BR`.
 pub(super) fn language(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let part = |part: &str| {
@@ -435,15 +433,15 @@ pub(super) fn language(raw: &Raw) -> Read<String> {
     let first = text.split('-').next().unwrap_or_default();
     if first.len() < 2 || text.len() > 35 || !text.split('-').all(part) {
         return Err(format!(
-            "`{text}` is no language tag; use \"en\" or \"pt-BR\""
+            "`{text}` is not a language tag; use a tag such as \"en\" or \"pt-BR\""
         ));
     }
     Ok(text.to_owned())
 }
 
-/// An e-mail address, alone or as `Name <address>`.
+/// Parses an e-mail address, optionally as `Name <address>`.
 pub(super) fn mailbox(raw: &Raw) -> Read<Mailbox> {
     let text = self::text(320)(raw)?;
     Mailbox::parse(&text)
-        .ok_or_else(|| "must be an address as \"Playgate <tv@example.org>\"".to_owned())
+        .ok_or_else(|| "must be an address such as \"Playgate <tv@example.org>\"".to_owned())
 }
