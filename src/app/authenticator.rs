@@ -1,4 +1,4 @@
-//! What the front asks before it lets a request in, answered by the services, from memory.
+//! Authentication and first rate limits of requests, from memory.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,6 @@ use crate::http::auth::{Authenticator, OperatorIdentity, PARTNER_LIMIT, UserIden
 use crate::http::route::RateClass;
 use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
 
-/// The gate of the service.
 pub struct TokenAuthenticator {
     partners: Partners,
     operators: Operators,
@@ -21,7 +20,6 @@ pub struct TokenAuthenticator {
 }
 
 impl TokenAuthenticator {
-    /// The gate of these services.
     #[must_use]
     pub fn new(
         config: &Config,
@@ -81,28 +79,27 @@ impl Authenticator for TokenAuthenticator {
         let allowed = match class {
             RateClass::SignUp => self.accounts.may_sign_up(peer, now),
             RateClass::Reset => self.accounts.check_reset_rate(peer, now),
-            // Those of the account that the body names are checked with the body.
+            // The limits of the account, which the body names, are checked with the body.
             RateClass::Login => self.accounts.may_log_in_from(peer, now),
             RateClass::ResetMail => self.accounts.may_ask_for_reset(peer, now),
             RateClass::General => Ok(()),
         };
         match allowed {
             Err(AccountsError::TooManyAttempts(limit)) => Err(limit),
-            // Anything else is the handler's to find and to answer.
+            // Other errors are found and reported by the handler.
             Ok(()) | Err(_) => Ok(()),
         }
     }
 }
 
-/// Requests of each partner in the running second, where a limit is set.
+/// Counts the requests of each partner in the current second, if there is a limit.
 pub struct PartnerRateLimiter {
-    /// Requests a second; 0 is no limit.
+    /// Requests per second; 0 for no limit.
     limit: u32,
     running: DashMap<PartnerId, (UnixSeconds, u32)>,
 }
 
 impl PartnerRateLimiter {
-    /// No more than so many requests a second of each partner; 0 is no limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self {

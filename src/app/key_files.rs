@@ -1,5 +1,5 @@
-//! Keys of the appliance, each in a file of its own beside the store: made on the first start, never
-//! in the store, so that a copy of the store alone opens nothing.
+//! Key files of the installation, created at the first start. They are never part of the store, so that a
+//! copy of the store alone cannot be decrypted.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -11,57 +11,48 @@ use ring::hmac;
 
 use crate::ports::Entropy;
 
-/// The directory of key files below the data directory.
+/// Directory of key files, below the data directory.
 const DIRECTORY: &str = "keys";
-/// What content keys are sealed with.
+/// Encrypts content keys.
 pub const CONTENT: &str = "content.key";
-/// What chooses the stand-ins of unknown users.
+/// Derives the decoys of unknown users.
 pub const ACCOUNTS: &str = "accounts.key";
-/// What tokens and PINs of queued mails are sealed with.
+/// Encrypts tokens and PINs in queued mails.
 pub const MAIL: &str = "mail.key";
-/// What addresses of the built-in origin are signed with.
+/// Signs addresses of the built-in origin.
 pub const ORIGIN: &str = "origin.key";
 
-/// A key file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// It cannot be read or written.
     #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// It holds something else.
-    #[error("{}: holds no key of 32 bytes in hexadecimal", .0.display())]
+    File { path: PathBuf, error: io::Error },
+    /// The content is not a key.
+    #[error("{}: must contain a key of 32 bytes in hexadecimal", .0.display())]
     Malformed(PathBuf),
-    /// It is gone, and something is sealed with it.
-    #[error("{}: is missing, and {sealed} content keys of the catalogue are sealed with it", path.display())]
+    /// The file is missing, but encrypted content keys exist.
+    #[error("{}: missing, but {sealed} content keys of the catalogue are encrypted with it", path.display())]
     Missing {
-        /// The file.
         path: PathBuf,
-        /// How many.
+        /// Number of content keys.
         sealed: usize,
     },
-    /// It is another one than what is sealed was sealed with.
-    #[error("{}: is another key than the one that {sealed} content keys of the catalogue are sealed with", path.display())]
+    /// The content keys were encrypted with another key.
+    #[error("{}: wrong key: {sealed} content keys of the catalogue are encrypted with another one", path.display())]
     Exchanged {
-        /// The file.
         path: PathBuf,
-        /// How many.
+        /// Number of content keys.
         sealed: usize,
     },
 }
 
 impl KeyError {
-    /// What an operator can do about it.
+    /// Advice for the operator.
     #[must_use]
     pub const fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Missing { .. } | Self::Exchanged { .. } => Some(
-                "put the file back from the copy that is kept with the backups, or from the machine that \
-                 the backup was made on; or give these content keys up with `playgate catalog drop-keys`, \
+                "restore the file from the copy kept with the backups, or from the machine on which \
+                 the backup was made; or delete these content keys with `playgate catalog drop-keys` \
                  and import the catalogue with its keys again",
             ),
             Self::File { .. } | Self::Malformed(_) => None,
@@ -69,16 +60,12 @@ impl KeyError {
     }
 }
 
-/// The file of a key.
 #[must_use]
 pub fn path(data_dir: &Path, name: &str) -> PathBuf {
     data_dir.join(DIRECTORY).join(name)
 }
 
-/// Reads a key; nothing if there is no such file.
-///
-/// # Errors
-/// [`KeyError`].
+/// Reads a key; `None` if the file does not exist.
 pub fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
     let path = path(data_dir, name);
     match fs::read(&path) {
@@ -88,10 +75,7 @@ pub fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
     }
 }
 
-/// Reads a key, or makes it.
-///
-/// # Errors
-/// [`KeyError`].
+/// Reads a key, or creates it.
 pub fn read_or_make(
     data_dir: &Path,
     name: &str,
@@ -107,7 +91,7 @@ pub fn read_or_make(
     }
 }
 
-/// What tells one key from another and tells nothing of the key; none if there is no key.
+/// Identifies a key without revealing it; `None` if there is no key.
 #[must_use]
 pub fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
     let content = fs::read(data_dir.join(DIRECTORY).join(name)).ok()?;
@@ -121,8 +105,8 @@ fn decode(content: &[u8]) -> Option<[u8; 32]> {
     key.try_into().ok()
 }
 
-/// Written aside, synced and renamed: a power cut leaves a whole key or none, never a torn one that
-/// content keys were sealed with.
+// Write to a temporary file, sync and rename: after a power failure the key is complete or absent, never a
+// partial key that has encrypted content keys.
 fn write(directory: &Path, path: &Path, key: &[u8; 32]) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -149,7 +133,7 @@ mod tests {
     use crate::ports::entropy::SeededEntropy;
 
     #[test]
-    fn a_key_is_made_once_and_for_its_owner_alone() {
+    fn a_key_is_created_once_and_readable_only_by_its_owner() {
         let data = tempfile::tempdir().unwrap();
         let key = read_or_make(data.path(), CONTENT, &SeededEntropy::new(1)).unwrap();
         let again = read_or_make(data.path(), CONTENT, &SeededEntropy::new(2)).unwrap();

@@ -1,4 +1,4 @@
-//! Metrics that are read from the services when they are asked for.
+//! Registers metrics whose values are read from the services on each scrape.
 
 use std::sync::Arc;
 
@@ -16,7 +16,6 @@ use crate::domain::telemetry::{Counts, ForwardCounts, Forwarder, Telemetry};
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
 
-/// Makes the figures of the services known.
 pub(super) fn register(
     metrics: &Registry,
     config: &Config,
@@ -30,7 +29,6 @@ pub(super) fn register(
     register_mail(metrics, mail, clock);
 }
 
-/// Makes the figures of the store and its backups known.
 fn register_store(
     metrics: &Registry,
     upkeep: &StoreAdmin,
@@ -106,7 +104,7 @@ fn register_store(
     );
 }
 
-/// Shows whether the clock is believed.
+/// Registers the clock jump gauge.
 pub(super) fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
     let guard = Arc::clone(guard);
     metrics.gauge_of(
@@ -117,7 +115,6 @@ pub(super) fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
     );
 }
 
-/// Makes known how many play.
 fn register_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Clock>) {
     let (playback, clock) = (playback.clone(), Arc::clone(clock));
     metrics.gauge_of(
@@ -128,7 +125,6 @@ fn register_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Cl
     );
 }
 
-/// Makes the figures of telemetry known.
 fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     let environment = config.server.environment.as_str();
     let version = crate::types::VERSION;
@@ -176,7 +172,6 @@ fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry
     );
 }
 
-/// Registers the gauges of services that have their own counts.
 pub(super) fn register_services(
     metrics: &Registry,
     forwarder: Option<&Arc<Forwarder>>,
@@ -190,7 +185,6 @@ pub(super) fn register_services(
     register_schedule(metrics, schedule);
 }
 
-/// Registers the gauges of the schedule.
 fn register_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
     let figures: [(&str, &str, fn(&Snapshot) -> usize); 2] = [
         (
@@ -212,7 +206,7 @@ fn register_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
     }
 }
 
-/// Makes known how forwarding gets on, where there is a sink.
+/// Registers the metrics of telemetry forwarding, if there is a sink.
 fn register_forwarding(
     metrics: &Registry,
     forwarder: Option<&Arc<Forwarder>>,
@@ -253,7 +247,6 @@ fn register_forwarding(
     );
 }
 
-/// Makes the figures of the queue of mails known.
 fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
     let counts = mail.clone();
     metrics.gauge_of(
@@ -296,7 +289,7 @@ fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
     );
 }
 
-/// Counts of how often passwords and PINs are hashed, made known.
+/// Registers counters of password and PIN hashes.
 pub(super) fn register_hashing(metrics: &Registry) -> Arc<HashCounts> {
     let hashes = Arc::<HashCounts>::default();
     let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
@@ -315,8 +308,7 @@ pub(super) fn register_hashing(metrics: &Registry) -> Arc<HashCounts> {
     hashes
 }
 
-/// Makes the figures of the sources of guides known, so that one that fell silent is noticed before
-/// viewers see where its last guide ends.
+/// Registers the metrics of EPG sources, so that a silent source is noticed before its last guide ends.
 fn register_epg_sources(metrics: &Registry, feeds: &EpgSources) {
     let figures: [(&str, &str, fn(&EpgSourceState) -> i64); 4] = [
         (
@@ -367,7 +359,7 @@ mod tests {
     use crate::types::{DurationUnit, PartnerId, UnixSeconds, UserId};
 
     #[test]
-    fn what_was_reported_is_in_the_metrics() {
+    fn reported_events_appear_in_the_metrics() {
         let directory = tempfile::tempdir().unwrap();
         let settings = Settings {
             directory: directory.path().to_owned(),

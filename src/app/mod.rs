@@ -1,4 +1,4 @@
-//! The assembled service: ports, settings and services, put together once. No logic.
+//! Assembles the service from ports, settings and services. Contains no logic.
 
 mod authenticator;
 mod key_files;
@@ -50,113 +50,90 @@ pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, op
 pub use settings::{backups as backup_settings, license_systems, tls};
 use wiring::Assembly;
 
-/// What every handler gets.
+/// State shared by all handlers.
 pub struct App {
-    /// The clock. Read once per request, by the service.
+    /// The clock. The service reads it once per request.
     pub clock: Arc<dyn Clock>,
-    /// The same clock where an operator may move it.
+    /// The same clock, if operators may move it.
     pub lab: Option<Arc<LabClock>>,
-    /// Whether the clock is believed, and what expiry is judged by.
+    /// Detects clock jumps; expiry is judged by its time.
     pub clock_guard: Arc<ClockGuard>,
-    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// The configuration.
     pub config: Config,
-    /// Settings of the HTTP front.
+    /// Settings of the HTTP server.
     pub http: HttpSettings,
-    /// Limits that are settings.
+    /// Configurable limits.
     pub limits: Limits,
-    /// Who asks.
+    /// Authenticates requests.
     pub gate: Arc<dyn Authenticator>,
-    /// What the front made of its settings.
+    /// State of the HTTP server.
     pub front: HttpState,
-    /// Metrics.
     pub metrics: Arc<Registry>,
-    /// What is in the way of doing our work.
+    /// Reasons why the service is not ready.
     pub readiness: Arc<Readiness>,
 
-    /// Partners and their access tokens.
     pub partners: Partners,
-    /// Operators of the administration interface.
     pub operators: Operators,
-    /// What operators have changed.
+    /// The audit log of operators' changes.
     pub audit: Audit,
-    /// Users and their logins.
     pub accounts: Accounts,
-    /// The queue of mails.
     pub mail: Mail,
-    /// Livestreams, assets, offers.
     pub catalog: Catalog,
-    /// The broadcast schedule.
     pub schedule: Arc<Schedule>,
-    /// Sources of guides.
+    /// EPG sources.
     pub feeds: EpgSources,
-    /// The offers that users have.
+    /// Offers granted to users.
     pub grants: Grants,
-    /// Who may play what.
+    /// Decides who may play what.
     pub rights: EntitlementService,
-    /// Entitlements, sessions, devices.
     pub playback: Playback,
-    /// License servers of others.
+    /// External license servers.
     pub licenses: LicenseServers,
-    /// In which country an address is, where the operator has a database of that.
+    /// Finds the country of an address, if a database is configured.
     pub places: Option<Arc<GeoIp>>,
-    /// The files of the built-in origin.
+    /// Files of the built-in origin.
     pub media: MediaDirectory,
-    /// What the partner interface is served over TLS with, where it is.
+    /// TLS of the partner interface, if configured.
     pub tls: Option<Arc<Tls>>,
-    /// Players' telemetry.
     pub telemetry: Telemetry,
-    /// What sends it on, where that is asked for.
+    /// Forwards telemetry, if configured.
     pub forwarder: Option<Arc<Forwarder>>,
-    /// The health of the store.
+    /// Verification and maintenance of the store.
     pub upkeep: StoreAdmin,
-    /// Backups of the store.
     pub backups: Backups,
-    /// Ends the process once what runs is done, and begins it again; not everywhere is that possible.
+    /// Restarts the process after running work; absent where that is not possible.
     pub restart: Option<Restart>,
 
-    /// Work that hashes passwords and PINs.
+    /// Hashes passwords and PINs.
     pub hashing: WorkerPool<HashMemory>,
-    /// Compression of large responses, and exports of the schedule.
+    /// Compresses large responses and exports the schedule.
     pub compression: WorkerPool<()>,
-    /// Cold reads, and short work that waits for a commit.
+    /// Runs cold reads, and short work that waits for a commit.
     pub cold: WorkerPool<()>,
-    /// Imports and verifications, one at a time.
+    /// Runs imports and verifications, one at a time.
     pub bulk: WorkerPool<()>,
 
-    /// The store, for its own verbs. The last field: services go before what they stand on.
+    /// The store. The last field, so that it is dropped after the services that use it.
     pub store: Store,
 }
 
-/// Asks the process to begin again.
+/// Asks the process to restart.
 pub type Restart = Box<dyn Fn() + Send + Sync>;
 
-/// Why the service cannot be put together.
+/// Why the service cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A setting cannot be used.
     #[error("{0}")]
     Setting(String),
-    /// A file cannot be read.
     #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// A key of the appliance cannot be used.
+    File { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The files of telemetry cannot be read or made.
     #[error("telemetry: {0}")]
     Telemetry(TelemetryError),
-    /// A thread cannot be started.
-    #[error("no thread can be started: {0}")]
+    #[error("failed to start a thread: {0}")]
     Threads(io::Error),
 }
 
@@ -166,47 +143,40 @@ impl AppError {
     }
 }
 
-/// What is wrong with the files that a configuration names and a server reads at its start: all of
-/// them, for who checks a configuration without starting.
+/// Checks all files that a configuration names and that a server reads at its start.
 #[must_use]
 pub fn check(config: &Config) -> Vec<AppError> {
     settings::check(config)
 }
 
-/// What a service is put together from.
+/// Inputs of [`App::open`].
 pub struct Parts {
-    /// The configuration.
     pub config: Config,
-    /// The open store.
     pub store: Store,
-    /// The world, as it is or as a test wants it.
     pub ports: Ports,
-    /// Where the partner interface is served, if it is.
+    /// Address of the partner interface, if it has one.
     pub listener: Option<SocketAddr>,
-    /// What the partner interface is served over TLS with, where it is.
+    /// TLS of the partner interface, if configured.
     pub tls: Option<Arc<Tls>>,
-    /// Whether files are synced; switched off only by the control runs of durability tests.
+    /// Whether files are synced; disabled only in control runs of durability tests.
     pub sync: bool,
-    /// Told when a file of the service has failed and the process has to restart.
+    /// Called when a file of the service has failed and the process must restart.
     pub on_failure: Box<dyn Fn(String) + Send + Sync>,
-    /// Reads a backup that is to be verified to its end.
+    /// Verifies a backup completely.
     pub examine: Examine,
-    /// Begins the process again, where that is possible.
+    /// Restarts the process, if possible.
     pub restart: Option<Restart>,
 }
 
-/// The ports of a service.
 pub struct Ports {
-    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The same clock where an operator may move it.
+    /// The same clock, if operators may move it.
     pub lab: Option<Arc<LabClock>>,
-    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
 }
 
 impl Ports {
-    /// The machine's, with a clock that can be moved where the configuration allows that.
+    /// Ports of this machine; the clock is movable if the configuration allows it.
     #[must_use]
     pub fn for_machine(config: &Config) -> Self {
         let lab = config
@@ -225,10 +195,6 @@ impl Ports {
 }
 
 impl App {
-    /// Puts the service together.
-    ///
-    /// # Errors
-    /// [`AppError`].
     pub fn open(parts: Parts) -> Result<Self, AppError> {
         let Parts {
             config,
@@ -265,7 +231,7 @@ impl App {
             pins,
         })?;
         let (telemetry, forwarder) = ground.telemetry(sync, clock.now(), on_failure)?;
-        // After the catalogue, which makes the key that backups tell.
+        // After the catalogue, which creates the key whose fingerprint backups record.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
         let upkeep = StoreAdmin::new(store.clone());
         let stores = (&upkeep, &backups);

@@ -1,4 +1,4 @@
-//! How the store of a configuration is opened, by whichever command.
+//! Opens the store of a configuration, for all commands.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -12,32 +12,31 @@ use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::domain::catalog;
 use crate::store::{self, Import, Imported, OnFailure, Options, Store, StoreError};
 
-/// A small store starts with its engine proven; a large one does not keep viewers waiting for that.
+/// A small store has a verified engine at the start; clients do not wait for a large one.
 const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
 
-/// What the process that opens a store decides.
+/// Options chosen by the process that opens the store.
 pub struct StoreOpener {
-    /// Whether anything is synced; switched off only by the control runs of durability tests.
+    /// Whether files are synced; disabled only in control runs of durability tests.
     pub sync: bool,
-    /// Whether commits that are lost beyond repair are given up.
+    /// Whether permanently lost commits are accepted.
     pub accept_loss: bool,
-    /// Reads a snapshot that was just written to its end.
+    /// Verifies a new snapshot completely.
     pub examine: Examine,
-    /// Told once when the store has failed and the process has to restart.
+    /// Called once when the store has failed and the process must restart.
     pub on_failure: OnFailure,
 }
 
-/// Whether there is a store, whole or not, where a configuration says.
+/// Returns whether the data directory has a store, intact or not.
 #[must_use]
 pub fn has_store(config: &Config) -> bool {
     store::is_begun(&config.server.data_dir)
 }
 
-/// Opens the store of a configuration: the first thing that a process does, since it holds the lock
-/// of the data directory.
+/// Opens the store. This must come first in a process, since it takes the lock of the data directory.
 ///
 /// # Errors
-/// [`StoreError::InUse`] if another process has it, and what else is wrong with it.
+/// [`StoreError::InUse`] if another process has it open; other variants if it is damaged.
 pub fn open_store(
     config: &Config,
     ports: &Ports,
@@ -47,11 +46,10 @@ pub fn open_store(
     Store::open(&config.server.data_dir, domain::schema(), options)
 }
 
-/// Makes an export the store of a configuration, whose own must be empty. `bytes` is its length, where
-/// that is known.
+/// Imports an export into an empty store. `bytes` is its length, if known.
 ///
 /// # Errors
-/// [`StoreError::NotEmpty`], [`StoreError::InUse`], that there is no space, or what is wrong with it.
+/// [`StoreError::NotEmpty`], [`StoreError::InUse`], or a lack of disk space.
 pub fn import_store(
     config: &Config,
     ports: &Ports,
@@ -69,11 +67,7 @@ pub fn import_store(
     import.run(input)
 }
 
-/// Removes the content keys of a configuration's store that its key file does not open; returns how
-/// many.
-///
-/// # Errors
-/// That the store cannot be opened, or the key file not be read.
+/// Deletes the content keys that the key file cannot decrypt; returns their number.
 pub fn drop_content_keys(
     config: &Config,
     ports: &Ports,
@@ -103,7 +97,7 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
             let version = crate::types::VERSION.to_owned();
             let key = key_files::fingerprint(&data, key_files::CONTENT);
             let mut notes = BTreeMap::from([(VERSION_NOTE.to_owned(), version)]);
-            // Made on the first start, after the store; the next snapshot has it.
+            // The key is created at the first start, after the store; the next snapshot records it.
             notes.extend(key.map(|key| (KEY_NOTE.to_owned(), key)));
             notes
         }),

@@ -1,5 +1,5 @@
-//! The configuration as each service takes it. One place, so that a key is looked for here when it
-//! seems to do nothing.
+//! Converts the configuration to the settings of each service, so that the effect of every key can be found
+//! here.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,6 @@ use crate::types::time::DAY;
 
 const MINUTE: i64 = 60;
 
-/// Settings of the HTTP front.
 pub fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSettings {
     let origins = &config.http.cors_origins;
     HttpSettings {
@@ -52,13 +51,13 @@ pub fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSettings {
     }
 }
 
-/// Midnight of a day, as HTTP writes instants.
+/// Midnight of a day, in HTTP format.
 fn http_date(date: NaiveDate) -> String {
     date.format("%a, %d %b %Y 00:00:00 GMT").to_string()
 }
 
-/// The address that partners know: what is configured, or that of the first listener, which is one
-/// of TLS only where no other is asked for.
+/// Returns the configured public address, or that of the first listener; a TLS address only if there is no
+/// plain one.
 fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     if let Some(url) = &config.server.public_url {
         return url.trim_end_matches('/').to_owned();
@@ -79,7 +78,7 @@ fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     }
 }
 
-/// An address that can be connected to: `0.0.0.0` is where one listens, not where one is.
+/// Replaces an unspecified address such as `0.0.0.0` by one that clients can connect to.
 fn reachable(address: IpAddr) -> String {
     match address {
         IpAddr::V4(v4) if v4.is_unspecified() => "127.0.0.1".to_owned(),
@@ -88,7 +87,7 @@ fn reachable(address: IpAddr) -> String {
     }
 }
 
-/// Texts for viewers: the built-in languages and those of a directory, `xx.toml` each.
+/// Loads messages for viewers: the built-in languages and the `xx.toml` files of a directory.
 pub fn messages(config: &Config) -> Result<Messages, AppError> {
     let mut added = Vec::new();
     if let Some(directory) = &config.http.messages {
@@ -144,7 +143,6 @@ pub fn accounts(config: &Config) -> accounts::Settings {
     }
 }
 
-/// Settings of mails.
 pub fn mail(config: &Config, public_url: &str) -> mail::Settings {
     mail::Settings {
         reset_url: config
@@ -156,7 +154,6 @@ pub fn mail(config: &Config, public_url: &str) -> mail::Settings {
     }
 }
 
-/// The mail server, if one is configured.
 pub fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
     let smtp = &config.smtp;
     let (Some(host), Some(from)) = (&smtp.host, &config.mail.from) else {
@@ -187,7 +184,7 @@ pub fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
     Ok(Some(Arc::new(mailer.map_err(AppError::setting)?)))
 }
 
-/// What is wrong with the files that a configuration names and a server reads at its start.
+/// Checks the files that a configuration names and that a server reads at its start.
 pub fn check(config: &Config) -> Vec<AppError> {
     let templates = config
         .mail
@@ -215,14 +212,13 @@ pub fn check(config: &Config) -> Vec<AppError> {
     .collect()
 }
 
-/// Settings of the catalogue.
 pub fn catalog(config: &Config) -> catalog::Settings {
     catalog::Settings {
         zone: config.schedule.zone,
     }
 }
 
-/// How the schedule is cut and padded.
+/// Division of days and padding of broadcasts.
 pub fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
     schedule::query::ScheduleSettings {
         day_start: config.schedule.day_start,
@@ -231,7 +227,7 @@ pub fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
     }
 }
 
-/// Where guides come from, and what their ratings mean.
+/// EPG sources and rating systems.
 pub fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> {
     let mut ratings = Ratings::built_in();
     if let Some(path) = &config.epg.ratings {
@@ -264,7 +260,7 @@ pub fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> {
     })
 }
 
-/// Which programs ask for the PIN.
+/// Rules on which programs require the PIN.
 pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
     let given = &config.parental;
     let text = |time: NaiveTime| time.format("%H:%M").to_string();
@@ -280,7 +276,6 @@ pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
     })
 }
 
-/// Settings of playback.
 pub fn playback(config: &Config) -> playback::Settings {
     let given = &config.playback;
     playback::Settings {
@@ -301,7 +296,7 @@ pub fn playback(config: &Config) -> playback::Settings {
     }
 }
 
-/// The systems for which a license server is configured.
+/// The DRM systems with a configured license server.
 pub fn license_systems(config: &Config) -> Vec<Drm> {
     let servers = [
         (Drm::Widevine, &config.widevine),
@@ -314,7 +309,7 @@ pub fn license_systems(config: &Config) -> Vec<Drm> {
     configured.map(|(drm, _)| drm).collect()
 }
 
-/// The license servers of others, and the certificate of FairPlay.
+/// The external license servers, and the FairPlay certificate.
 pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
     let fairplay_certificate = match &config.fairplay_extra.certificate {
         Some(path) => Some(fs::read(path).map_err(|error| AppError::File {
@@ -331,7 +326,7 @@ pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
     })
 }
 
-/// The database of countries.
+/// The country database, if configured.
 pub fn places(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
     let Some(path) = &config.geo.database else {
         return Ok(None);
@@ -342,7 +337,7 @@ pub fn places(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
     Ok(Some(Arc::new(places)))
 }
 
-/// What is served over TLS with, where that is asked for.
+/// TLS of the partner interface, if configured.
 pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     let given = &config.tls;
     let (false, Some(certificate), Some(key)) = (given.listen.is_empty(), &given.cert, &given.key)
@@ -379,7 +374,6 @@ fn license_server(
     Ok(Some(Arc::new(server)))
 }
 
-/// Where telemetry lies and for how long.
 pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
     telemetry::Settings {
         directory: config.server.data_dir.join("telemetry"),
@@ -395,7 +389,7 @@ pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
     }
 }
 
-/// Where telemetry is forwarded to, if it is.
+/// The telemetry sink, if configured.
 pub fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
     let given = &config.telemetry_forward;
     let Some(url) = &given.url else {
@@ -407,7 +401,7 @@ pub fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
     Ok(Some(sink))
 }
 
-/// In what batches telemetry is forwarded.
+/// Batching of forwarded telemetry.
 pub fn forwarding(config: &Config) -> telemetry::ForwardSettings {
     let given = &config.telemetry_forward;
     telemetry::ForwardSettings {
@@ -416,7 +410,7 @@ pub fn forwarding(config: &Config) -> telemetry::ForwardSettings {
     }
 }
 
-/// Where backups lie and how many; with what tells this machine's key from others.
+/// Backup settings, with the fingerprint of this machine's key.
 #[must_use]
 pub fn backups(config: &Config) -> backups::Settings {
     let data = &config.server.data_dir;
@@ -430,7 +424,7 @@ pub fn backups(config: &Config) -> backups::Settings {
     }
 }
 
-/// A key of the length that signatures need, of a configured secret of any length.
+/// Derives a signing key of fixed length from a secret of any length.
 pub fn signing_key(secret: &Secret) -> [u8; 32] {
     let mut key = [0; 32];
     key.copy_from_slice(digest::digest(&digest::SHA256, secret.reveal().as_bytes()).as_ref());
@@ -454,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_partners_know_can_be_connected_to() {
+    fn the_default_public_address_is_reachable() {
         let given = config(vec![("public_url", "-", "https://tv.example/".to_owned())]);
         assert_eq!(public_url(&given, None), "https://tv.example");
         let none = config(Vec::new());

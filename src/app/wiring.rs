@@ -1,4 +1,4 @@
-//! What every service stands on, and how each is opened on it.
+//! The dependencies of the services, and how each service is opened.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ use crate::ports::fetch::Fetch;
 use crate::store::Store;
 use crate::types::UnixSeconds;
 
-/// What every service stands on.
 pub struct Assembly<'a> {
     config: &'a Config,
     store: &'a Store,
@@ -94,8 +93,8 @@ impl<'a> Assembly<'a> {
     pub fn catalog(&self) -> Result<Catalog, AppError> {
         let data_dir = &self.config.server.data_dir;
         let present = key_files::read(data_dir, key_files::CONTENT)?;
-        // A new key over what an older one has sealed would lose it in silence. The sealed records
-        // themselves say which key they need.
+        // Creating a new key would make content keys encrypted with the old one unreadable without notice.
+        // The encrypted records name the key that they need.
         let lost = catalog::sealed_otherwise(self.store, present.as_ref())?;
         if let Some(sealed) = lost {
             let path = key_files::path(data_dir, key_files::CONTENT);
@@ -110,7 +109,7 @@ impl<'a> Assembly<'a> {
         Ok(catalog)
     }
 
-    /// The schedule; it asks the catalogue, whenever it renders, what it says by then.
+    /// Opens the schedule, which reads the catalogue at each rendering.
     pub fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
         let catalog = catalog.clone();
         let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
@@ -155,7 +154,7 @@ impl<'a> Assembly<'a> {
         )?)
     }
 
-    /// Telemetry, and what sends it on where that is asked for.
+    /// Opens telemetry, and its forwarder if configured.
     pub fn telemetry(
         &self,
         sync: bool,

@@ -1,4 +1,4 @@
-//! The lanes of the service: how many threads, how many jobs may wait.
+//! The worker pools of the service: numbers of threads and queue limits.
 
 use std::io;
 use std::sync::Arc;
@@ -13,72 +13,70 @@ use crate::domain::accounts::HashMemory;
 use crate::http::worker_pool::WorkerPool;
 use crate::observe::metrics::Registry;
 
-/// Jobs that may wait for a hash. A quarter of them, about a second's worth, may be of one network: who
-/// comes later is better told to come again.
+/// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are
+/// rejected, since clients can retry.
 const HASHES_WAITING: usize = 512;
-/// How long a job may wait for a hash where hashes are dear, by setting or brought along.
+/// Time limit in the queue if hashes are expensive, by configuration or because they were imported.
 const HASHES_PATIENCE: Duration = Duration::from_secs(3);
-/// The niceness of threads that hash: while every core is at it, a heartbeat must not wait for a
-/// slice of 16 ms to end.
+/// Niceness of hashing threads: while all cores hash, a heartbeat must not wait 16 ms for a time slice to
+/// end.
 const HASHES_NICE: i32 = 10;
-/// Cold reads at a time. They wait for the disk, not for a core.
+/// Threads for cold reads, which wait for the disk and not for a core.
 const COLD_THREADS: usize = 4;
-/// Cold reads that may wait.
 const COLD_WAITING: usize = 1_024;
-/// Responses that may wait to be compressed: about a second's worth of the largest.
+/// Queue limit of compression: about a second's work for the largest responses.
 const COMPRESSIONS_WAITING: usize = 64;
-/// Imports and verifications that may wait: they run one after the other.
+/// Queue limit of imports and verifications, which run one at a time.
 const BULK_WAITING: usize = 4;
 
-/// Where passwords and PINs are hashed: on as many threads as there are cores, in memory of their
-/// own.
+/// Hashes passwords and PINs: one thread per core, with preallocated memory.
 pub fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppError> {
     let counts = metrics::register_hashing(metrics);
     let cores = available_parallelism().map_or(1, usize::from);
-    let lane = WorkerPool::new("hashing", cores, HASHES_WAITING, move || {
-        // On the thread itself. A sandbox that forbids it costs others some speed.
+    let pool = WorkerPool::new("hashing", cores, HASHES_WAITING, move || {
+        // For the thread itself. Where a sandbox forbids it, other work becomes slower.
         if let Err(error) = setpriority_process(Some(gettid()), HASHES_NICE) {
-            tracing::debug!(%error, "the threads that hash keep their priority");
+            tracing::debug!(%error, "cannot lower the priority of hashing threads");
         }
         HashMemory::counted(Arc::clone(&counts))
     });
-    let lane = registered(lane, "hashing", metrics)?;
-    Ok(lane.with_max_wait(HASHES_PATIENCE))
+    let pool = registered(pool, "hashing", metrics)?;
+    Ok(pool.with_max_wait(HASHES_PATIENCE))
 }
 
-/// Where cold reads run, and short work that waits for a commit.
+/// Runs cold reads, and short work that waits for a commit.
 pub fn cold(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
-    let lane = WorkerPool::new("cold", COLD_THREADS, COLD_WAITING, || ());
-    registered(lane, "cold", metrics)
+    let pool = WorkerPool::new("cold", COLD_THREADS, COLD_WAITING, || ());
+    registered(pool, "cold", metrics)
 }
 
-/// Where large responses are compressed. Partners take turns, and so do the networks of a partner; a
-/// response that finds no room is sent uncompressed.
+/// Compresses large responses. Partners take turns, and so do the networks of a partner; if the queue is
+/// full, the response is sent uncompressed.
 pub fn compression(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     let cores = available_parallelism().map_or(1, usize::from);
-    let lane = WorkerPool::new("compression", cores, COMPRESSIONS_WAITING, || ());
-    registered(lane, "compression", metrics)
+    let pool = WorkerPool::new("compression", cores, COMPRESSIONS_WAITING, || ());
+    registered(pool, "compression", metrics)
 }
 
-/// Where imports and verifications run, one at a time.
+/// Runs imports and verifications, one at a time.
 pub fn bulk(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
-    let lane = WorkerPool::new("bulk", 1, BULK_WAITING, || ());
-    registered(lane, "bulk", metrics)
+    let pool = WorkerPool::new("bulk", 1, BULK_WAITING, || ());
+    registered(pool, "bulk", metrics)
 }
 
-/// The same lane, whose queue the metrics show.
+/// Adds the metric of the queue length.
 fn registered<S: Send + 'static>(
-    lane: io::Result<WorkerPool<S>>,
+    pool: io::Result<WorkerPool<S>>,
     name: &str,
     metrics: &Registry,
 ) -> Result<WorkerPool<S>, AppError> {
-    let lane = lane.map_err(AppError::Threads)?;
-    let waiting = lane.waiting();
+    let pool = pool.map_err(AppError::Threads)?;
+    let waiting = pool.waiting();
     metrics.gauge_of(
         "playgate_worker_pool_queue_length",
         "Jobs that wait for a thread of a worker pool.",
         &[("pool", name)],
         move || i64::try_from(waiting()).unwrap_or(i64::MAX),
     );
-    Ok(lane)
+    Ok(pool)
 }

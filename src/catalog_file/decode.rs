@@ -1,4 +1,4 @@
-//! Tables and their members: types, bounds, unknown names. Everything wrong is kept with its line.
+//! Decodes tables and members: types, bounds, unknown names. Records every problem with its line.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use super::value::{Lines, Member, Node, Value};
 use crate::domain::catalog::{Problem, Window};
 use crate::types::{Malformed, UnixSeconds};
 
-/// What reading has found so far.
+/// State of decoding, with the problems found so far.
 pub(super) struct Decoder<'a> {
     lines: &'a Lines,
     pub(super) open: Option<OpenKeyFile<'a>>,
@@ -41,7 +41,7 @@ impl<'a> Decoder<'a> {
         self.problems.borrow_mut().push(Problem { line, message });
     }
 
-    /// The tables of a list, or nothing and a problem.
+    /// Returns the tables of a list; reports a problem if it is not one.
     pub(super) fn tables<'r>(&'r self, member: &'r Member) -> Vec<TableDecoder<'r>> {
         let what = &member.name;
         let Value::List(nodes) = &member.node.value else {
@@ -55,7 +55,7 @@ impl<'a> Decoder<'a> {
             .collect()
     }
 
-    /// Reports a name that is not known, with the nearest one that is.
+    /// Reports an unknown name and suggests the most similar known one.
     pub(super) fn unknown(&self, what: &str, member: &Member, known: &[&str]) {
         let name = &member.name;
         let nearest = nearest(name, known.iter().copied());
@@ -72,9 +72,9 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The known name that is most like one that is not, if any is.
+/// Returns the known name most similar to `name`, if any is similar.
 pub(super) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    // A name of unbounded length is like none; comparing takes the product of the lengths.
+    // Comparing takes time in the product of the lengths, so very long names are not compared.
     if name.len() > 64 {
         return None;
     }
@@ -91,10 +91,10 @@ pub(super) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
         .map(|(_, known)| known)
 }
 
-/// A table and what was asked of it.
+/// A table, and the members that were read.
 pub(super) struct TableDecoder<'r> {
     reader: &'r Decoder<'r>,
-    /// How messages name it.
+    /// The table's name in messages.
     what: String,
     at: usize,
     members: &'r [Member],
@@ -102,7 +102,7 @@ pub(super) struct TableDecoder<'r> {
 }
 
 impl<'r> TableDecoder<'r> {
-    /// The table of a node; if it is none, that is a problem.
+    /// Returns the table of a node; reports a problem if it is not a table.
     fn new(reader: &'r Decoder<'r>, what: String, node: &'r Node) -> Option<Self> {
         let Value::Table(members) = &node.value else {
             let message = format!("{what}: must be a table, not {}", node.value.kind());
@@ -118,7 +118,7 @@ impl<'r> TableDecoder<'r> {
         })
     }
 
-    /// A document as one table.
+    /// Treats a document as one table.
     pub(super) fn from_root(reader: &'r Decoder<'r>, what: &str, members: &'r [Member]) -> Self {
         Self {
             reader,
@@ -129,7 +129,7 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// Adds the id to how messages name it.
+    /// Adds the id to the table's name in messages.
     pub(super) fn named(mut self, member: &str) -> Self {
         let id = self.members.iter().find(|one| one.name == member);
         if let Some(Value::Text(id)) = id.map(|one| &one.node.value) {
@@ -143,13 +143,13 @@ impl<'r> TableDecoder<'r> {
         &self.what
     }
 
-    /// Reports something about the whole of it.
+    /// Reports a problem of the whole table.
     pub(super) fn report(&self, message: &str) {
         let message = format!("{}: {message}", self.what);
         self.reader.report(self.at, message);
     }
 
-    /// Reports something about a member.
+    /// Reports a problem of a member.
     pub(super) fn wrong(&self, name: &str, node: &Node, why: &str) {
         self.report_at(node, &format!("`{name}` {why}"));
     }
@@ -159,7 +159,7 @@ impl<'r> TableDecoder<'r> {
         self.reader.report(node.span.start, message);
     }
 
-    /// Whether there is a member of one of these names.
+    /// Returns whether there is a member with one of these names.
     pub(super) fn has_any(&self, names: &[&str]) -> bool {
         let mut members = self.members.iter();
         members.any(|member| names.contains(&member.name.as_str()))
@@ -173,21 +173,21 @@ impl<'r> TableDecoder<'r> {
         );
     }
 
-    /// The node of a member, which is a known one from now on.
+    /// Returns a member and marks its name as known.
     pub(super) fn node(&self, name: &'static str) -> Option<&'r Node> {
         self.known.borrow_mut().push(name);
         let member = self.members.iter().find(|member| member.name == name);
         member.map(|member| &member.node)
     }
 
-    /// The line of a member, or of the table without it.
+    /// The line of a member, or of the table if the member is missing.
     pub(super) fn line(&self, name: &str) -> u64 {
         let member = self.members.iter().find(|member| member.name == name);
         let at = member.map_or(self.at, |member| member.node.span.start);
         self.reader.lines.line(at)
     }
 
-    /// The node of a member that must be there.
+    /// Returns a required member; reports it if it is missing.
     fn needed(&self, name: &'static str) -> Option<&'r Node> {
         let node = self.node(name);
         if node.is_none() && !self.reader.torn {
@@ -210,7 +210,7 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// A text that a type takes.
+    /// Parses an optional text member.
     pub(super) fn parsed<T>(
         &self,
         name: &'static str,
@@ -220,7 +220,7 @@ impl<'r> TableDecoder<'r> {
         self.parse(name, node, parse)
     }
 
-    /// A text that must be there and that a type takes.
+    /// Parses a required text member.
     pub(super) fn needed_parsed<T>(
         &self,
         name: &'static str,
@@ -253,7 +253,6 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// An integer in a range.
     pub(super) fn number<N: TryFrom<i64> + Copy>(
         &self,
         name: &'static str,
@@ -273,7 +272,7 @@ impl<'r> TableDecoder<'r> {
         value
     }
 
-    /// A list, which a single value may stand for where the name is that of one.
+    /// Returns a list; a single value stands for a list of one where the name is singular.
     pub(super) fn list(&self, name: &'static str) -> &'r [Node] {
         let Some(node) = self.node(name) else {
             return &[];
@@ -287,7 +286,6 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// The tables of a list of tables.
     pub(super) fn tables(&self, name: &'static str) -> Vec<Self> {
         let what = || format!("{}: {name}", self.what);
         let nodes = self.list(name).iter();
@@ -296,7 +294,6 @@ impl<'r> TableDecoder<'r> {
             .collect()
     }
 
-    /// A table within.
     pub(super) fn table(&self, name: &'static str) -> Option<Self> {
         let node = self.node(name)?;
         self.as_table(name, node)
@@ -306,12 +303,12 @@ impl<'r> TableDecoder<'r> {
         TableDecoder::new(self.reader, format!("{}: {name}", self.what), node)
     }
 
-    /// The members of a table whose names are not fixed.
+    /// The members of a table with arbitrary names.
     pub(super) const fn members(&self) -> &'r [Member] {
         self.members
     }
 
-    /// A date and time: one of TOML, an RFC 3339 text, or Unix seconds.
+    /// Returns a time: a TOML date and time, an RFC 3339 text, or Unix seconds.
     pub(super) fn time(&self, name: &'static str) -> Option<UnixSeconds> {
         let node = self.node(name)?;
         let text = match &node.value {
@@ -332,7 +329,7 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// A table of `from` and `to`.
+    /// Reads a table of `from` and `to`.
     pub(super) fn window(&self, name: &'static str) -> Window {
         self.table(name)
             .map(|table| table.into_window())
@@ -357,7 +354,7 @@ impl<'r> TableDecoder<'r> {
         self.reader
     }
 
-    /// Reports the members that nothing asked for.
+    /// Reports the members that were not read.
     pub(super) fn finish(self) {
         let known = self.known.into_inner();
         for member in self.members {

@@ -1,7 +1,7 @@
-//! The catalogue as a file that can be imported again.
+//! Encodes the catalogue as a file that can be imported again.
 //!
-//! Decision: content keys are not written, only their ids; an export is a document that people
-//! mail around. Importing it where the keys are keeps them.
+//! Decision: only the ids of content keys are written, because exports are sent by mail. An import keeps
+//! the keys that the store already has.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,6 @@ use crate::domain::catalog::{
 use crate::domain::schedule::Image;
 use crate::types::{BroadcastId, UnixSeconds};
 
-/// A value to be written.
 enum Encoder {
     Text(String),
     Integer(i64),
@@ -27,10 +26,9 @@ enum Encoder {
     Table(Table),
 }
 
-/// Members in the order in which they are written.
+/// Members in output order.
 type Table = Vec<(&'static str, Encoder)>;
 
-/// The catalogue in TOML.
 #[must_use]
 pub fn to_toml(snapshot: &Snapshot) -> String {
     let mut text = String::new();
@@ -51,13 +49,12 @@ pub fn to_toml(snapshot: &Snapshot) -> String {
         }
     }
     if text.is_empty() {
-        // An empty file would be taken for one that was lost.
+        // Importing an empty file is an error, since it may be the result of a failed export.
         text.push_str("livestream = []\n");
     }
     text
 }
 
-/// The catalogue in JSON.
 #[must_use]
 pub fn to_json(snapshot: &Snapshot) -> String {
     let sections = sections(snapshot).into_iter();
@@ -65,22 +62,16 @@ pub fn to_json(snapshot: &Snapshot) -> String {
         let tables = tables.into_iter().map(Encoder::Table).collect();
         (name, Encoder::List(tables))
     });
-    // Strings and numbers under names: there is nothing in it that JSON cannot say.
+    // Cannot fail: it has only string keys, and values that JSON can represent.
     serde_json::to_string_pretty(&Encoder::Table(root.collect())).unwrap_or_default()
 }
 
-/// A rule in the form of a `[[rule]]`.
-///
-/// # Errors
-/// None that a rule can cause.
+/// Encodes a rule like a `[[rule]]`.
 pub fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
     serde_json::to_value(Encoder::Table(rule(row)))
 }
 
-/// What is said about rights in the form of a `[[broadcast]]`, without its id.
-///
-/// # Errors
-/// None that it can cause.
+/// Encodes rights like a `[[broadcast]]` without its id.
 pub fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
     let mut table = Table::new();
     effects(&mut table, row);
@@ -309,7 +300,7 @@ fn texts<'a>(values: impl Iterator<Item = &'a str>) -> Encoder {
 fn time(at: UnixSeconds) -> Option<String> {
     let time = DateTime::from_timestamp(at.0, 0)?;
     let year = chrono::Datelike::year(&time);
-    // What has more digits is no date of RFC 3339; it is written as the number it is.
+    // RFC 3339 has years of four digits; other times are written as numbers.
     (0..=9999)
         .contains(&year)
         .then(|| time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
@@ -318,7 +309,7 @@ fn time(at: UnixSeconds) -> Option<String> {
 fn toml(value: &Encoder, text: &mut String) {
     match value {
         Encoder::Text(value) => quoted(value, text),
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         Encoder::Integer(number) => text.push_str(&number.to_string()),
         Encoder::Boolean(value) => text.push_str(if *value { "true" } else { "false" }),
         Encoder::Time(at) => text.push_str(&time(*at).unwrap_or_else(|| at.to_string())),
@@ -343,7 +334,7 @@ fn toml(value: &Encoder, text: &mut String) {
     }
 }
 
-/// A basic string of TOML.
+/// Writes a basic TOML string.
 fn quoted(value: &str, text: &mut String) {
     text.push('"');
     for character in value.chars() {
@@ -353,7 +344,7 @@ fn quoted(value: &str, text: &mut String) {
                 text.push(character);
             }
             control if control.is_control() => {
-                // Writing to a string does not fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(text, "\\u{:04X}", u32::from(control));
             }
             other => text.push(other),

@@ -1,4 +1,4 @@
-//! Key files put into the text that names them, for a server that must not open files.
+//! Replaces key files by their content, since the server must not open files named by a client.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use super::{OpenKeyFile, is_json, parse_value, without_mark};
 use crate::domain::catalog::{ContentKey, Problem};
 use crate::types::Malformed;
 
-/// The same file with every `key_file = "path"` replaced by `key = "hex"`. All else stays as it
-/// stands, so that the lines of what the server finds are those of the person's file.
+/// Replaces every `key_file = "path"` by `key = "hex"`. All other text is unchanged, so that the server's
+/// errors have the line numbers of the user's file.
 ///
 /// # Errors
-/// The key files that could not be read. Other mistakes are left to [`parse`](super::parse).
+/// Key files that cannot be read. Other errors are left to [`parse`](super::parse).
 pub fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Problem>> {
     let text = without_mark(text);
     let lines = Lines::new(text);
@@ -44,7 +44,7 @@ pub fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec
     if !problems.is_empty() {
         return Err(problems);
     }
-    // From the end, so that the places before stay right.
+    // From the end, so that the earlier positions stay valid.
     edits.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
     let mut text = text.to_owned();
     for (span, new) in edits {
@@ -53,7 +53,7 @@ pub fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec
     Ok(text)
 }
 
-/// The `key_file` members of all keys of livestreams and assets.
+/// Finds the `key_file` members of all keys of livestreams and assets.
 fn key_files(root: &[Member]) -> impl Iterator<Item = &Member> {
     root.iter()
         .filter(|member| matches!(member.name.as_str(), "livestream" | "asset"))

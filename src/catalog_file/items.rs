@@ -1,4 +1,4 @@
-//! What each table of a catalogue file means.
+//! Decodes the tables of a catalogue file.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,9 @@ use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol};
 
-/// The names at the top level.
+/// Names of the top-level lists.
 const TOP: [&str; 5] = ["livestream", "asset", "offer", "rule", "broadcast"];
 
-/// Reads all that is in the file.
 pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> CatalogImport {
     let mut import = CatalogImport::default();
     for member in root {
@@ -59,7 +58,7 @@ fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let encrypted = table.boolean("encrypted");
     let keys = keys(import, &table);
     table.finish();
-    // Read to its end all the same, for the mistakes in its other members.
+    // All members were read first, so that errors in them are reported even without an id.
     let Some(id) = id else { return };
     let default = Livestream::new(id.clone(), id.as_str().to_owned());
     let item = Livestream {
@@ -88,7 +87,7 @@ fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>) {
     import.livestreams.push(Spanned { line, item });
 }
 
-/// What unrated programs count as: a word or an age.
+/// Decodes the treatment of unrated programs: a word or an age.
 fn unrated(table: &TableDecoder<'_>) -> Option<Unrated> {
     let node = table.node("unrated")?;
     let found = match &node.value {
@@ -187,7 +186,7 @@ fn pack(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Option<Pack> {
     }
 }
 
-/// Ids of a list in a pack, each of which must lead somewhere.
+/// Decodes the ids of a pack and records them as references to be checked.
 fn ids<T: Ord>(
     import: &mut CatalogImport,
     table: &TableDecoder<'_>,
@@ -230,7 +229,7 @@ fn playlist(table: &TableDecoder<'_>, livestream: bool) -> Playlists {
         return playlists;
     };
     for protocol in Protocol::ALL {
-        // `dashs` and `sstrs` are `dash` and `sstr` with an https address.
+        // `dashs` and `sstrs` are `dash` and `sstr` with an HTTPS address.
         if protocol != protocol.family() {
             continue;
         }
@@ -247,7 +246,7 @@ fn playlist(table: &TableDecoder<'_>, livestream: bool) -> Playlists {
     playlists
 }
 
-/// Whether a `loop:` may stand for a protocol of a livestream or asset.
+/// Checks whether `loop:` is allowed for a protocol of a livestream or asset.
 fn loops_here(
     location: Location<'_>,
     protocol: Protocol,
@@ -275,14 +274,14 @@ fn images(table: &TableDecoder<'_>) -> Vec<Image> {
     let mut images: Vec<Image> = Vec::new();
     let tables = table.tables("images");
     if tables.len() > IMAGES_MAX {
-        table.report("`images` has over 8 of them");
+        table.report("`images` has more than 8 elements");
     }
     for one in tables {
         let kind = one.parsed("type", bounded::<IMAGE_KIND_MAX>);
         let filename = one.needed_parsed("filename", bounded::<FILENAME_MAX>);
         let default = one.boolean("default").unwrap_or(false);
         if default && images.iter().any(|image| image.default) {
-            one.report("another image is the default one");
+            one.report("only one image can be the default");
         }
         images.push(Image {
             kind: kind.as_deref().unwrap_or("sixteen-nine").into(),
@@ -304,7 +303,7 @@ fn keys(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Vec<KeyId> {
     let mut ids = Vec::new();
     let tables = table.tables("keys");
     if tables.len() > KEYS_MAX {
-        table.report("`keys` has over 64 of them");
+        table.report("`keys` has more than 64 elements");
     }
     for one in tables {
         let line = one.line("kid");
@@ -313,7 +312,7 @@ fn keys(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Vec<KeyId> {
         one.finish();
         let Some(id) = id else { continue };
         if ids.contains(&id) {
-            table.report(&format!("kid `{id}` stands twice"));
+            table.report(&format!("kid `{id}` is listed twice"));
             continue;
         }
         ids.push(id);
@@ -325,14 +324,14 @@ fn keys(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Vec<KeyId> {
     ids
 }
 
-/// The key itself, which may be absent: then a license server has it.
+/// Decodes the key, which may be absent: then a license server has it.
 fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
     let inline = table.node("key");
     let Some(node) = table.node("key_file") else {
         return inline.and_then(|node| table.parse("key", node, ContentKey::parse));
     };
     if inline.is_some() {
-        table.wrong("key_file", node, "and `key` cannot both be there");
+        table.wrong("key_file", node, "cannot be combined with `key`");
         return None;
     }
     let path = table.as_text("key_file", node)?;
@@ -340,7 +339,7 @@ fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
         table.wrong(
             "key_file",
             node,
-            "is opened by the import command alone; give `key`",
+            "is allowed only with the import command; use `key`",
         );
         return None;
     };
@@ -355,7 +354,7 @@ fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
     }
 }
 
-/// A text that is not empty and has no control characters, of at most `MAX` bytes.
+/// Parses a non-empty text of at most `MAX` bytes without control characters.
 fn bounded<const MAX: usize>(text: &str) -> Result<String, Malformed> {
     if text.trim().is_empty() {
         return Err(Malformed("must not be empty"));
@@ -364,7 +363,7 @@ fn bounded<const MAX: usize>(text: &str) -> Result<String, Malformed> {
         return Err(Malformed("is too long"));
     }
     if text.chars().any(char::is_control) {
-        return Err(Malformed("has no control characters"));
+        return Err(Malformed("must not contain control characters"));
     }
     Ok(text.to_owned())
 }

@@ -1,7 +1,7 @@
-//! JSON to values with places.
+//! Parses JSON to values with positions.
 //!
-//! `serde_json` gives lines of syntax errors alone. Its raw values borrow from the text, though, so
-//! where one lies in memory tells where it stands in the file.
+//! `serde_json` reports lines only for syntax errors. Its raw values borrow from the text, so their address
+//! gives their position in the file.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 use super::json_errors::first_mistake;
 use super::value::{Member, Node, Parsed, SyntaxError, Value};
 
-/// How deep values may nest; a catalogue needs four levels. Each level reads its text again, so the
-/// bound is also one on time.
+/// Nesting limit; a catalogue needs four levels. Each level parses its text again, so this also limits the
+/// time.
 const DEPTH_MAX: usize = 8;
 
-/// Reads a file up to its first mistake: JSON does not tell where to go on.
+/// Parses a file up to its first syntax error; JSON does not allow recovery.
 pub(super) fn parse(text: &str) -> Parsed {
     let result = serde_json::from_str::<&RawValue>(text)
         .map_err(|_| mistake(text))
@@ -45,10 +45,10 @@ fn failed(error: SyntaxError) -> Parsed {
     }
 }
 
-/// How deep the explanation of a mistake follows values.
+/// Nesting limit of the error explanation.
 const EXPLAINED_DEPTH: usize = 127;
 
-/// The first mistake of a text that is not JSON.
+/// Describes the first syntax error.
 fn mistake(text: &str) -> SyntaxError {
     match first_mistake(text.as_bytes(), EXPLAINED_DEPTH) {
         Some(mistake) => SyntaxError {
@@ -57,7 +57,7 @@ fn mistake(text: &str) -> SyntaxError {
         },
         None => SyntaxError {
             at: 0,
-            message: "is not JSON".to_owned(),
+            message: "is not valid JSON".to_owned(),
         },
     }
 }
@@ -70,7 +70,7 @@ impl Reader<'_> {
     fn node(&self, raw: &RawValue, depth: usize) -> Result<Node, SyntaxError> {
         let text = raw.get();
         let at = self.offset(text);
-        // The whole text is JSON: only a string can still be wrong, by an escape that is no character.
+        // The text is valid JSON, except that a string may contain an escape that is not a character.
         let failed = || SyntaxError {
             at,
             message: "has an escape that is not a character".to_owned(),
@@ -95,14 +95,14 @@ impl Reader<'_> {
             Some(b'n') => Value::Other("null"),
             _ => match text.parse() {
                 Ok(number) => Value::Integer(number),
-                Err(_) => Value::Other("a number that is no integer, or out of range"),
+                Err(_) => Value::Other("a number that is not an integer, or out of range"),
             },
         };
         let span = at..at + text.len();
         Ok(Node { span, value })
     }
 
-    /// A member that stands twice is a mistake, not a choice.
+    /// Rejects duplicate members.
     fn members(
         &self,
         pairs: Vec<(&RawValue, &RawValue)>,
@@ -118,7 +118,7 @@ impl Reader<'_> {
                 message: "has an escape that is not a character".to_owned(),
             })?;
             if !names.insert(name.clone()) {
-                let message = format!("`{name}` stands twice");
+                let message = format!("duplicate member `{name}`");
                 return Err(SyntaxError { at, message });
             }
             let node = self.node(value, depth + 1)?;
@@ -131,7 +131,7 @@ impl Reader<'_> {
         Ok(members)
     }
 
-    /// Where a part of the text begins.
+    /// The byte position of a part of the text.
     fn offset(&self, part: &str) -> usize {
         part.as_ptr()
             .addr()
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 }
 
-/// The members of an object, each name with its quotes.
+/// The members of an object; names include their quotes.
 struct Pairs<'t>(Vec<(&'t RawValue, &'t RawValue)>);
 
 impl<'t> Deserialize<'t> for Pairs<'t> {

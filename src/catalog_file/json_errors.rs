@@ -1,20 +1,18 @@
-//! Where a text stops being the JSON that we take, and what is expected there, in our own words. The
-//! parser decides what is taken; this only explains a refusal.
+//! Finds the position of the first JSON error and what was expected there. The parser decides what is
+//! accepted; this only explains a rejection.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
-/// The first mistake of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct JsonError {
-    /// Where it is, in bytes.
+    /// Byte position.
     pub at: usize,
-    /// What is expected there.
     pub expected: &'static str,
     line: usize,
     /// In characters, counted from 1.
     column: usize,
-    /// The path of the member that the mistake is in, such as `events[2].action`; empty at the top.
+    /// Path of the member with the error, such as `events[2].action`; empty at the top level.
     member: String,
 }
 
@@ -28,7 +26,7 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// The longest path of a member that a message repeats.
+/// Maximum length of a member path in a message.
 const MEMBER_MAX: usize = 64;
 
 enum Step {
@@ -40,13 +38,13 @@ struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
     path: Vec<Step>,
-    /// How deep values may nest.
+    /// Nesting limit.
     depth: usize,
 }
 
 type Scan<T> = Result<T, &'static str>;
 
-/// Finds the first mistake of a text whose values nest at most so deep; `None` if there is none.
+/// Finds the first error of a text, or nesting deeper than `depth`.
 #[must_use]
 pub fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
     let mut scanner = Scanner {
@@ -58,7 +56,7 @@ pub fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
     let expected = scanner.document().err()?;
     let before = bytes.get(..scanner.at).unwrap_or(bytes);
     let line = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
-    // The last byte of a character that is cut off counts for it.
+    // Count a truncated character as one column.
     let begins_character = |b: &&u8| **b & 0xc0 != 0x80;
     Some(JsonError {
         at: scanner.at,
@@ -70,11 +68,11 @@ pub fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
 }
 
 impl Scanner<'_> {
-    /// The path, as far as its names are plain words: others are not repeated.
+    /// The member path. Stops at names with special characters, so that messages do not echo them.
     fn member(&self) -> String {
         let mut path = String::new();
         for step in &self.path {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = match step {
                 Step::Element(index) => write!(path, "[{index}]"),
                 Step::Member(name) if path.is_empty() => write!(path, "{name}"),
@@ -195,8 +193,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Reads a string; gives it without undoing escapes, unless one is in it: two spellings of one name
-    /// are the same member.
+    /// Scans a string and returns it raw, or decoded if it has escapes: two spellings of a name are the
+    /// same member.
     fn string(&mut self) -> Scan<String> {
         let begin = self.at;
         self.at += 1;
@@ -282,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_and_what_is_expected_there_are_named() {
+    fn messages_name_the_position_and_the_expected_token() {
         for (text, message) in [
             ("", "line 1, column 1: expected a JSON value"),
             (" \n ", "line 2, column 2: expected a JSON value"),
@@ -340,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_the_reader_on_spoilt_texts() {
+    fn it_agrees_with_the_parser_on_corrupted_texts() {
         const SEED: &str = "{\"a\": [1, -2.5e3, true, null, \"x\\n\\u00e4ö\\ud83d\\ude00\"], \"b\": {\"c\": {}, \"d\": []}}\n";
         let pieces = [
             "", "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "-", "1e9", "e", "\\u12", "\\ud800",

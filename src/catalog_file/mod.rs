@@ -1,8 +1,8 @@
-//! The catalogue file: TOML or JSON to what the catalogue imports, and back.
+//! The catalogue file: decodes TOML or JSON for the catalogue's import, and encodes it for export.
 //!
-//! Both the command line and the administration interface read it here. It knows names, forms and
-//! lines; whether things fit together is checked where they are imported. Nothing here opens a
-//! file: whoever reads a catalogue hands in what opens the key files that it names.
+//! Used by the command line and by the administration interface. It checks names, types and bounds;
+//! references between items are checked by the import. It opens no files: callers pass a function that
+//! opens key files.
 
 mod decode;
 mod encode;
@@ -26,35 +26,33 @@ use crate::domain::catalog::{CatalogImport, Effects, Problem};
 use decode::Decoder;
 use value::{Lines, Member, Parsed};
 
-/// The largest catalogue file, in bytes.
 pub const FILE_MAX: usize = 16 * 1024 * 1024;
 
-/// Opens a key file by the path that the catalogue file gives.
+/// Opens a key file by its path in the catalogue file.
 pub type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 
-/// Reads a file, told to be JSON by its first character and TOML otherwise. It reports every mistake
-/// in [`CatalogImport::problems`]. Without `open` a `key_file` is a mistake: a server must not read
-/// paths that come from outside.
+/// Parses a file: JSON or TOML, detected by the first character. All errors are in
+/// [`CatalogImport::problems`]. Without `open`, a `key_file` is an error: a server must not read paths that
+/// a client names.
 #[must_use]
 pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
-    // Decision: what an export that failed left behind must not take everything away.
+    // Decision: reject an empty file. A failed export must not delete the whole catalogue.
     if without_mark(text).trim().is_empty() {
-        return unreadable("the file is empty; `livestream = []` says that there is to be nothing");
+        return unreadable("the file is empty; use `livestream = []` for an empty catalogue");
     }
     read(text, open, items::read)
 }
 
-/// Reads one rule: a document of the members that a `[[rule]]` has.
+/// Parses a single rule, with the members of a `[[rule]]`.
 #[must_use]
 pub fn parse_rule(text: &str) -> CatalogImport {
     read(text, None, rights::one_rule)
 }
 
-/// Reads what is said about rights: a document of those members that a `[[broadcast]]` has beside
-/// its id.
+/// Parses rights, with the members of a `[[broadcast]]` except its id.
 ///
 /// # Errors
-/// Every mistake.
+/// All errors in the text.
 pub fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
     let mut effects = Effects::default();
     let import = read(text, None, |reader, root| {
@@ -74,7 +72,7 @@ fn read(
     items: impl FnOnce(&Decoder<'_>, &[Member]) -> CatalogImport,
 ) -> CatalogImport {
     if text.len() > FILE_MAX {
-        return unreadable("the file has over 16 MiB");
+        return unreadable("the file is larger than 16 MiB");
     }
     let text = without_mark(text);
     let lines = Lines::new(text);
@@ -89,7 +87,7 @@ fn read(
     let torn = !syntax.is_empty();
     let reader = Decoder::new(&lines, open, torn);
     let mut import = items(&reader, &root);
-    // What else seems wrong with a line that is no TOML is an echo of that.
+    // Other problems in a line with a syntax error are consequences of it.
     let echo = |problem: &Problem| syntax.iter().any(|error| error.line == problem.line);
     let mut problems = reader.problems();
     problems.retain(|problem| !echo(problem));
@@ -123,7 +121,7 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// A byte order mark is no mistake of the person who saved the file.
+/// Removes a byte order mark, which some editors add.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }

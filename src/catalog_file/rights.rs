@@ -1,4 +1,4 @@
-//! What a catalogue file says of rights: defaults, rules, single broadcasts.
+//! Decodes rights: defaults, rules and overrides of single broadcasts.
 
 use super::decode::{Decoder, TableDecoder};
 use super::value::{Member, Node, Value};
@@ -8,14 +8,12 @@ use crate::domain::catalog::{
 };
 use crate::types::{BroadcastId, LivestreamId, Malformed};
 
-/// Reads a document that is one rule.
 pub(super) fn one_rule(reader: &Decoder<'_>, root: &[Member]) -> CatalogImport {
     let mut import = CatalogImport::default();
     rule(&mut import, TableDecoder::from_root(reader, "rule", root));
     import
 }
 
-/// Reads a document that says something about rights.
 pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> Effects {
     let table = TableDecoder::from_root(reader, "rights", root);
     let effects = effects(&table);
@@ -36,13 +34,17 @@ pub(super) fn rule(import: &mut CatalogImport, table: TableDecoder<'_>) {
                 livestreams.push(id);
             }
         }
-        // An empty list is not "any": a rule for nothing would become one for everything.
+        // An empty list is an error: the rule would otherwise apply to all livestreams.
         if nodes.is_empty() {
             table.wrong("livestream", node, "must name a livestream");
         }
         let bytes: usize = livestreams.iter().map(|id| id.as_str().len()).sum();
         if bytes > RULE_IDS_MAX {
-            table.wrong("livestream", node, "names too many; make it two rules");
+            table.wrong(
+                "livestream",
+                node,
+                "names too many livestreams; use two rules",
+            );
         }
     }
     livestreams.sort_unstable();
@@ -61,7 +63,7 @@ pub(super) fn rule(import: &mut CatalogImport, table: TableDecoder<'_>) {
     import.rules.push(Spanned { line, item });
 }
 
-/// The window of a rule: two dates with times, or two times of day.
+/// Decodes the window of a rule: two dates with times, or two times of day.
 fn when(table: &TableDecoder<'_>) -> Option<TimeWindow> {
     let node = table.node("window")?;
     let window = table.as_table("window", node)?;
@@ -71,7 +73,7 @@ fn when(table: &TableDecoder<'_>) -> Option<TimeWindow> {
     };
     if !(of_day("from") && of_day("to")) {
         let window = window.into_window();
-        // One without ends is none: what is written of it is nothing.
+        // A window without ends is omitted, as in an export.
         let ends = window.from.is_some() || window.to.is_some();
         return ends.then_some(TimeWindow::Window(window));
     }
@@ -106,7 +108,7 @@ pub(super) fn broadcast(import: &mut CatalogImport, table: TableDecoder<'_>) {
     }
 }
 
-/// The members that say something about rights.
+/// The members that set rights.
 const EFFECTS: [&str; 5] = [
     "live",
     "catchup",
@@ -125,7 +127,7 @@ fn effects(table: &TableDecoder<'_>) -> Effects {
     };
     extended_rights(table, &mut effects);
     if !table.has_any(&EFFECTS) {
-        table.report("says nothing about rights");
+        table.report("sets no rights");
     }
     effects
 }

@@ -11,7 +11,7 @@ use crate::ports::entropy::SeededEntropy;
 use crate::store::{Schema, Store};
 use crate::types::{AssetId, LivestreamId, OfferId, Protocol, UnixSeconds};
 
-/// The example of the documentation, with every member there is.
+/// The documented example, with every member.
 const EXAMPLE: &str = r#"
 [[livestream]]
 id = "news"
@@ -148,7 +148,7 @@ fn the_example_is_read_with_all_its_members() {
 }
 
 #[test]
-fn what_was_imported_is_there_after_a_start() {
+fn an_import_survives_a_restart() {
     let store = Store::in_memory(catalog::schema(Schema::default()));
     let first = reopened(store.clone());
     import(&first, EXAMPLE, Mode::Replace);
@@ -174,13 +174,13 @@ fn an_export_imports_to_the_same_catalogue_in_both_forms() {
     // An export names keys without holding them; they stay.
     let id = KeyId::parse("00112233445566778899aabbccddeeff").unwrap();
     assert!(catalog.content_key(&id).is_some());
-    // With the last mention the key goes.
+    // The key is deleted with its last reference.
     import(&catalog, "livestream = []", Mode::Replace);
     assert!(!catalog.snapshot().has_key(&id));
 }
 
 #[test]
-fn every_mistake_is_told_at_once_with_its_line() {
+fn all_errors_are_reported_at_once_with_their_lines() {
     let text = r#"[[livestream]]
 id = "news"
 nmae = "News"
@@ -262,7 +262,7 @@ id = "x"
             "line 32: offer: `pack` must be \"all\", or a table of `livestreams` and `assets`",
             "line 35: rule: there is no livestream `sport`",
             "line 36: rule: `title`: must have 1 to 200 bytes",
-            "line 39: rule: says nothing about rights",
+            "line 39: rule: sets no rights",
             "line 40: rule: rating: `to` must not be under `from`",
             "line 43: broadcast `news` has the id of the livestream in line 2",
             "line 44: broadcast `news`: `live` must be true or false, not an integer",
@@ -272,7 +272,7 @@ id = "x"
 }
 
 #[test]
-fn nothing_of_a_file_with_a_mistake_is_imported() {
+fn a_file_with_an_error_is_not_imported() {
     let catalog = catalog();
     let none = to_toml(&catalog.snapshot());
     mistakes_in(
@@ -284,7 +284,7 @@ fn nothing_of_a_file_with_a_mistake_is_imported() {
 }
 
 #[test]
-fn mistakes_of_the_language_are_told_with_the_others() {
+fn syntax_errors_are_reported_with_the_others() {
     let text = "[[livestream]]\nid = \"a\"\nzone = Europe/Stockholm\nname = 5\nid = \"b\"\n\n[[offer]]\nid = \"o\"\ntype = \"default\"\npack = { livestreams = [\"b\"] }\n";
     let found = mistakes(text);
     let lines: Vec<&str> = found
@@ -320,7 +320,7 @@ fn json_has_the_same_names_and_lines() {
         ("{\"asset\": [\n}", "line 2: expected a JSON value"),
         (
             "{\"asset\": [],\n\"asset\": []}",
-            "line 2: `asset` stands twice",
+            "line 2: duplicate member `asset`",
         ),
         (
             "{\"asset\": 1e3}",
@@ -359,7 +359,7 @@ fn merging_replaces_what_is_named_and_keeps_the_rest() {
         ]
     );
     assert!(import(&catalog, more, Mode::Merge).is_empty());
-    // A merged file may mention what is there, but not take its id for something else.
+    // A merged file may refer to existing items, but must not reuse their ids for other types.
     let text = "[[asset]]\nid = \"news\"\n[[offer]]\nid = \"p\"\ntype = \"pass\"\npack = { livestreams = [\"news\", \"none\"] }\n[[livestream]]\nid = \"b-1\"";
     assert_eq!(
         mistakes_in(&catalog, text, Mode::Merge),
@@ -372,14 +372,19 @@ fn merging_replaces_what_is_named_and_keeps_the_rest() {
 }
 
 #[test]
-fn a_dry_run_tells_and_changes_nothing() {
+fn a_dry_run_reports_and_changes_nothing() {
     let catalog = catalog();
     let parsed = parse(EXAMPLE, Some(&open));
-    let told = catalog
+    let report = catalog
         .import(parsed, Mode::Replace, true, &|_| false)
         .unwrap();
-    assert_eq!(told.changes.len(), 9);
-    assert!(told.changes.iter().all(|change| change.what == What::Added));
+    assert_eq!(report.changes.len(), 9);
+    assert!(
+        report
+            .changes
+            .iter()
+            .all(|change| change.what == What::Added)
+    );
     assert_eq!(catalog.snapshot().offers().len(), 0);
 }
 
@@ -413,7 +418,7 @@ fn the_order_of_rules_is_a_difference() {
 }
 
 #[test]
-fn key_files_are_put_in_place_without_moving_a_line() {
+fn key_files_are_inlined_without_moving_a_line() {
     let catalog = catalog();
     import(&catalog, EXAMPLE, Mode::Replace);
     let json =
@@ -464,7 +469,7 @@ fn one_kid_is_one_key() {
 }
 
 #[test]
-fn odd_files_are_told_apart_and_bounded() {
+fn unusual_files_are_recognised_and_bounded() {
     for text in [
         "livestream = []",
         "\u{feff}{}",
@@ -487,11 +492,11 @@ fn odd_files_are_told_apart_and_bounded() {
 }
 
 #[test]
-fn the_documented_example_is_in_order() {
+fn the_documented_example_is_valid() {
     let text = include_str!("../../data/catalog.example.toml");
     let catalog = catalog();
     assert_eq!(import(&catalog, text, Mode::Replace).len(), 9);
-    // Nothing in it goes without saying: each member that an export has stands in it.
+    // The example contains every member of an export.
     for line in to_toml(&catalog.snapshot()).lines() {
         let member = line.split('=').next().unwrap_or_default();
         assert!(text.contains(member.trim()), "{line}");

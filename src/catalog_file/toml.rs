@@ -1,4 +1,4 @@
-//! TOML to values with places.
+//! Parses TOML to values with positions.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -7,7 +7,7 @@ use toml::value::{Datetime, Offset};
 use super::value::{Member, Node, Parsed, SyntaxError, Value};
 use crate::types::toml_mistake::explain;
 
-/// Reads a file; after a mistake it goes on, to find further ones. The parser bounds the nesting.
+/// Parses a file; continues after a syntax error to find further ones. The parser limits the nesting.
 pub(super) fn parse(text: &str) -> Parsed {
     let (root, errors) = DeTable::parse_recoverable(text);
     let errors = errors.into_iter().map(|error| {
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Parsed {
     }
 }
 
-/// In the order of the file: the parser hands them out by name.
+// Sorted by position: the parser returns members by name.
 fn members(table: &DeTable<'_>) -> Vec<Member> {
     let mut members: Vec<Member> = table
         .iter()

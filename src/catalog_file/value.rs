@@ -1,29 +1,27 @@
-//! What a file says, whichever language it says it in: values with their places.
+//! Parsed values with positions, common to TOML and JSON.
 
 use std::ops::Range;
 
-/// A value and where it stands, in bytes of the file.
+/// A value and its byte range in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) span: Range<usize>,
     pub(super) value: Value,
 }
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Text(String),
     Integer(i64),
     Boolean(bool),
-    /// A date and time with its offset from UTC, in RFC 3339.
+    /// A date and time with UTC offset, in RFC 3339.
     Time(String),
     List(Vec<Node>),
     Table(Vec<Member>),
-    /// Something that no member of a catalogue takes, by its name.
+    /// A value that no member accepts; the text describes it.
     Other(&'static str),
 }
 
-/// A member of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Member {
     pub(super) name: String,
@@ -32,7 +30,7 @@ pub(super) struct Member {
 }
 
 impl Value {
-    /// What it is, as messages name it.
+    /// The type's name in messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a string",
@@ -46,7 +44,7 @@ impl Value {
     }
 }
 
-/// Turns places into line numbers.
+/// Converts byte positions to line numbers.
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
@@ -55,20 +53,20 @@ impl Lines {
         Self(ends.map(|(at, _)| at).collect())
     }
 
-    /// The line that a place is in, counted from 1.
+    /// The line of a position, counted from 1.
     pub(super) fn line(&self, at: usize) -> u64 {
         let before = self.0.partition_point(|end| *end < at);
         u64::try_from(before + 1).unwrap_or(u64::MAX)
     }
 }
 
-/// A mistake in the language of the file.
+/// A syntax error.
 pub(super) struct SyntaxError {
     pub(super) at: usize,
     pub(super) message: String,
 }
 
-/// A file as far as it could be read.
+/// A file, parsed as far as possible.
 pub(super) struct Parsed {
     pub(super) root: Vec<Member>,
     pub(super) errors: Vec<SyntaxError>,
